@@ -1,4 +1,4 @@
-//! What carries the sessions of a node or a handle, as the application says it or the environment.
+//! The carriers of the sessions of a node or a handle, as the application or the environment chooses them.
 
 use crate::error::BuildError;
 use crate::remote::Remote;
@@ -12,18 +12,18 @@ use upbeat_transport::opening::Opening;
 use upbeat_transport::place::Place;
 use upbeat_transport::{local, shared};
 
-/// The environment variable that forbids memory to be shared with other processes, where it is 0 and
-/// the application does not say.
+/// The environment variable that forbids shared memory with other processes if it is 0 and the application does not
+/// choose.
 const MEMORY_VARIABLE: &str = "UPBEAT_SHARED_MEMORY";
-/// The environment variable that has every session go over one carrier, for tests.
+/// The environment variable that selects one carrier for every session, for tests.
 const CARRIER_VARIABLE: &str = "UPBEAT_TEST_CARRIER";
 
-/// What carries sessions.
+/// The choice of carriers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carriers {
-    /// The heap within a process, shared memory between processes where that can be.
+    /// The heap within a process, and shared memory between processes if possible.
     Any,
-    /// The heap within a process, byte streams between processes.
+    /// The heap within a process, and byte streams between processes.
     NoMemory,
     /// Byte streams, within a process too.
     Streams,
@@ -31,16 +31,16 @@ pub(crate) enum Carriers {
     Memory,
     /// TCP through the loopback interface, within a process too.
     Tcp,
-    /// The same under TLS.
+    /// TLS over TCP through the loopback interface, within a process too.
     Tls,
 }
 
-/// Ports of tests: below those that the system gives to connections.
+/// The lowest port of tests, below the ports that the system gives to connections.
 const PORT_MIN: u16 = 10_000;
 const PORTS: u16 = 20_000;
 
 impl Carriers {
-    /// What the application says, or the environment.
+    /// Returns the choice of the application, or of the environment.
     pub(crate) fn of(shared_memory: Option<bool>) -> Carriers {
         match std::env::var(CARRIER_VARIABLE).as_deref() {
             Ok("stream") => return Carriers::Streams,
@@ -56,7 +56,7 @@ impl Carriers {
         }
     }
 
-    /// What a node or a handle brings to sessions: one of this name, which others reach if there is a place.
+    /// Makes the home of a node with this name, or of a handle. Other processes can reach a node that has a place.
     pub(crate) fn home(
         self,
         program: ProgramId,
@@ -72,9 +72,9 @@ impl Carriers {
         Ok(if self == Carriers::Streams { home.over_streams_alone() } else { home })
     }
 
-    /// Returns the terms on which nodes of other hosts are met. Where a test has every session go over a network,
-    /// a node listens at the address that follows from its name, and messages go as they are, or under TLS by the
-    /// identity that lies beside the directory of the sockets.
+    /// Returns the terms on which nodes of other hosts are met. If a test has every session go over a network, a node
+    /// listens at an address that follows from its name, in plaintext, or under TLS with the identity that lies
+    /// beside the directory of the sockets.
     pub(crate) fn terms(
         self,
         mut remote: Remote,
@@ -97,7 +97,7 @@ impl Carriers {
         Ok(remote)
     }
 
-    /// Returns the address of a node of this host, where a test has every session go over a network.
+    /// Returns the address of a node of this host, if a test has every session go over a network.
     pub(crate) fn address(
         self,
         place: Option<&Place>,
@@ -109,7 +109,7 @@ impl Carriers {
         Some(loopback(place, program, name, pid))
     }
 
-    /// Calls a node: of this process first, if it may be met there.
+    /// Calls a node: in this process first, if the choice of carriers allows that.
     pub(crate) fn connect(
         self,
         home: &Home,
@@ -125,8 +125,8 @@ impl Carriers {
         )
     }
 
-    /// Calls a node in memory, as [`Carriers::connect`] does, if it listens at this address of our host: until a time
-    /// at most.
+    /// Calls a node in memory, as [`Carriers::connect`] does, if the node listens at this address of our host. The
+    /// node must answer by a given time.
     pub(crate) fn connect_at(
         self,
         home: &Home,
@@ -142,7 +142,7 @@ impl Carriers {
         )
     }
 
-    /// Calls within this process, if nodes may be met there, or else another process.
+    /// Calls a node of this process, if the choice of carriers allows that, or else of another process.
     fn here_first(
         self,
         place: Option<&Place>,
@@ -159,14 +159,14 @@ impl Carriers {
     }
 }
 
-/// Returns the address of the node of a name and a process. Addresses of different nodes differ: one of 2^38 is
-/// chosen by a hash, which is the same in every process of a build.
+/// Returns the address of a node, given its name and process. A hash, which is the same in every process of a build,
+/// chooses one of 2^38 addresses, so those of different nodes differ.
 fn loopback(place: &Place, program: &ProgramName, name: &NodeName, pid: u32) -> SocketAddr {
     let mut hasher = DefaultHasher::new();
     (place.socket_path(program, name), pid).hash(&mut hasher);
     let [a, b, c, ports @ ..] = hasher.finish().to_be_bytes();
     let port = PORT_MIN + u16::from_be_bytes([ports[0], ports[1]]) % PORTS;
-    // Neither the address that everybody uses nor those of networks and broadcasts.
+    // These bounds exclude the usual loopback address, and the addresses of networks and broadcasts.
     let ip = Ipv4Addr::new(127, a.max(1), b, c.clamp(1, 254));
     SocketAddr::from((ip, port))
 }

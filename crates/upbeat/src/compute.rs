@@ -1,12 +1,12 @@
-//! What the application computes while its node keeps the contract.
+//! Computations of the application beside its node.
 //!
-//! A node promises to look while it is idle or runs a handler. A closure that computes runs beside
-//! it, on another thread: the node sleeps meanwhile, a message wakes it and is served ahead of the
-//! computation. A loop of a task's own has poll points instead: there the node takes over what has
-//! come. How many threads compute is left to `workers`, and how a node waits to `wait`.
+//! A node promises to poll while it is idle or runs a handler. A closure that computes runs on another thread: the
+//! node sleeps meanwhile, and a message wakes the node and is served ahead of the computation. A loop within a task
+//! has poll points instead, at which the node handles the messages that have come. The module `workers` decides how
+//! many threads compute, and `wait` how a node waits.
 //!
-//! Invariant: a computation that was begun counts as under way until it has ended, whoever still
-//! waits for it, and its end wakes the node.
+//! Invariant: a computation counts as under way until it has ended, even if nobody waits for it any more, and its end
+//! wakes the node.
 
 use crate::contain::{contain, panics};
 use crate::dispatch::Dispatcher;
@@ -22,11 +22,11 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use upbeat_core::bill::Counter;
 
-/// What a closure computes on another thread, to be awaited.
+/// A future of the result of a closure that computes on another thread.
 ///
-/// It is begun already. Dropped, this lets it run on, and what it gives is dropped; so does a node
-/// that ends meanwhile. If the closure panics, the panic goes on where this is awaited: it costs that
-/// call, or that task, and nothing else.
+/// The closure has been started already. Dropping this future, or ending the node, lets the closure run on, and its
+/// result is dropped. If the closure panics, the panic continues where this future is awaited: it ends that call, or
+/// that task, and nothing else.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -45,7 +45,7 @@ struct Shared<T> {
 }
 
 enum State<T> {
-    /// Under way, and who waits for it.
+    /// The computation is under way, with the waker of its waiter.
     UnderWay(Option<Waker>),
     Ended(thread::Result<T>),
     Taken,
@@ -56,7 +56,7 @@ impl<T> Shared<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says how it has ended. Gives who waits.
+    /// Stores the outcome, and returns the waiter's waker.
     fn end(&self, outcome: thread::Result<T>) -> Option<Waker> {
         match std::mem::replace(&mut *self.state(), State::Ended(outcome)) {
             State::UnderWay(waker) => waker,
@@ -65,10 +65,10 @@ impl<T> Shared<T> {
     }
 }
 
-/// While it stands, the node has a computation under way.
+/// A guard that counts a computation of the node as under way.
 struct UnderWay {
     roster: Arc<Roster>,
-    /// Who is to be woken behind it.
+    /// The waker that is woken after the end.
     waker: Option<Waker>,
 }
 
@@ -78,7 +78,7 @@ impl UnderWay {
         UnderWay { roster: Arc::clone(roster), waker: None }
     }
 
-    /// It has ended, and this one waits.
+    /// Ends the computation, and wakes this waker.
     fn end(mut self, waker: Option<Waker>) {
         self.waker = waker;
     }
@@ -90,13 +90,13 @@ impl Drop for UnderWay {
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
-        // The waker may be of another node, or nobody waits.
+        // The waker may belong to another node, or there may be none.
         self.roster.nudge();
     }
 }
 
 impl<T: Send + 'static> Compute<T> {
-    /// Begins to compute, for this node.
+    /// Starts a computation for this node.
     pub(crate) fn begin(
         node: &Rc<Dispatcher>,
         closure: impl FnOnce() -> T + Send + 'static,
@@ -108,7 +108,7 @@ impl<T: Send + 'static> Compute<T> {
             let outcome = catch_unwind(AssertUnwindSafe(closure));
             let roster = Arc::clone(&under_way.roster);
             under_way.end(told.end(outcome));
-            // What nobody waits for is dropped here.
+            // A result that nobody waits for is dropped here.
             if panics(|| drop(told)) {
                 roster.contained();
             }
@@ -133,7 +133,7 @@ impl<T> Future for Compute<T> {
                 drop(state);
                 resume_unwind(panic)
             }
-            State::Taken => panic!("what was computed has been taken"),
+            State::Taken => panic!("the result of the computation was taken already"),
         }
         drop(state);
         Dispatcher::if_driving(|node| node.waits_for(Reason::Other));
@@ -143,22 +143,21 @@ impl<T> Future for Compute<T> {
 
 impl<T> Drop for Compute<T> {
     fn drop(&mut self) {
-        // What is under way goes on, and is dropped where it ends.
+        // A computation that is under way goes on, and its result is dropped where it ends.
         let left = std::mem::replace(&mut *self.shared.state(), State::Taken);
         contain(|| drop(left));
     }
 }
 
-/// Computes on another thread, inside a node; as [`Node::compute`](crate::Node::compute).
+/// Runs a closure on another thread, from inside a node; see [`Node::compute`](crate::Node::compute).
 ///
 /// # Panics
-/// Outside of a node's tasks and handlers: there is nobody to serve meanwhile. And if there is no
-/// thread yet and none can be started.
+/// Outside of a node's tasks and handlers, and if no thread can be started and there is none yet.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let node = upbeat::Node::builder("doc/compute-free").local_only().build()?;
-/// // A handler that computes so lets its node serve others.
+/// // While this handler computes, its node serves other calls.
 /// let largest = node.block_on(async {
 ///     let numbers = vec![3, 1, 2];
 ///     upbeat::compute(move || numbers.into_iter().max()).await
@@ -170,14 +169,15 @@ pub fn compute<T: Send + 'static>(closure: impl FnOnce() -> T + Send + 'static) 
     Compute::begin(&Dispatcher::current(), closure)
 }
 
-/// A place in a long computation of a task's own at which its node takes over what has come.
+/// Polls the node's lanes in the middle of a task's long computation, so that the node handles messages that have
+/// come.
 ///
-/// Where nothing has come, that costs a few nanoseconds: a look at the lanes, and no clock. Where
-/// something has, the task is put behind it. Now and then it is for timers and sockets alone. A
-/// handler that has to make way becomes a task.
+/// If no message has come, this costs a few nanoseconds: a look at the lanes, without reading the clock. If one has
+/// come, the task runs on after it. Now and then the task makes way for timers and sockets only. A handler that makes
+/// way becomes a task.
 ///
 /// # Panics
-/// Outside of a node's tasks and handlers: there is nothing to look at.
+/// Outside of a node's tasks and handlers.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -199,17 +199,16 @@ pub async fn poll_point() {
     make_way(|node| node.must_make_way()).await;
 }
 
-/// A place in a long handler, or in a task, at which it makes way once its time is used up.
+/// Lets other tasks run in the middle of a long handler or task, once its budget is used up.
 ///
-/// What runs does so until it waits: while it does, its node serves nobody else. A method has a
-/// budget for that, of 100 microseconds if its `#[method(budget = "…")]` says nothing else. A
-/// checkpoint before its end costs a decrement, and a time stamp now and then; one behind it puts
-/// what runs behind all that has come meanwhile, and a handler goes on as a task. What holds a lock or
-/// has changed half of something holds it over that await. [`poll_point`] looks at the lanes instead
-/// of the time.
+/// A future runs until it waits, and its node serves nothing else meanwhile. A method has a budget for that, of 100
+/// microseconds unless its `#[method(budget = "…")]` says otherwise. A checkpoint within the budget costs a
+/// decrement, and a time stamp now and then. A checkpoint beyond the budget puts the future behind all messages that
+/// have come, and makes a handler a task. A lock that the future holds stays locked over that await. [`poll_point`]
+/// looks at the lanes instead of the time.
 ///
 /// # Panics
-/// Outside of a node's tasks and handlers: there is nobody to make way for.
+/// Outside of a node's tasks and handlers.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -230,7 +229,7 @@ pub async fn checkpoint() {
     make_way(|node| node.is_time_over()).await;
 }
 
-/// Puts what is polled behind others, once, if it must make way.
+/// Puts the polled future behind others, once, if `must` says so.
 #[inline]
 async fn make_way(must: impl Fn(&Dispatcher) -> bool) {
     let mut made_way = false;

@@ -1,10 +1,9 @@
-//! Panics of values that the runtime drops: kept where they happen, and counted.
+//! Panics of values that the runtime drops: caught where they happen, and counted.
 //!
-//! A handler, a task, a service or a result may hold a value whose `Drop` panics. The runtime drops
-//! such values where no call can answer for it: at a deadline, at a caller's death, behind a reply
-//! that was sent. The panic hook has printed the message; what is left is to count the panic and to
-//! go on. Invariant: nothing that is dropped here unwinds into its caller, also while the thread
-//! panics already, which would abort the process.
+//! A handler, a task, a service or a result may hold a value whose `Drop` panics. The runtime drops such values where
+//! no call can report the panic: at a deadline, at a caller's death, after a reply was sent. The panic hook has
+//! printed the message; the runtime counts the panic and goes on. Invariant: a drop in this module never unwinds into
+//! its caller, even while the thread panics already, which would abort the process.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -12,7 +11,7 @@ use std::mem::{forget, needs_drop};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 thread_local! {
-    /// Panics that were contained on this thread and not counted by a node yet.
+    /// The panics that were caught on this thread and that no node has counted yet.
     static CONTAINED: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -27,15 +26,14 @@ pub(crate) fn panics(act: impl FnOnce()) -> bool {
     }
 }
 
-/// Runs an act that drops values of the application. Its panic is counted by the node that this
-/// thread drives.
+/// Runs an act that drops values of the application. The node that this thread drives counts its panic.
 pub(crate) fn contain(act: impl FnOnce()) {
     if panics(act) {
         CONTAINED.set(CONTAINED.get() + 1);
     }
 }
 
-/// Drops the items that are left one by one: where all of them panic, no panic meets another.
+/// Drops the remaining items one by one, so that the panic of one does not meet the panic of another.
 pub(crate) fn drop_each<T>(mut items: impl Iterator<Item = T>) {
     let mut left = needs_drop::<T>();
     while left {
@@ -46,15 +44,15 @@ pub(crate) fn drop_each<T>(mut items: impl Iterator<Item = T>) {
     }
 }
 
-/// Drops what a panic carries, which may panic itself.
+/// Drops the payload of a panic, which may panic itself.
 pub(crate) fn drop_payload(panic: Box<dyn Any + Send>) {
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-        // A third one would not be better.
+        // The payload of this second panic is leaked, because its drop could panic too.
         forget(again);
     }
 }
 
-/// Takes the number of panics that were contained on this thread since this was last asked.
+/// Takes the number of panics that were caught on this thread since the last call.
 pub(crate) fn take_contained() -> u64 {
     CONTAINED.take()
 }
@@ -75,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_that_carries_a_panic_goes_nowhere() {
+    fn a_panic_whose_payload_panics_is_caught() {
         for depth in 0..4 {
             assert_eq!(panics(|| drop(Panics(depth))), depth != 0);
         }

@@ -1,8 +1,8 @@
-//! The match of frames, for everything that drives a session: a node, and the threads and futures of a handle.
+//! The match of frames, for every driver of a session: a node, and the threads and futures of a handle.
 //!
-//! The common path is here: a request runs where it lies, and a reply lies open while its waiter is polled. A
-//! [`Driver`] knows what a request runs, which tasks there are, and what the control frames of a call change.
-//! Invariant: a frame is taken over and passed, or its session ends.
+//! The common path is in this module: a request runs in place, and a reply lies open while its waiter is polled. A
+//! [`Driver`] knows the handler of a request, the tasks, and the effects of control frames. Invariant: a frame is
+//! taken over and passed, or its session ends.
 
 use crate::session::{Fault, Served, Session, Waiter, misbehaved};
 use crate::wake::{MAIN, TaskId};
@@ -15,19 +15,20 @@ use upbeat_core::limits::FLUSH_MESSAGES;
 use upbeat_core::term::Step;
 use upbeat_memory::ring::{Look, SHORT};
 
-/// Why a future is polled.
+/// The reason why a future is polled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// It was on the list of those that are ready, and is no more.
+    /// The future was taken off the ready queue.
     Ready,
-    /// What it waits for lies open. If it is on the list it stays there, and keeps its flag.
+    /// The reply that the future waits for lies open. If the future is on the ready queue, it stays there and keeps
+    /// its flag.
     Answered,
 }
 
-/// Polls the future that drives: a node's main future, or the call that a handle's holder waits for.
+/// Polls the main future: a node's, or the call that the holder of a handle waits for.
 pub(crate) type Main<'a> = &'a mut dyn FnMut(Cause);
 
-/// What drives a session. The methods that a handle has no use for do nothing unless they are given.
+/// A driver of a session. The methods that a handle does not use do nothing by default.
 pub(crate) trait Driver<'s>: Copy {
     /// Returns the session whose frames are taken over.
     fn session(self) -> &'s Session;
@@ -35,10 +36,10 @@ pub(crate) trait Driver<'s>: Copy {
     /// Counts an event for observers.
     fn count(self, _: Counter) {}
 
-    /// Runs the plain request that lies open, and was accepted, by the words of its head.
+    /// Runs the open request without extensions, which was accepted, given the words of its head.
     fn run(self, words: &[u64; 3]);
 
-    /// Runs, keeps or refuses the request that lies open.
+    /// Runs, keeps or refuses the open request.
     fn request(self, head: &Head) -> Result<(), Fault>;
 
     /// Polls a task while its reply lies open.
@@ -49,19 +50,19 @@ pub(crate) trait Driver<'s>: Copy {
         false
     }
 
-    /// Takes over the stamped frame that lies open, and passes it.
+    /// Takes over the open frame, which is stamped, and passes it.
     fn sampled(self, words: &[u64; 3], manner: Manner, main: Main<'_>) -> Result<(), Fault>;
 
-    /// Takes over the stamps of the peer that lie open.
+    /// Takes over the open stamps of the peer.
     fn stamps(self, head: &Head) -> Result<(), Fault>;
 
-    /// Cancels a call that the peer has given up.
+    /// Cancels a call that the peer has canceled.
     fn cancel(self, _: CallNumber) {}
 
-    /// Hears control of what has this number in a channel other than calls. Nothing has one at a handle.
+    /// Handles a control frame for a channel other than calls, with this number. A handle has no such channel.
     fn channel_control(self, _: Control, _number: u32) {}
 
-    /// Takes back the reservation that the peer has given up.
+    /// Removes the reservation that the peer has withdrawn.
     fn withdraw(self, _: &Head) -> Result<(), Fault> {
         Ok(())
     }
@@ -69,25 +70,25 @@ pub(crate) trait Driver<'s>: Copy {
     /// Returns the time by which deadlines are set.
     fn now_ns(self) -> u64;
 
-    /// Returns when the handler of a call that is served ends, if it may still ask for more time.
+    /// Returns when the handler of a served call ends, if it may still ask for more time.
     fn end_of_lease(self, _: Served) -> Option<u64> {
         None
     }
 
-    /// Asks the caller of a call that is served for more time, in the name of a call that its handler has made.
+    /// Asks the caller of a served call for more time, on behalf of a call that the handler has made.
     fn ask_above(self, _: Served, _wanted: u64, _: CallNumber) {}
 
-    /// Notes that something was sent.
+    /// Notes that a frame was sent.
     fn sent(self) {}
 
-    /// Hears what a caller has answered by the frame that lies open.
+    /// Handles a caller's answer about more time, in the open frame.
     fn extension_answered(self, _: &Head) {}
 
-    /// Notes that the socket is read for a segment. The driver's wakes may be read with it.
+    /// Notes that the socket is read for a segment. The read may also take the driver's wake-ups.
     fn reads_socket(self) {}
 }
 
-/// Takes over frames of the peer, at most as many as may go between two flushes. Returns how many.
+/// Takes over frames of the peer, at most as many as may go between two flushes. Returns their number.
 #[inline(always)]
 pub(crate) fn take_frames<'s, D: Driver<'s>>(driver: D, main: Main<'_>) -> Result<u32, Fault> {
     let session = driver.session();
@@ -119,7 +120,7 @@ pub(crate) fn take_frames<'s, D: Driver<'s>>(driver: D, main: Main<'_>) -> Resul
     Ok(frames)
 }
 
-/// Takes over a frame that is not of one slot, and passes it. False if there is none, or as for [`other`].
+/// Takes over a frame that is not of one slot, and passes it. Returns false if there is none, or as [`other`] does.
 #[inline(never)]
 fn long<'s, D: Driver<'s>>(driver: D, main: Main<'_>) -> Result<bool, Fault> {
     let session = driver.session();
@@ -136,7 +137,7 @@ fn long<'s, D: Driver<'s>>(driver: D, main: Main<'_>) -> Result<bool, Fault> {
     Ok(true)
 }
 
-/// Takes over a frame that is neither a plain call nor a plain reply, and passes it. False if the session
+/// Takes over a frame that is neither a plain call nor a plain reply, and passes it. Returns false if the session
 /// must pause.
 #[inline(never)]
 fn other<'s, D: Driver<'s>>(driver: D, words: [u64; 3], main: Main<'_>) -> Result<bool, Fault> {
@@ -158,7 +159,7 @@ fn other<'s, D: Driver<'s>>(driver: D, words: [u64; 3], main: Main<'_>) -> Resul
     Ok(true)
 }
 
-/// Takes over a frame that is neither request nor answer, and passes it.
+/// Takes over a frame that is neither request nor reply, and passes it.
 #[cold]
 #[inline(never)]
 fn control<'s, D: Driver<'s>>(driver: D, head: &Head) -> Result<(), Fault> {
@@ -170,7 +171,7 @@ fn control<'s, D: Driver<'s>>(driver: D, head: &Head) -> Result<(), Fault> {
         Kind::Switch => {
             driver.count(Counter::LaneGrown);
             driver.reads_socket();
-            // The frame is passed where the lane goes on.
+            // This frame is passed where the lane continues.
             return session.follow(head.call.generation());
         }
         Kind::Slab => {
@@ -199,7 +200,7 @@ fn control<'s, D: Driver<'s>>(driver: D, head: &Head) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Answers a callee that asks for more time by the frame that lies open, or asks the caller with whom the answer lies.
+/// Answers a callee that asks for more time in the open frame, or first asks the caller that has to decide.
 fn extension_asked<'s, D: Driver<'s>>(driver: D, call: CallNumber) {
     let (session, now) = (driver.session(), driver.now_ns());
     let wanted = now.saturating_add(session.first_word().saturating_mul(1000));
@@ -212,7 +213,7 @@ fn extension_asked<'s, D: Driver<'s>>(driver: D, call: CallNumber) {
     }
 }
 
-/// Polls the waiter of a reply without extensions while it lies open, or has it kept.
+/// Polls the waiter of a reply without extensions while the reply lies open, or keeps the reply.
 #[inline(always)]
 fn reply<'s, D: Driver<'s>>(driver: D, words: &[u64; 3], main: Main<'_>) -> Result<(), Fault> {
     let (call, len) = (CallNumber::from_u64(words[1]), Head::len_in(words));
@@ -223,8 +224,8 @@ fn reply<'s, D: Driver<'s>>(driver: D, words: &[u64; 3], main: Main<'_>) -> Resu
     keep_answer(driver)
 }
 
-/// Polls the waiter of an answer while it lies open, or has it kept; `found` is called when it is known who
-/// waits.
+/// Polls the waiter of a reply while the reply lies open, or keeps the reply. `found` is called when the waiter is
+/// known.
 #[inline(always)]
 pub(crate) fn answer<'s, D: Driver<'s>>(
     driver: D,
@@ -242,7 +243,7 @@ pub(crate) fn answer<'s, D: Driver<'s>>(
     keep_answer(driver)
 }
 
-/// Polls a task, or the main future, whose answer lies open.
+/// Polls a task, or the main future, whose reply lies open.
 #[inline(always)]
 fn poll_answered<'s, D: Driver<'s>>(driver: D, task: TaskId, main: Main<'_>) {
     driver.count(Counter::RepliesInPlace);
@@ -252,7 +253,7 @@ fn poll_answered<'s, D: Driver<'s>>(driver: D, task: TaskId, main: Main<'_>) {
     }
 }
 
-/// Has an answer kept that was not taken where it lay.
+/// Keeps a reply that was not taken in place.
 #[inline(always)]
 fn keep_answer<'s, D: Driver<'s>>(driver: D) -> Result<(), Fault> {
     if driver.session().keep_answer()? {

@@ -1,4 +1,4 @@
-//! The node's one descriptor: an epoll in which everything stands that can wake it.
+//! The node's one descriptor: an epoll with everything that can wake the node.
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
@@ -10,24 +10,24 @@ use std::cell::{OnceCell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use upbeat_memory::pool::Key;
 
-/// What a descriptor in the epoll belongs to.
+/// The owner of a descriptor in the epoll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// Wakes from other threads.
     Roster,
-    /// Somebody connects from another process.
+    /// A node of another process connects.
     SharedArrivals,
-    /// Somebody connects from this process.
+    /// A node of this process connects.
     LocalArrivals,
-    /// Somebody connects from another host.
+    /// A node of another host connects.
     RemoteArrivals,
-    /// The socket of a session, or of one that is being opened.
+    /// The socket of a session, or of a session that is being opened.
     Place(Key),
     /// A peer's process.
     Process(u32),
-    /// A descriptor that the application waits for.
+    /// A descriptor for which the application waits.
     Application(u32),
-    /// The time has come for which the alarm was set.
+    /// The alarm is due.
     Alarm,
 }
 
@@ -65,7 +65,7 @@ impl Source {
 pub(crate) struct Reactor {
     epoll: OwnedFd,
     events: RefCell<Vec<epoll::Event>>,
-    /// For loops of the application's own, which wait for the epoll and know no time.
+    /// A timer for loops of the application, which wait for the epoll and know no time.
     alarm: OnceCell<OwnedFd>,
 }
 
@@ -75,28 +75,28 @@ impl Reactor {
         Ok(Reactor { epoll, events: RefCell::new(Vec::with_capacity(64)), alarm: OnceCell::new() })
     }
 
-    /// Waits for a descriptor to become readable, or to end.
+    /// Adds a descriptor, to wait until it is readable or has ended.
     pub(crate) fn add(&self, descriptor: impl AsFd, source: Source) -> rustix::io::Result<()> {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
         epoll::add(&self.epoll, descriptor, epoll::EventData::new_u64(source.pack()), flags)
     }
 
-    /// Waits until it is writable as well, or no longer does.
+    /// Sets whether to wait until the descriptor is writable as well.
     pub(crate) fn change(&self, descriptor: impl AsFd, source: Source, writable: bool) {
         let mut flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
         flags.set(epoll::EventFlags::OUT, writable);
-        // A descriptor that has left the epoll has ended.
+        // The call fails only for a descriptor that has left the epoll because it has ended.
         let data = epoll::EventData::new_u64(source.pack());
         let _ = epoll::modify(&self.epoll, descriptor, data, flags);
     }
 
-    /// Waits for it no longer.
+    /// Removes a descriptor.
     pub(crate) fn remove(&self, descriptor: impl AsFd) {
-        // A descriptor that is not there was never added, or has been closed.
+        // The call fails only for a descriptor that was never added, or has been closed.
         let _ = epoll::delete(&self.epoll, descriptor);
     }
 
-    /// Has the epoll become readable in so many nanoseconds; None takes that back.
+    /// Makes the epoll readable after this time; None cancels that.
     pub(crate) fn set_alarm(&self, nanoseconds: Option<u64>) -> rustix::io::Result<()> {
         let alarm = match (self.alarm.get(), nanoseconds) {
             (None, None) => return Ok(()),
@@ -108,36 +108,35 @@ impl Reactor {
             }
             (Some(alarm), _) => alarm,
         };
-        // A time of nothing would take it back.
+        // A time of zero would cancel the alarm.
         let it_value = timespec(nanoseconds.map_or(0, |nanoseconds| nanoseconds.max(1)));
         let time = Itimerspec { it_interval: timespec(0), it_value };
         timerfd_settime(alarm, TimerfdTimerFlags::empty(), &time).map(drop)
     }
 
-    /// The alarm was heard.
+    /// Clears the alarm.
     pub(crate) fn hush(&self) {
         if let Some(alarm) = self.alarm.get() {
-            // It may have been set anew meanwhile.
+            // The read fails if the alarm was set anew meanwhile.
             let _ = rustix::io::read(alarm, &mut [0u8; 8]);
         }
     }
 
-    /// Waits until something has come, for `nanoseconds` at most, and adds what has come to
-    /// `into`. None waits for ever.
+    /// Waits for events, for `nanoseconds` at most or without a limit, and adds them to `into`.
     pub(crate) fn wait(&self, nanoseconds: Option<u64>, into: &mut Vec<Source>) {
         let timeout = nanoseconds.map(timespec);
         let mut events = self.events.borrow_mut();
         events.clear();
         match epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
-            // The epoll is ours and open, the buffer is sound.
+            // The epoll is open, and the buffer is valid.
             Err(error) => debug_assert!(false, "epoll: {error}"),
         }
         into.extend(events.iter().map(|event| Source::unpack(event.data.u64())));
     }
 }
 
-/// So many nanoseconds.
+/// Returns this many nanoseconds as a `Timespec`.
 pub(crate) fn timespec(nanoseconds: u64) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(nanoseconds / 1_000_000_000).unwrap_or(i64::MAX),

@@ -1,6 +1,6 @@
-//! Nodes of other hosts: on what terms they are met, and how their addresses are found and tried.
+//! Connections to nodes of other hosts: their terms, and how addresses are found and tried.
 //!
-//! Invariant: nothing is sent over a network unprotected unless the application has said that this is safe there.
+//! Invariant: data goes over a network unprotected only if the application has said that this is safe there.
 
 mod attempts;
 
@@ -23,44 +23,44 @@ use upbeat_transport::remote::Terms;
 pub(crate) use attempts::{Attempts, is_worth_waiting, own_times};
 pub(crate) use lookup::{lookup, resolve};
 
-/// The environment variable that says which identity a node or a handle has, where the application does not.
+/// The environment variable with the identity of a node or a handle, if the application gives none.
 const IDENTITY_VARIABLE: &str = "UPBEAT_IDENTITY";
 
-/// Between two looks at the file of an identity.
+/// The time between two checks of an identity's file.
 const REFRESH: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// An identity that is valid for less is warned of.
+/// A warning is printed if an identity is valid for less than this time.
 const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
-/// When this process last warned of an identity.
+/// The time of this process's last warning about an identity.
 static WARNED: Mutex<Option<Instant>> = Mutex::new(None);
 
-/// On what terms a node, or a handle, meets nodes of other hosts.
+/// The settings with which a node, or a handle, meets nodes of other hosts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Remote {
-    /// What the node shows to others, and whom it trusts: messages go under TLS.
+    /// The node's certificate, and the authorities that it trusts: messages go under TLS.
     pub(crate) identity: Option<Identity>,
-    /// Where the node listens.
+    /// The address at which the node listens.
     pub(crate) listen: Option<String>,
-    /// Whether messages may go as they are.
+    /// Whether messages may go in plaintext.
     pub(crate) plaintext: bool,
-    /// After what time a connection is gone whose peer does not answer.
+    /// The time after which a connection is closed whose peer does not answer.
     pub(crate) peer_timeout: Option<Duration>,
-    /// What callers of other hosts may take of a node that listens.
+    /// The limits of callers from other hosts at a node that listens.
     pub(crate) gate: gate::Terms,
-    /// Sessions that the node has with other hosts at most.
+    /// The most sessions of the node with other hosts.
     pub(crate) sessions: Option<usize>,
-    /// Bytes that peers make the node hold.
+    /// The most bytes that peers may make the node hold.
     pub(crate) bytes: Option<u64>,
-    /// For how long a session outlives its connection.
+    /// The time for which a session outlives its connection.
     pub(crate) resume_within: Option<Duration>,
-    /// When the identity's file was last looked at.
+    /// The time of the last check of the identity's file.
     looked: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Remote {
-    /// What the application says, or the environment, once it was seen that this fits the node, or the handle,
-    /// which has no name.
+    /// Returns the settings of the application, or of the environment, after checking that they fit the node, or a
+    /// handle, which has no name.
     pub(crate) fn settled(
         mut self,
         program: &ProgramName,
@@ -89,26 +89,27 @@ impl Remote {
         Ok(self)
     }
 
-    /// How many sessions with other hosts the node has at most.
+    /// Returns the most sessions of the node with other hosts.
     pub(crate) fn sessions(&self) -> usize {
         self.sessions.unwrap_or(REMOTE_SESSIONS_MAX)
     }
 
-    /// The bound of the bytes that peers make the node hold, which takes messages of up to so many bytes.
+    /// Returns the limit of the bytes that peers may make the node hold, which admits messages of up to `longest`
+    /// bytes.
     pub(crate) fn quota(&self, longest: usize) -> Quota {
         let most = REMOTE_BYTES.max(REMOTE_MESSAGES_MIN * longest as u64);
         Quota::new(self.bytes.unwrap_or(most))
     }
 
-    /// Whether nothing says how messages are to be protected.
+    /// Returns whether the settings do not say how messages are protected.
     pub(crate) fn is_unprotected(&self) -> bool {
         self.identity.is_none() && !self.plaintext
     }
 
-    /// How its connections behave. An identity whose file was replaced is loaded again.
+    /// Returns the settings of connections. An identity whose file was replaced is loaded again.
     pub(crate) fn terms(&self) -> Terms {
         self.refresh();
-        // Less than a millisecond is not nothing.
+        // A time below a millisecond must not become zero.
         let milliseconds =
             |time: Duration| u32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX);
         let peer_timeout_ms = self.peer_timeout.map_or(PEER_TIMEOUT_MS, milliseconds);
@@ -116,7 +117,8 @@ impl Remote {
         Terms { identity: self.identity.clone(), peer_timeout_ms, resume_within_ms }
     }
 
-    /// Loads an identity again whose file was replaced, and warns if it expires soon. Looks once in a while.
+    /// Loads an identity again whose file was replaced, and warns if it expires soon. The file is checked once in a
+    /// while.
     pub(crate) fn refresh(&self) {
         let Some(identity) = &self.identity else { return };
         if !is_due(&self.looked, REFRESH) {
@@ -142,7 +144,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether so much time has passed since this last said so.
+/// Returns whether `period` has passed since this last returned true.
 fn is_due(last: &Mutex<Option<Instant>>, period: Duration) -> bool {
     let mut last = lock(last);
     let is_due = last.is_none_or(|last| last.elapsed() >= period);
@@ -158,14 +160,11 @@ fn warn_daily(text: Arguments<'_>) {
     }
 }
 
-/// The time after which a peer is lost that does not answer, as the application says it.
+/// Returns the time after which a peer that does not answer is lost, as the application sets it.
 ///
 /// # Panics
-/// When it is less than a second.
+/// If it is less than a second.
 pub(crate) fn peer_timeout(time: Duration) -> Duration {
-    assert!(
-        time >= Duration::from_secs(1),
-        "a peer has {time:?} to answer: give a second at least"
-    );
+    assert!(time >= Duration::from_secs(1), "`peer_timeout` is {time:?}: set at least one second");
     time
 }

@@ -1,8 +1,8 @@
-//! Stamps on the way of a message: taken if it is sampled, compiled away if it is not.
+//! Stamps on the path of a message: taken if the message is sampled, compiled away if not.
 //!
-//! The path of a message is written once, generic over who takes stamps: [`Unsampled`] does nothing
-//! and leaves nothing in the code; a [`Sample`] takes those that the message's manner wants. So a
-//! message that is not sampled pays nothing for the bill but the question whether it is.
+//! The path of a message is written once, generic over [`Stamps`]: [`Unsampled`] does nothing and leaves no code; a
+//! [`Sample`] takes the stamps that the message's manner wants. A message that is not sampled therefore pays only for
+//! the question whether it is.
 
 use std::sync::Arc;
 use upbeat_core::bill::Counter;
@@ -13,44 +13,45 @@ use upbeat_memory::ticks::{ticks, ticks_after};
 use upbeat_sync::Awaited;
 use upbeat_transport::carrier::Carrier;
 
-/// Who takes the stamps.
+/// A taker of stamps.
 pub(crate) trait Stamps {
-    /// The message passes a point.
+    /// Stamps the message at a point of its path.
     fn at(&mut self, point: Point);
 
-    /// In which manner its head says that it is stamped.
+    /// Returns the manner in which the message's head says that it is stamped.
     fn manner(&self) -> Option<Manner>;
 
-    /// The message was written into a carrier's lane: between hosts its way through the socket is stamped too.
+    /// Notes that the message was written into a carrier's lane: between hosts its path through the socket is stamped
+    /// too.
     #[inline(always)]
     fn published(&mut self, _: &Carrier) {}
 
-    /// The words of the head that is about to be written.
+    /// Returns the words of the head that is about to be written.
     #[inline(always)]
     fn on_head(&mut self, words: [u64; 3]) -> [u64; 3] {
         words
     }
 
-    /// The words of a one-way message's head, with the stamp that they carry.
+    /// Returns the words of a one-way message's head, with its stamp.
     #[inline(always)]
     fn on_oneway(&self, words: [u64; 3]) -> [u64; 3] {
         words
     }
 
-    /// The words of a reply's head, with the stamp that they carry.
+    /// Returns the words of a reply's head, with its stamp.
     #[inline(always)]
     fn on_reply(&mut self, words: [u64; 3]) -> [u64; 3] {
         words
     }
 
-    /// The sample itself, to go on with as a task.
+    /// Returns the sample, for a handler that becomes a task.
     #[inline(always)]
     fn sample(&mut self) -> Option<&mut Sample> {
         None
     }
 }
 
-/// Nobody.
+/// Takes no stamps.
 pub(crate) struct Unsampled;
 
 impl Stamps for Unsampled {
@@ -63,8 +64,7 @@ impl Stamps for Unsampled {
     }
 }
 
-/// Who takes the stamps of a reply, which has a point of its own and is else no message with a
-/// bill.
+/// Takes the stamps of a reply, which has only one point of its own and no bill.
 pub(crate) struct Answering<'a, S: ?Sized>(pub(crate) &'a mut S);
 
 impl<S: Stamps + ?Sized> Stamps for Answering<'_, S> {
@@ -87,32 +87,32 @@ impl<S: Stamps + ?Sized> Stamps for Answering<'_, S> {
     }
 }
 
-/// What one side knows of a sampled message. It is large and lives on the heap: nodes keep one that
-/// is free, so that to begin with it takes next to nothing.
+/// One side's knowledge of a sampled message. A sample is large and lives on the heap: nodes keep free ones, so that
+/// beginning one costs almost nothing.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     pub(crate) manner: Manner,
     wants: Wants,
     pub(crate) taken: Taken,
-    /// The lock that was waited for, or the condition.
+    /// The name of the lock or condition that was waited for.
     pub(crate) lock: Option<Arc<str>>,
-    /// By what both sides know a one-way message that has come: see [`Message::Oneway`].
+    /// The number by which both sides know a received one-way message: see [`Message::Oneway`].
     pub(crate) oneway: Option<u64>,
-    /// Whether it only warms up those behind it, and is not written down.
+    /// Whether the sample only warms up the path for later ones, and is not recorded.
     pub(crate) warms: bool,
-    /// By what the carrier knows the message of this side, whose writing it watches.
+    /// The carrier's key of this side's message, whose writing it watches.
     watched: Option<u64>,
 }
 
 impl Sample {
-    /// Of a message of this manner.
+    /// Returns a sample of this manner.
     pub(crate) fn new(manner: Manner) -> Box<Sample> {
         let (wants, taken) = (Wants::of(manner), Taken::new());
         let (lock, oneway, warms, watched) = (None, None, false, None);
         Box::new(Sample { manner, wants, taken, lock, oneway, warms, watched })
     }
 
-    /// One that is free serves again.
+    /// Reuses a free sample.
     #[inline]
     pub(crate) fn again(mut self: Box<Sample>, manner: Manner) -> Box<Sample> {
         self.manner = manner;
@@ -125,13 +125,13 @@ impl Sample {
         self
     }
 
-    /// The message begins.
+    /// Begins the message.
     #[inline(always)]
     pub(crate) fn begin(&mut self) {
         self.at(Point::Begun);
         self.at(Point::Roomed);
         if self.wants.points == 1 {
-            // What a stamp takes: this one is right behind the first.
+            // This stamp right behind the first measures the cost of a stamp.
             self.stamp(Point::Roomed);
         }
     }
@@ -141,29 +141,29 @@ impl Sample {
         self.taken.set(point, self.wants.now());
     }
 
-    /// By what both sides know it, if it is a one-way message of this side.
+    /// Returns the identity of a one-way message of this side.
     pub(crate) fn as_oneway(&self) -> Message {
         Message::Oneway(self.taken.at(Point::Begun).unwrap_or(0))
     }
 
-    /// Whether its way through the socket is stamped, so that this side's half waits for that.
+    /// Returns whether the message's path through the socket is stamped, so that this side's half waits for it.
     pub(crate) fn is_watched(&self) -> bool {
         self.watched.is_some()
     }
 
-    /// When its message was written to the socket, as far as the carrier knows.
+    /// Returns when the message was written to the socket, as far as the carrier knows.
     pub(crate) fn writing(&self, carrier: &Carrier) -> Written {
         self.watched.map_or(Written::Unknown, |watched| carrier.writing(watched))
     }
 
-    /// When the message was read from its socket that lies open.
+    /// Stamps when the open message was read from its socket.
     pub(crate) fn read(&mut self, carrier: &Carrier) {
         if self.manner == Manner::Whole {
             carrier.reading().into_iter().for_each(|reading| self.taken.request_read(reading));
         }
     }
 
-    /// Whether the head cannot carry all that the sender of a one-way message has stamped.
+    /// Returns whether the head cannot carry all stamps of the sender of a one-way message.
     pub(crate) fn needs_frame(&self) -> bool {
         match self.manner {
             Manner::Whole => true,
@@ -173,13 +173,13 @@ impl Sample {
         }
     }
 
-    /// Where stamps are wanted, for who has not got the sample at hand.
+    /// Returns which stamps are wanted, for code that does not have the sample.
     #[inline]
     pub(crate) fn wants(&self) -> Wants {
         self.wants
     }
 
-    /// Notes when a point was passed, if that is wanted.
+    /// Records when a point was passed, if that stamp is wanted.
     #[inline]
     pub(crate) fn known(&mut self, point: Point, ticks: u64) {
         if self.wants.has(point) {
@@ -187,7 +187,7 @@ impl Sample {
         }
     }
 
-    /// Names what is waited for, if it has a name.
+    /// Records the name of the lock or condition that is waited for, if it has one.
     fn names(&mut self, reason: Reason, name: Option<Arc<str>>) {
         let Some(name) = name else { return };
         self.lock = Some(name);
@@ -197,7 +197,7 @@ impl Sample {
             if is_condition { happened.with(Happened::CONDITION) } else { happened };
     }
 
-    /// Something happened besides.
+    /// Records an event besides the stamps.
     #[inline]
     pub(crate) fn note(&mut self, happened: Happened) {
         self.taken.happened = self.taken.happened.with(happened);
@@ -244,7 +244,7 @@ impl Stamps for Sample {
     }
 }
 
-/// What a task waits for.
+/// The reason why a task waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Reason {
     /// A lock.
@@ -253,13 +253,13 @@ pub(crate) enum Reason {
     Condition,
     /// Room at a peer.
     Full,
-    /// Nothing: its time was used up.
+    /// No event: the task has used up its time.
     Budget,
     /// A call.
     Call,
     /// A timer.
     Timer,
-    /// Something that is not ours.
+    /// An event outside of Upbeat.
     #[default]
     Other,
 }
@@ -274,7 +274,7 @@ impl From<Awaited> for Reason {
 }
 
 impl Reason {
-    /// What counts the handlers that it made tasks.
+    /// Returns the counter of handlers that this reason made tasks.
     #[inline(always)]
     pub(crate) const fn counter(self) -> Counter {
         const COUNTERS: [Counter; 7] = [
@@ -289,7 +289,7 @@ impl Reason {
         COUNTERS[self as usize]
     }
 
-    /// What a handler would have waited for, in words; the lock by its name, if it has one.
+    /// Returns the reason in words, with the name of the lock or condition if it has one.
     pub(crate) fn text(self, name: Option<&str>) -> String {
         let what = match self {
             Reason::Lock => "a lock",
@@ -307,15 +307,15 @@ impl Reason {
     }
 }
 
-/// The time of a handler that has become a task, told apart by what it did.
+/// The time of a handler that has become a task, divided by its activities.
 #[derive(Debug)]
 pub(crate) struct Timed {
     pub(crate) sample: Box<Sample>,
-    /// When it became a task.
+    /// The time at which it became a task.
     promoted: u64,
-    /// When it was last polled to no end.
+    /// The end of its last poll.
     paused: u64,
-    /// What it has waited for since.
+    /// The reason why it has waited since.
     reason: Reason,
     lock: u64,
     wait: u64,
@@ -323,7 +323,7 @@ pub(crate) struct Timed {
 }
 
 impl Timed {
-    /// A handler has become a task, and waits for this.
+    /// Begins the time of a handler that has become a task and waits for this reason.
     pub(crate) fn new(
         mut sample: Box<Sample>,
         (reason, lock): (Reason, Option<Arc<str>>),
@@ -335,7 +335,7 @@ impl Timed {
         Timed { sample, promoted, paused, reason, lock: 0, wait: 0, queue: 0 }
     }
 
-    /// It is polled again, having been woken then.
+    /// Notes that the task is polled again, after a wake at `woken`.
     pub(crate) fn resumed(&mut self, woken: u64) {
         let now = ticks();
         let woken = woken.clamp(self.paused, now.max(self.paused));
@@ -347,14 +347,14 @@ impl Timed {
         }
     }
 
-    /// It waits again, for this; for a lock or a condition of this name, if it has one.
+    /// Notes that the task waits again, for this reason and the lock or condition of this name.
     pub(crate) fn paused(&mut self, (reason, lock): (Reason, Option<Arc<str>>)) {
         self.paused = ticks();
         self.reason = reason;
         self.sample.names(reason, lock);
     }
 
-    /// It is done: the sums become stamps, one behind the other.
+    /// Turns the sums into stamps, one after another, because the task is done.
     pub(crate) fn finished(mut self) -> Box<Sample> {
         let locked = self.promoted + self.lock;
         let waited = locked + self.wait;
@@ -370,12 +370,12 @@ impl Timed {
     }
 }
 
-/// Where stamps of a message are wanted.
+/// The wanted stamps of a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wants {
-    /// The points where stamps are taken, a bit each.
+    /// The points at which stamps are taken, a bit each.
     points: u32,
-    /// Whether they wait until what comes before them is done.
+    /// Whether a stamp waits until the instructions before it are done.
     waits: bool,
 }
 
@@ -390,23 +390,23 @@ impl Wants {
         self.points & 1 << point as u32 != 0
     }
 
-    /// A stamp.
+    /// Takes a stamp.
     #[inline(always)]
     fn now(self) -> u64 {
         if self.waits { ticks_after() } else { ticks() }
     }
 
-    /// A stamp, if one is wanted at this point.
+    /// Takes a stamp, if one is wanted at this point.
     #[inline(always)]
     pub(crate) fn at(self, point: Point) -> u64 {
         if self.has(point) { self.now() } else { 0 }
     }
 }
 
-/// A service and a method.
+/// The names of a service and a method.
 pub(crate) type Names = (&'static str, &'static str);
 
-/// By what both sides know a sampled message.
+/// The identity by which both sides know a sampled message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
     /// A call, by its number.
@@ -415,7 +415,7 @@ pub(crate) enum Message {
     Oneway(u64),
 }
 
-/// A sampled message of which one half is there.
+/// A sampled message of which one side's half is present.
 pub(crate) struct Half {
     pub(crate) message: Message,
     pub(crate) names: Names,
@@ -423,7 +423,7 @@ pub(crate) struct Half {
 }
 
 impl Half {
-    /// Takes over the peer's stamps: a call is billed by its caller, a one-way message by its receiver.
+    /// Takes over the peer's stamps. The caller bills a call, and the receiver a one-way message.
     pub(crate) fn join(&mut self, peers: &Taken) {
         let billed = match self.message {
             Message::Call(_) => Billed::Here,
@@ -433,31 +433,31 @@ impl Half {
     }
 }
 
-/// What the dispatcher stamps of a sampled answer before its future is polled.
+/// The dispatcher's stamps of a sampled reply, before the reply's future is polled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Heard {
     pub(crate) call: CallNumber,
-    /// As it stands in the answer's head.
+    /// The manner in the reply's head.
     pub(crate) manner: u8,
-    /// When the node last woke.
+    /// The time at which the node last woke.
     pub(crate) woke: u64,
     pub(crate) noticed: u64,
     pub(crate) checked: u64,
     pub(crate) found: u64,
-    /// The stamp that its head carries.
+    /// The stamp in the reply's head.
     pub(crate) there: u64,
-    /// Whether that is of another host's counter.
+    /// Whether that stamp is of another host's counter.
     pub(crate) elsewhere: bool,
-    /// When it was read from its socket.
+    /// The read of the reply from its socket.
     pub(crate) reading: Option<Reading>,
-    /// Whether the dispatcher had been busy.
+    /// Whether the dispatcher was busy before.
     pub(crate) busy: bool,
-    /// Whether the answer was copied before its future was polled.
+    /// Whether the reply was copied before its future was polled.
     pub(crate) stashed: bool,
 }
 
 impl Sample {
-    /// Takes over what the dispatcher stamped of the answer.
+    /// Takes over the dispatcher's stamps of the reply.
     pub(crate) fn hear(&mut self, heard: &Heard) {
         let points = [
             (Point::WokeHere, heard.woke),

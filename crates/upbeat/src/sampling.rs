@@ -1,8 +1,8 @@
-//! Which messages are sampled, and where samples go: of a node, and of a handle's sessions.
+//! The choice of sampled messages, and the recording of samples, for a node and for a handle's sessions.
 //!
-//! One message in so many is sampled, at random strides, so that no pattern of the application's
-//! falls into step. Samples take turns: a whole story, a pair, a whole story, the next pair. What
-//! they say is written into a page that observers map; the first sample makes it.
+//! One message in a given number is sampled, at random strides, so that no pattern of the application falls into
+//! step. Samples take turns: a full sample, a pair, a full sample, the next pair. Samples are written into a page
+//! that observers map; the first sample makes the page.
 
 mod pages;
 
@@ -20,45 +20,45 @@ use upbeat_memory::ticks::{ticks, ticks_after};
 
 pub(crate) use pages::{Book, Pages};
 
-/// Samples come in runs of so many messages, all of one manner, so that the processor has seen the
-/// way that sampled messages go.
+/// Samples come in runs of this many messages, all of one manner, so that the processor's caches know the path of
+/// sampled messages.
 const RUN: u32 = 8;
-/// The first ones of a run only warm that way up.
+/// The first samples of a run, which only warm up that path.
 const WARMING: u32 = 2;
 
 /// The most free samples that are kept.
 const SPARES_MAX: usize = 64;
-/// Those that there are from the first.
+/// The number of free samples that are made with the first one.
 const SPARES_FIRST: usize = 12;
-/// In the count of messages: whether each of them is to go the rare way meanwhile. Thus whoever sends
-/// asks once for two things: the count is below zero where the message goes the rare way.
+/// A bit in the count of messages: whether each message takes the rare path at present. A sender thus asks once for
+/// two things: as a signed number the count is negative if the message takes the rare path.
 const EACH: u32 = 1 << 31;
-/// The count behind the message that is sampled.
+/// The count after the message that is sampled.
 const DUE: u32 = u32::MAX;
 /// A count that is never counted down.
 const NEVER: u32 = EACH - 2;
 
-/// What the bill of a node, or of a handle's session, is made of.
+/// The sampling of a node, or of a handle's session.
 pub(crate) struct Sampling {
-    /// Messages before the next that is sampled; or, with [`EACH`], up to that one. See [`Sampling::left`].
+    /// The messages before the next sampled one; or, with [`EACH`], up to that one. See [`Sampling::left`].
     left: Cell<u32>,
-    /// One in so many; 0 for none.
+    /// One message in this many is sampled; 0 means none.
     every: Cell<u32>,
     random: Cell<u64>,
-    /// Samples that are left of the run.
+    /// The samples that are left of the run.
     run: Cell<u32>,
-    /// Samples so far of each way.
+    /// The number of samples so far for each path.
     turns: [Cell<usize>; WAYS.len()],
-    /// When its owner last woke, in ticks.
+    /// The time at which the owner last woke, in ticks.
     woke: Cell<u64>,
-    /// Whether the last look that found a frame was not the first: the frame has not waited.
+    /// Whether the last poll that found a frame came after an empty one, so that the frame has not waited.
     fresh: Cell<bool>,
-    /// Whether the last frame was stamps, for which no message has waited that is not sampled.
+    /// Whether the last frame was stamps, for which an unsampled message would not have waited.
     after_stamps: Cell<bool>,
-    /// Whose messages these are.
+    /// The incarnation of the owner.
     incarnation: u64,
     book: Book,
-    /// Those that are free.
+    /// The free samples.
     #[expect(clippy::vec_box, reason = "they go from hand to hand, and are large")]
     spares: RefCell<Vec<Box<Sample>>>,
 }
@@ -82,18 +82,18 @@ impl Sampling {
         sampling
     }
 
-    /// Has one message in so many sampled; none if it is 0.
+    /// Sets that one message in `every` is sampled, or none if it is 0.
     pub(crate) fn set(&self, every: u32) {
         self.every.set(every);
         self.set_left(self.stride());
     }
 
-    /// Messages up to the next run, so that one in `every` is sampled on average.
+    /// Returns the messages up to the next run, so that one in `every` is sampled on average.
     fn stride(&self) -> u32 {
         match self.every.get() {
             0 => NEVER,
             every => {
-                // An xorshift: what it draws need only be out of step.
+                // An xorshift generator is enough, because the numbers only have to be out of step.
                 let mut random = self.random.get();
                 random ^= random << 13;
                 random ^= random >> 7;
@@ -105,7 +105,8 @@ impl Sampling {
         }
     }
 
-    /// Counts a message, and says whether it goes the rare way: it may be the one, or each does.
+    /// Counts a message, and returns whether it takes the rare path: it may be sampled, or each message takes that
+    /// path.
     #[inline(always)]
     pub(crate) fn is_due(&self) -> bool {
         if !cfg!(feature = "bill") {
@@ -116,18 +117,18 @@ impl Sampling {
         left.cast_signed() < 0
     }
 
-    /// Counts a message that goes the rare way whether it is sampled or not.
+    /// Counts a message that takes the rare path whether it is sampled or not.
     pub(crate) fn count(&self) {
         self.is_due();
     }
 
-    /// Has each message go the rare way, or no more.
+    /// Sets whether each message takes the rare path.
     pub(crate) fn divert(&self, each: bool) {
         let left = self.left();
         self.left.set(if each { EACH | left } else { left.wrapping_sub(1) });
     }
 
-    /// Messages up to the next that is sampled; 0 if it is the one that was just counted.
+    /// Returns the messages up to the next sampled one; 0 if the message that was just counted is sampled.
     fn left(&self) -> u32 {
         let count = self.left.get();
         if self.is_diverted() { count & !EACH } else { count.wrapping_add(1) }
@@ -142,15 +143,15 @@ impl Sampling {
         count & EACH != 0 && count != DUE
     }
 
-    /// The message that was just counted has a sample already: it is the next one's turn.
+    /// Leaves the turn to the next message, because the message that was just counted has a sample already.
     pub(crate) fn put_off(&self) {
         if self.left() == 0 {
             self.set_left(1);
         }
     }
 
-    /// In which manner the message is to be sampled that was just counted, if it is, and whether
-    /// it only warms up those behind it.
+    /// Returns the manner in which the message that was just counted is sampled, if it is, and whether its sample
+    /// only warms up the path.
     fn next(&self, way: &Way, is_remote: bool) -> Option<(Manner, bool)> {
         if self.left() != 0 {
             return None;
@@ -174,12 +175,12 @@ impl Sampling {
         Some((if compares { Manner::Whole } else { pair }, warms))
     }
 
-    /// One message in so many is sampled.
+    /// Returns that one message in this many is sampled.
     pub(crate) fn every(&self) -> u32 {
         self.every.get()
     }
 
-    /// Its owner is awake again.
+    /// Notes that the owner is awake again.
     pub(crate) fn woke(&self) {
         if cfg!(feature = "bill") {
             self.woke.set(ticks());
@@ -187,7 +188,7 @@ impl Sampling {
         }
     }
 
-    /// A look has found nothing: what comes next has not waited.
+    /// Notes that a poll has found nothing: the next frame will not have waited.
     #[inline(always)]
     pub(crate) fn looked_in_vain(&self) {
         if cfg!(feature = "bill") {
@@ -195,7 +196,7 @@ impl Sampling {
         }
     }
 
-    /// A lane has been emptied: what comes next may have waited meanwhile.
+    /// Notes that a lane was emptied: the next frame may have waited meanwhile.
     #[inline(always)]
     pub(crate) fn drained(&self) {
         if cfg!(feature = "bill") {
@@ -203,14 +204,14 @@ impl Sampling {
         }
     }
 
-    /// Whether the frame that has just been looked at has lain before a busy node; the next one
-    /// of the same turn has.
+    /// Returns whether the open frame has waited for a busy node. The next frame of the same turn has waited in any
+    /// case.
     pub(crate) fn was_busy(&self) -> bool {
         !self.fresh.replace(false) & !self.after_stamps.take()
     }
 
-    /// The sample that a message goes with which was just counted: the one with which it has waited, or one that
-    /// begins, if one is due.
+    /// Returns the sample of a message that was just counted: the sample with which the message has waited, or a new
+    /// one if one is due.
     pub(crate) fn begin(
         &self,
         waited: Option<Box<Sample>>,
@@ -230,15 +231,15 @@ impl Sampling {
         Some(sample)
     }
 
-    /// A sample of this manner, with nothing in it.
+    /// Returns an empty sample of this manner.
     #[inline]
     pub(crate) fn sample(&self, manner: Manner) -> Box<Sample> {
         let spare = self.spares.borrow_mut().pop();
         spare.map_or_else(|| self.new_sample(manner), |spare| spare.again(manner))
     }
 
-    /// One more sample. The first comes with some to spare: how many are under way at once depends
-    /// on how threads are scheduled, and later ones are to ask for no memory.
+    /// Allocates a sample. The first comes with spare ones: the number of samples under way depends on the scheduling
+    /// of threads, and later samples should allocate no memory.
     #[cold]
     fn new_sample(&self, manner: Manner) -> Box<Sample> {
         let mut spares = self.spares.borrow_mut();
@@ -249,7 +250,7 @@ impl Sampling {
         Sample::new(manner)
     }
 
-    /// A sample is done with.
+    /// Takes back a sample that is done with.
     pub(crate) fn free(&self, sample: Box<Sample>) {
         let mut spares = self.spares.borrow_mut();
         if spares.len() < SPARES_MAX {
@@ -257,7 +258,7 @@ impl Sampling {
         }
     }
 
-    /// Returns the sample of a request that has come, stamped as far as it is known.
+    /// Returns the sample of a received request, with the stamps known so far.
     #[inline(always)]
     pub(crate) fn of_request(&self, manner: Manner) -> Box<Sample> {
         let mut sample = self.sample(manner);
@@ -266,8 +267,8 @@ impl Sampling {
         sample
     }
 
-    /// Asks for the answer of a call that is sampled, and bills it if it is there. Beside the answer, what is to
-    /// be counted.
+    /// Asks for the reply of a sampled call, and bills the call if the reply is present. Also returns the counter to
+    /// be incremented.
     #[inline(always)]
     pub(crate) fn poll_answer<R>(
         &self,
@@ -290,7 +291,7 @@ impl Sampling {
         (answer, self.call_done(session, call, half))
     }
 
-    /// A sampled call has its result. It is billed when its other half is there. Returns what is to be counted.
+    /// Bills a sampled call that has its result, if its other half is present. Returns the counter to be incremented.
     fn call_done(
         &self,
         session: &Session,
@@ -299,10 +300,10 @@ impl Sampling {
     ) -> Option<Counter> {
         let Some(mut half) = half else { return Some(Counter::SamplesLost) };
         if half.sample.manner().is_none() {
-            // Its callee knows of no sample.
+            // The callee has taken no sample.
             return self.bill_call(session, half);
         }
-        // A peer may answer in another manner than it was asked, or in none.
+        // A peer may reply in another manner than it was asked for, or in none.
         let manner = half.sample.manner.byte();
         let Some(heard) = session.heard(call).filter(|heard| heard.manner == manner) else {
             return Some(Counter::SamplesLost);
@@ -318,16 +319,16 @@ impl Sampling {
         half.and_then(|half| self.bill_call(session, half))
     }
 
-    /// Stamps of the peer have come. They lie open. Returns what is to be counted.
+    /// Takes the open stamps of the peer. Returns the counter to be incremented.
     pub(crate) fn stamps_arrived(
         &self,
         session: &Session,
         head: &Head,
     ) -> Result<Option<Counter>, Fault> {
-        // What comes behind a one-way message and its stamps has waited for both.
+        // A frame behind a one-way message and its stamps has waited for both.
         self.after_stamps.set(head.call != CallNumber::NONE);
         let mut payload = [0; STAMPS_BYTES_MAX];
-        // A head is held against its kind's bounds when it is parsed.
+        // The length was checked against the bound of the kind when the head was parsed.
         let payload = &mut payload[..head.len as usize];
         session.carrier.lanes.reader().read(0, payload);
         let (mut taken, lock) = Taken::decode(payload).map_err(misbehaved)?;
@@ -352,7 +353,7 @@ impl Sampling {
         self.bill(session.ways().0, Billed::Here, session, half)
     }
 
-    /// Writes a one-way message down. Returns what is to be counted.
+    /// Records a one-way message. Returns the counter to be incremented.
     pub(crate) fn bill_oneway(&self, session: &Session, half: Half) -> Option<Counter> {
         self.bill(session.ways().1, Billed::There, session, half)
     }
@@ -377,8 +378,8 @@ impl Sampling {
     }
 }
 
-/// Takes over the frame that lies open, whose head says that it is stamped, and passes it. `request` runs a
-/// request, by the words of its head without the stamp, and the stamp.
+/// Takes over the open frame, whose head says that it is stamped, and passes it. `request` runs a request, given the
+/// words of its head without the stamp, and the stamp.
 #[inline(always)]
 pub(crate) fn take_sampled<'s, D: Driver<'s>>(
     driver: D,
@@ -396,7 +397,7 @@ pub(crate) fn take_sampled<'s, D: Driver<'s>>(
         }
         Plain::Request => request(&plain, stamp)?,
         Plain::Not => {
-            // What lies in a buffer, failures, calls with a deadline: they go the long way.
+            // Payloads in buffers, failures, and calls with a deadline take the long path.
             let head = Head::parse(*words).map_err(misbehaved)?;
             match head.kind {
                 Kind::Reply => take_answer(driver, sampling, &head, (manner, stamp), main)?,

@@ -1,8 +1,8 @@
-//! A session as one side holds it: its carrier, the calls it has open, the calls it serves.
+//! One side of a session: its carrier, its open calls, and the calls that it serves.
 //!
-//! A node and a handle hold the same session; what differs is who looks. This file moves frames
-//! and keeps the tables; who is polled when an answer comes, and what a request runs, is decided
-//! by the one who looks. Invariant: a frame is passed only when what it says has been taken over.
+//! Nodes and handles hold sessions alike, and differ in who polls them. This module moves frames and keeps the
+//! tables; the owner decides which waiter is polled when a reply comes, and what a request runs. Invariant: a frame
+//! is passed only after its contents have been taken over.
 
 mod front;
 mod lent;
@@ -50,18 +50,19 @@ use upbeat_memory::sync::Fenced;
 use upbeat_memory::ticks::Ticks;
 use upbeat_transport::carrier::{BellFault, Carrier, Segment as GrownSegment};
 
-/// Slots of messages that are flushed in the middle of a turn over a byte stream: 32 KiB of the shortest.
+/// The slots of messages that are flushed in the middle of a turn over a byte stream: 32 KiB of the shortest
+/// messages.
 const STREAM_FLUSH_SLOTS: u64 = 1024;
 
-/// Who is to be polled when an answer comes.
+/// The waiter that is polled when a reply comes.
 pub(crate) enum Waiter {
-    /// A task of the node that looks: polled while the answer lies in the lane.
+    /// A task of the owning node, which is polled while the reply lies in the lane.
     Task(TaskId),
-    /// Anybody else.
+    /// Any other waiter.
     Waker(Waker),
 }
 
-/// Why a session must end, on the heap so that what goes well stays small.
+/// The reason why a session must end. It is on the heap so that results without an error stay small.
 pub(crate) type Fault = Box<Why>;
 
 #[cold]
@@ -74,7 +75,7 @@ pub(crate) fn broken(what: &dyn std::fmt::Display) -> Fault {
     Box::new(Why::Broken(what.to_string()))
 }
 
-/// A segment of the peer's cannot be used.
+/// Returns the fault of a peer's segment that cannot be used.
 #[cold]
 fn unusable(error: SegmentError) -> Fault {
     match error {
@@ -86,68 +87,68 @@ fn unusable(error: SegmentError) -> Fault {
 /// One side of a session.
 pub(crate) struct Session {
     pub(crate) carrier: Carrier,
-    /// What its node notes of it.
+    /// The node's own notes about the session.
     pub(crate) noted: Noted,
-    /// All that it decides.
+    /// The state machine that makes all decisions.
     core: upbeat_core::session::Session<kinds::Kinds>,
     answers: reply::Answers,
-    /// What room it was last told of.
+    /// The room that the peer was last told of.
     relieved: Cell<[u64; 3]>,
-    /// Slots of our lane that were written when the promise was last looked at.
+    /// The slots of our lane that were written when the peer's polling flag was last read.
     flushed: Cell<u64>,
-    /// Whether frames or replies wait, or a sender waits.
+    /// Whether frames or replies wait in queues, or a sender waits.
     pressed: Cell<bool>,
     growth: Growth,
     pool: pool::Pool,
     lent: lent::Lent,
     segments: RefCell<VecDeque<GrownSegment>>,
     samples: RefCell<samples::Samples>,
-    /// How it ends.
+    /// The state of the session's end.
     pub(crate) ending: Ending,
-    /// Wakes who looks at it.
+    /// Wakes the owner.
     wake: Arc<dyn Fn() + Send + Sync>,
-    /// Where it was made.
+    /// The process in which the session was made.
     made: Process,
 }
 
-/// What a node notes of a session.
+/// A node's notes about a session.
 #[derive(Default)]
 pub(crate) struct Noted {
-    /// Where the node keeps it.
+    /// The key under which the node keeps the session.
     pub(crate) key: Cell<Option<Key>>,
-    /// As what this node has opened it, if it has: at the socket, inbox or address of the peer's.
+    /// The peer's socket, inbox or address, if the node has opened the session.
     pub(crate) opened_as: OnceCell<NodeAddress>,
     /// Whether the peer's process is watched for this session.
     pub(crate) watched: Cell<bool>,
-    /// Whether the node looks at its lane each turn.
+    /// Whether the node polls the lane in each turn.
     pub(crate) hot: Cell<bool>,
-    /// How much of its lane had been taken when the node last asked who was idle.
+    /// The position in the lane when the node last looked for idle sessions.
     pub(crate) taken: Cell<u64>,
-    /// Whether the node looks at it when room is made for requests that wait.
+    /// Whether the session waits for room in the node for its requests.
     pub(crate) awaits_turn: Cell<bool>,
-    /// Whether the node waits until its socket takes more.
+    /// Whether the node waits until the session's socket takes more.
     pub(crate) awaits_output: Cell<bool>,
 }
 
-/// How a session ends.
+/// The state of a session's end.
 #[derive(Default)]
 pub(crate) struct Ending {
-    /// Why it must end, found where nobody could be told.
+    /// The reason why the session must end, found where it could not be returned.
     fault: Cell<Option<Fault>>,
-    /// The peer said goodbye.
+    /// Whether the peer has announced the end.
     pub(crate) goodbye: Cell<bool>,
-    /// Whether the connection stands, where the session outlives it.
+    /// The state of the connection, if the session outlives it.
     link: Cell<Option<Link>>,
-    /// Whether it was noticed that it does not.
+    /// Whether the owner has noticed that the connection is lost.
     is_down: Cell<bool>,
-    /// Why the last attempt to connect again has failed.
+    /// The error of the last attempt to connect again.
     failed: RefCell<Option<String>>,
     lost: OnceCell<Lost>,
 }
 
 impl Session {
-    /// A session that has begun. What a peer on another host makes this side hold is charged to `quota`. `wake` wakes
-    /// who looks at it, from any thread.
+    /// Returns a session that has begun. The memory that a peer on another host makes this side hold is charged to
+    /// `quota`. `wake` wakes the owner from any thread.
     pub(crate) fn new(
         carrier: Carrier,
         terms: Terms,
@@ -177,14 +178,14 @@ impl Session {
         }
     }
 
-    /// Whether a frame of the peer's has come.
+    /// Returns whether a frame of the peer has come.
     #[inline(always)]
     pub(crate) fn has_frame(&self) -> bool {
         self.carrier.lanes.has_frame()
     }
 
-    /// Looks for the next frame of the peer: its words, of which only the length was held against
-    /// the frame's span.
+    /// Looks for the peer's next frame, and returns the words of its head. Only the length was compared with the
+    /// frame's span.
     #[inline(always)]
     pub(crate) fn look(&self) -> Result<Option<[u64; 3]>, Fault> {
         match self.carrier.lanes.look() {
@@ -199,30 +200,29 @@ impl Session {
         }
     }
 
-    /// Looks for the next frame of the peer as [`Session::look`] does, by a shorter way for a frame of one
-    /// slot.
+    /// Looks for the peer's next frame as [`Session::look`] does, on a shorter path for a frame of one slot.
     #[inline(always)]
     pub(crate) fn look_next(&self) -> Look {
         self.carrier.lanes.reader().look_short()
     }
 
-    /// Looks for the next frame of the peer where it is not of one slot. Padding alone is passed.
+    /// Looks for the peer's next frame if that is not of one slot. Padding is passed.
     pub(crate) fn look_long(&self) -> Result<Option<[u64; 3]>, Fault> {
         let words = self.look()?;
         if words.is_none() {
-            // Its slots are free again, of which no frame behind it tells.
+            // Padding frees its slots, and no later frame reports them.
             self.publish_progress();
         }
         Ok(words)
     }
 
-    /// Passes the frame of one slot that lies open.
+    /// Passes the open frame of one slot.
     #[inline(always)]
     pub(crate) fn advance_short(&self) {
         self.carrier.lanes.reader().advance_short();
     }
 
-    /// Reads nothing more from the peer's lane: the session is lost.
+    /// Stops reading the peer's lane, because the session is lost.
     pub(crate) fn leave_lane(&self) {
         self.carrier.lanes.reader().close();
     }
@@ -233,13 +233,13 @@ impl Session {
         misbehaved(Rule::LengthBeyondSpan { len, span })
     }
 
-    /// Passes the frame that lies open.
+    /// Passes the open frame.
     #[inline(always)]
     pub(crate) fn advance(&self) {
         self.carrier.lanes.reader().advance();
     }
 
-    /// The payload of the frame that lies open, behind its extensions.
+    /// Returns the payload of the open frame, without its extensions.
     #[inline(always)]
     pub(crate) fn payload(&self, head: &Head) -> Input<'_> {
         let reader = self.carrier.lanes.reader();
@@ -247,15 +247,15 @@ impl Session {
         Input::lane(reader, from as usize, (from + head.body_bytes()) as usize)
     }
 
-    /// The payload of the plain frame that lies open, of `len` bytes.
+    /// Returns the payload of `len` bytes of an open frame without extensions.
     #[inline(always)]
     pub(crate) fn plain_payload(&self, len: u32) -> Input<'_> {
         Input::lane(self.carrier.lanes.reader(), 0, len as usize)
     }
 
-    /// The microseconds until the deadline that the open frame carries: of those that it had when it was
-    /// written, what is left. This side may have been stopped, or busy, since then. A counter that is
-    /// ahead of ours takes nothing away, and another host's no more than is certain.
+    /// Returns the microseconds until the deadline in the open frame. The time since the frame was written is
+    /// subtracted, because this side may have been stopped or busy. A counter ahead of ours subtracts nothing, and
+    /// another host's counter subtracts no more than is certain.
     pub(crate) fn deadline_us(&self, head: &Head) -> Option<u64> {
         let word = |at: u32| self.carrier.lanes.reader().read_word(at as usize);
         let allowed = word(head.flags.offset_of(Flags::DEADLINE)?);
@@ -265,7 +265,7 @@ impl Session {
         Some(allowed.saturating_sub(passed))
     }
 
-    /// When a stamp of the peer's was taken, at the latest, by our counter, if that is known.
+    /// Returns the latest time, by our counter, at which a stamp of the peer was taken, if that is known.
     fn at_latest(&self, stamp: u64) -> Option<u64> {
         Some(match self.carrier.offset().ok()? {
             None => stamp,
@@ -276,101 +276,99 @@ impl Session {
         })
     }
 
-    /// How often the call in the open frame was refused, if it may be.
+    /// Returns how often the call in the open frame was refused, if the call may be refused.
     pub(crate) fn refusals(&self, head: &Head) -> Option<u64> {
         let at = head.flags.offset_of(Flags::REFUSABLE)?;
         Some(self.carrier.lanes.reader().read_word(at as usize))
     }
 
-    /// The word with which the payload of the open frame of control begins.
+    /// Returns the first word of the payload of an open control frame.
     pub(crate) fn first_word(&self) -> u64 {
         self.carrier.lanes.reader().read_word(0)
     }
 
-    /// Tells the peer how far this side has come. Once per drained batch.
+    /// Publishes this side's progress to the peer, once for each drained batch.
     #[inline(always)]
     pub(crate) fn publish_progress(&self) {
         self.carrier.lanes.publish_progress();
         self.show_accepted();
     }
 
-    /// A one-way message of the peer that had become a task is done with.
+    /// Notes that a one-way message of the peer is done whose handler had become a task.
     pub(crate) fn end_oneway(&self) {
         if self.ended().is_none() {
             self.core.serving().end_oneway();
         }
     }
 
-    /// Gives up what nobody has used for a while: slabs, and grants. Looks at a peer of another host.
+    /// Gives up slabs and grants that were unused for a while, and checks a peer on another host.
     pub(crate) fn tidy(&self) {
         self.retire_unused_slabs();
         self.withdraw_unused_grants();
         self.look_at_peer();
     }
 
-    /// In how many nanoseconds there may be something to [tidy](Session::tidy), if there is.
+    /// Returns in how many nanoseconds the next [`Session::tidy`] is due, if one is.
     pub(crate) fn tidy_in_ns(&self) -> Option<u64> {
         let looks = self.looks_at_peer_in_ns();
         [self.slabs_kept_ns(), self.grants_kept_ns(), looks].into_iter().flatten().min()
     }
 
-    /// Whether something was sent since the promise was last looked at.
+    /// Returns whether messages were written since the peer's polling flag was last read.
     #[inline(always)]
     pub(crate) fn is_unflushed(&self) -> bool {
         self.carrier.lanes.writer().out() != self.flushed.get()
     }
 
-    /// Whether the peer sleeps and was not rung for that. Without a fence this may say no too
-    /// early, and the flush at the turn's end makes up for it.
+    /// Returns whether the peer sleeps and was not yet woken. Without a fence the answer may be an outdated no, and
+    /// the flush at the turn's end makes up for it.
     #[inline(always)]
     pub(crate) fn must_flush(&self) -> bool {
         let slots = self.carrier.lanes.writer().out().wrapping_sub(self.flushed.get());
         slots >= FLUSH_MESSAGES as u64 && self.is_much(slots) || self.carrier.must_ring()
     }
 
-    /// Whether so many slots are worth a flush. Over a byte stream each costs a system call.
+    /// Returns whether this many slots are worth a flush. Over a byte stream each flush costs a system call.
     #[cold]
     fn is_much(&self, slots: u64) -> bool {
         let part = || self.carrier.lanes.writer().slots() / 2;
         !self.carrier.is_stream() || slots >= u64::from(part()).min(STREAM_FLUSH_SLOTS)
     }
 
-    /// A long payload was written into a buffer: over a byte stream it is sent while the next one is written.
+    /// Notes that a long payload was written into a buffer: a byte stream sends it while the next one is written.
     pub(super) fn wrote_long(&self, len: usize) {
         if len >= STREAM_OUT_BYTES && self.carrier.is_stream() {
             self.flushed.set(self.flushed.get().wrapping_sub(STREAM_FLUSH_SLOTS));
         }
     }
 
-    /// Whether the peer waits for room in its lane.
+    /// Returns whether the peer waits for room in its lane.
     #[inline(always)]
     pub(crate) fn peer_wants_room(&self) -> bool {
         self.carrier.lanes.peer_wants_room()
     }
 
-    /// Whether room was made since this was last asked: otherwise a peer that sleeps over it knows
-    /// all that there is to know.
+    /// Returns whether room was made since the last call. If not, a sleeping peer has no news to be woken for.
     pub(crate) fn has_made_room(&self) -> bool {
         let shown = self.carrier.lanes.shown();
         self.relieved.replace(shown) != shown
     }
 
-    /// Notes what was written on the peer's board, and rings a peer that sleeps, where the peer
-    /// does not look by itself. The fence stands behind the last message. Returns whether the peer
-    /// was rung.
+    /// Tells a peer that does not poll of new messages: marks its board, and wakes it if it sleeps. `fenced` proves a
+    /// fence after the last message. Returns whether the peer was woken.
     #[inline(always)]
     pub(crate) fn flush(&self, fenced: Fenced) -> bool {
         self.flushed.set(self.carrier.lanes.writer().out());
         self.carrier.flush(fenced)
     }
 
-    /// Takes what has come over the socket: rings, segments, the end.
+    /// Takes the events of the socket: wake-ups, segments, the end.
     pub(crate) fn hear(&self) -> Result<(), Fault> {
         match self.carrier.drain() {
             Ok(drained) => {
                 let mut segments = self.segments.borrow_mut();
                 for segment in drained.segments {
-                    // What was announced before a break and not named is announced again.
+                    // A segment that was announced but not named before a connection broke is announced again.
                     segments.retain(|other| other.generation != segment.generation);
                     segments.push_back(segment);
                 }
@@ -394,7 +392,7 @@ impl Session {
         }
     }
 
-    /// Follows the peer's lane into its next segment. The frame that says so lies open.
+    /// Follows the peer's lane into its next segment, which the open frame announces.
     pub(crate) fn follow(&self, generation: u32) -> Result<(), Fault> {
         let segment = self.segment(generation)?;
         let lanes = &self.carrier.lanes;
@@ -408,7 +406,7 @@ impl Session {
         Ok(())
     }
 
-    /// Closes the socket. The peer is told why, where this side lacks something or the peer broke a rule.
+    /// Closes the socket. The peer is told the reason if this side lacks something or the peer broke a rule.
     pub(crate) fn close(&self, why: &Why) {
         let carrier = &self.carrier;
         match why {
@@ -424,24 +422,24 @@ impl Session {
         carrier.close();
     }
 
-    /// How the session ended.
+    /// Returns how the session ended.
     pub(crate) fn lost(&self) -> Lost {
         let still = || Lost { peer: self.peer_text(), why: Why::Died };
         self.ending.lost.get().cloned().unwrap_or_else(still)
     }
 
-    /// Whether this is the process that has made the session, and no child that it has forked.
+    /// Returns whether this process has made the session, and is not a forked child.
     pub(crate) fn is_here(&self) -> bool {
         self.made.is_this()
     }
 
-    /// Why the session has ended, if it has.
+    /// Returns why the session has ended, if it has.
     #[inline(always)]
     pub(crate) fn ended(&self) -> Option<&Lost> {
         self.ending.lost.get()
     }
 
-    /// Ends the session: whoever waits is told when it is polled, and is woken through `wake`.
+    /// Ends the session. Every waiter is woken through `wake`, and gets the error when it is polled.
     pub(crate) fn end(&self, why: Why, mut wake: impl FnMut(Waiter)) {
         if self.ending.lost.set(Lost { peer: self.peer_text(), why }).is_err() {
             return;
@@ -454,7 +452,7 @@ impl Session {
         self.pressed.set(false);
     }
 
-    /// The peer in words.
+    /// Returns the peer's description for messages.
     pub(crate) fn peer_text(&self) -> String {
         let peer = &self.carrier.peer;
         let process = match (peer.pid, peer.at) {
@@ -468,12 +466,12 @@ impl Session {
         }
     }
 
-    /// Whether the peer is on another host.
+    /// Returns whether the peer is on another host.
     pub(crate) fn is_remote(&self) -> bool {
         self.carrier.peer.at.is_some()
     }
 
-    /// Whether every call of the peer was answered and nothing waits to be sent.
+    /// Returns whether every call of the peer was answered and nothing waits to be sent.
     pub(crate) fn is_quiet(&self) -> bool {
         self.core.serving().is_empty() && self.core.owed().0 == 0 && self.waiting() == 0
     }
@@ -489,7 +487,7 @@ impl Session {
         self.core.take_served().into_iter().map(|(_, task)| task).collect()
     }
 
-    /// Whether requests of the peer have become tasks that are not done.
+    /// Returns whether requests of the peer have become tasks that are not done.
     pub(crate) fn serves(&self) -> bool {
         let serving = self.core.serving();
         !serving.is_empty() || serving.oneways() != 0

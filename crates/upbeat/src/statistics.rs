@@ -1,8 +1,7 @@
-//! What each method of a node was called for, and what became of that, where somebody asked for it.
+//! Statistics of each method of a node: its calls and their outcomes, if the application has asked for them.
 //!
-//! It is counted by the counters of the bill, once more for each method; where nobody asks, methods are
-//! entered that know nothing of it. Invariant: a request is counted once as called, and once at most as
-//! what became of its first poll.
+//! The counters of the bill count once more for each method. Without statistics, methods are entered that count
+//! nothing. Invariant: a request is counted once as called, and at most once by the outcome of its first poll.
 
 use crate::dispatch::OverRun;
 use std::cell::{Cell, RefCell};
@@ -12,7 +11,7 @@ use std::time::Duration;
 use upbeat_core::bill::Counter;
 use upbeat_memory::ticks::Ticks;
 
-/// Why handlers became tasks.
+/// The reasons why handlers became tasks.
 const REASONS: [(Counter, &str); 8] = [
     (Counter::PromotedByLock, "lock"),
     (Counter::PromotedByCondition, "condition"),
@@ -24,12 +23,12 @@ const REASONS: [(Counter, &str); 8] = [
     (Counter::StartedAsTasks, "at once"),
 ];
 
-/// Of one method.
+/// The counts of one method.
 pub(crate) struct Tally {
     names: (&'static str, &'static str),
     calls: Cell<u64>,
     counts: [Cell<u64>; Counter::COUNT],
-    /// Ticks for which its handlers ran as tasks, of how many, and the longest.
+    /// The ticks for which its handlers ran as tasks, the number of these handlers, and the longest run.
     ran: Cell<(u64, u64, u64)>,
 }
 
@@ -45,14 +44,14 @@ impl Tally {
         count.set(count.get() + 1);
     }
 
-    /// A handler has ended that ran for so many ticks as a task.
+    /// Counts a handler that has ended after running as a task for this many ticks.
     pub(crate) fn ran(&self, ticks: u64) {
         let (all, tasks, longest) = self.ran.get();
         self.ran.set((all + ticks, tasks + 1, longest.max(ticks)));
     }
 }
 
-/// What is done with statistics when their node ends.
+/// The use of statistics when their node ends.
 pub(crate) enum Report {
     Text,
     Json,
@@ -71,7 +70,7 @@ impl Collected {
         Collected { report, tallies: RefCell::default(), reported: Cell::new(false) }
     }
 
-    /// A method was entered: where it is counted, if it is.
+    /// Adds a method, and returns its counts if statistics are collected.
     pub(crate) fn enter(&self, names: (&'static str, &'static str)) -> Option<Rc<Tally>> {
         self.report.as_ref()?;
         let counts = [const { Cell::new(0) }; Counter::COUNT];
@@ -101,7 +100,7 @@ impl Collected {
         Statistics { node, methods: methods.collect() }
     }
 
-    /// Says what there is to say, once, when the node ends.
+    /// Reports the statistics once, when the node ends.
     pub(crate) fn report(&self, read: impl FnOnce() -> Statistics) {
         let Some(report) = &self.report else { return };
         if self.tallies.borrow().is_empty() || self.reported.replace(true) {
@@ -115,17 +114,16 @@ impl Collected {
     }
 }
 
-/// What a node's methods were called for, and what became of that: see
-/// [`Node::statistics`](crate::Node::statistics). It is shown as a table.
+/// The statistics of a node's methods: see [`Node::statistics`](crate::Node::statistics). `Display` prints a table.
 #[derive(Clone, Debug)]
 pub struct Statistics {
-    /// The node.
+    /// The name of the node.
     pub node: String,
-    /// A method each, in the order in which they were entered.
+    /// The statistics of the methods, in the order in which they were entered.
     pub methods: Vec<MethodStatistics>,
 }
 
-/// What one method was called for.
+/// The statistics of one method.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -145,46 +143,46 @@ pub struct MethodStatistics {
     pub service: &'static str,
     /// The method.
     pub method: &'static str,
-    /// Calls and one-way messages that came.
+    /// The number of calls and one-way messages that came.
     pub calls: u64,
-    /// How long its handlers ran as tasks, those that became such and have ended.
+    /// The mean time for which its handlers ran as tasks, of those that became tasks and have ended.
     pub mean: Duration,
-    /// The longest of them.
+    /// The longest of these times.
     pub longest: Duration,
     counts: [u64; Counter::COUNT],
 }
 
 impl MethodStatistics {
-    /// What was counted of this method by one of the counters that speak of handlers; 0 by others.
+    /// Returns the value of a counter about handlers for this method; 0 for other counters.
     #[must_use]
     pub fn counted(&self, counter: Counter) -> u64 {
         self.counts[counter as usize]
     }
 
-    /// Handlers that were done when first polled.
+    /// Returns the number of handlers that were done when first polled.
     #[must_use]
     pub fn inline(&self) -> u64 {
         self.counted(Counter::HandlersInline)
     }
 
-    /// Handlers that became tasks, or were run as such at once.
+    /// Returns the number of handlers that became tasks, or started as tasks.
     #[must_use]
     pub fn became_tasks(&self) -> u64 {
         REASONS.iter().map(|(counter, _)| self.counted(*counter)).sum()
     }
 
-    /// Why they did, and how many.
+    /// Returns the reasons why handlers became tasks, with their numbers.
     fn reasons(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         let counted = REASONS.iter().map(|(counter, name)| (*name, self.counted(*counter)));
         counted.filter(|(_, count)| *count != 0)
     }
 
-    /// Calls that were sent back, and such whose handlers might not wait.
+    /// Returns the number of calls that were sent back, and of calls whose handlers were not allowed to wait.
     fn refused(&self) -> u64 {
         self.counted(Counter::HandlersRefused) + self.counted(Counter::HandlersEnded)
     }
 
-    /// Handlers that were ended as tasks: given up, without a caller, or late.
+    /// Returns the number of handlers that were ended as tasks: canceled, without a caller, or late.
     fn ended(&self) -> u64 {
         self.counted(Counter::OrphansEnded) + self.counted(Counter::OrphansExpired)
     }
@@ -193,8 +191,8 @@ impl MethodStatistics {
 const COLUMNS: [&str; 9] =
     ["calls", "inline", "tasks", "refused", "panics", "ended", "over-runs", "mean", "longest"];
 
-/// A line for each method: how often it was called, what became of that, how long its tasks ran, and why
-/// they became tasks.
+/// Prints a line for each method: the number of its calls, their outcomes, the times of its tasks, and the reasons
+/// why they became tasks.
 impl fmt::Display for Statistics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let named = self.methods.iter().map(|of| format!("{}.{}", of.service, of.method));
@@ -223,7 +221,7 @@ impl fmt::Display for Statistics {
 }
 
 impl Statistics {
-    /// The same for programs: an object with the node and a list of methods, in one line.
+    /// Returns the statistics as JSON for programs: an object with the node and a list of methods, in one line.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -233,13 +231,13 @@ impl Statistics {
     /// ```
     #[must_use]
     pub fn to_json(&self) -> String {
-        // Names are identifiers, and those of nodes have no character that needs care.
+        // Names of methods are identifiers, and names of nodes have no character that must be escaped.
         let mut text = format!("{{\"node\":\"{}\",\"methods\":[", self.node);
         for (at, of) in self.methods.iter().enumerate() {
             let comma = if at == 0 { "" } else { "," };
             let tasks: Vec<_> =
                 of.reasons().map(|(reason, count)| format!("\"{reason}\":{count}")).collect();
-            // Writing to a string cannot fail.
+            // Writing to a string never fails.
             let _ = write!(
                 text,
                 "{comma}{{\"service\":\"{}\",\"method\":\"{}\",\"calls\":{},\"inline\":{},\

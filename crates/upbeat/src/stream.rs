@@ -1,12 +1,11 @@
-//! Streams: results that come one after another, and arguments that go so.
+//! Streams: results whose items come one after another, and such arguments.
 //!
-//! A stream is a number of a session, at the node that serves. Of a result, its reader asks for items
-//! by a call that is answered when there are some; of an argument, its writer brings items by a call
-//! that is answered when there is room for more. So order, deadlines, budgets, cancelling and the death
-//! of either side are those of calls. At most one such call of a stream is under way, and brings as many
-//! items as are there. Items go through [`Wire`] into the lane, and nothing is allocated for one but
-//! what it owns. Invariant: who writes is never further ahead than a few such batches, and what is
-//! written ends with its reader.
+//! A stream is a number of a session, at the node that serves. The reader of a result's stream asks for items by a
+//! call, which is answered when there are some. The writer of an argument's stream brings items by a call, which is
+//! answered when there is room for more. Order, deadlines, budgets, cancelling and the death of either side are
+//! therefore those of calls. At most one such call of a stream is under way, and it carries all items that are ready.
+//! Items go through [`Wire`] into the lane, and the runtime allocates nothing for an item but what the item owns.
+//! Invariant: a writer is never further ahead than a few batches, and the writer is dropped with its reader.
 
 mod batch;
 mod left;
@@ -44,27 +43,27 @@ const NOWHERE: WireError = WireError::Stream {
           `Option`, a `Result`, a tuple or a `Vec` there, and not inside of another type",
 };
 
-/// Items that come one after another, of a method that returns them or that is given them.
+/// A sequence of items that come one after another, as the result or an argument of a method.
 ///
-/// A method returns a stream, or a `Result` of one, or takes some as arguments. Whoever writes it is held
-/// back by whoever reads it: it waits while a few batches of items have not been read. An item that
-/// is read is `Ok`, or the last one an error that says why there are no more: then not all have come.
-/// What the method itself has to say of an item goes into the item: `Stream<Result<T, E>>`.
+/// A method returns a stream, or a `Result` of one, or takes streams as arguments. Backpressure holds the writer
+/// back: the writer waits while a few batches of items are unread. Each item that is read is `Ok`. An error is the
+/// last item; it says why the stream broke off, so that not all items have come. A method reports its own error for
+/// an item inside the item: `Stream<Result<T, E>>`.
 ///
-/// Dropped before its end, it has its writer dropped at the await at which it is. A stream that nobody
-/// reads costs what a few batches take, and ends with its session. Streams in the arguments go on while
-/// their call is awaited, or, where its result is a stream too, while that is read. In a session 256 may
-/// be open at the node that serves.
+/// Dropping a stream before its end drops its writer at the writer's current await. A stream that is never read costs
+/// the memory of a few batches, and ends with its session. Streams in the arguments continue while their call is
+/// awaited or, if its result is a stream too, while that stream is read. A session may have 256 open streams at the
+/// node that serves.
 ///
 /// ```
 /// use upbeat::Stream;
 ///
 /// #[upbeat::service]
 /// pub trait Archive {
-///     /// The lines of a file.
+///     /// Returns the lines of a file.
 ///     async fn lines(&self, file: String) -> Result<Stream<String>, String>;
 ///
-///     /// The sum of all that come.
+///     /// Returns the sum of all numbers.
 ///     async fn sum(&self, numbers: Stream<u64>) -> Result<u64, String>;
 /// }
 ///
@@ -131,14 +130,14 @@ pub struct Stream<T> {
 
 struct Inner<T> {
     source: RefCell<Source<T>>,
-    /// The number under which it is sent, if it is.
+    /// The number under which the stream is sent, if it is.
     number: Cell<Option<u32>>,
-    /// How it is sent as an argument.
+    /// The route on which the stream is sent as an argument.
     way: RefCell<Option<AnyWay>>,
     fed: RefCell<Option<Fed>>,
 }
 
-/// Numbers of streams of arguments, which are different at least within a session.
+/// The numbers of streams of arguments, which differ at least within a session.
 static NUMBERS: AtomicU32 = AtomicU32::new(1);
 
 impl<T: 'static> Stream<T> {
@@ -147,7 +146,7 @@ impl<T: 'static> Stream<T> {
         Stream { inner: Rc::new(Inner { source: RefCell::new(source), number, way, fed }) }
     }
 
-    /// A stream of these items, each taken when it is wanted.
+    /// Makes a stream of these items. Each item is taken from the iterator when it is wanted.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -165,7 +164,7 @@ impl<T: 'static> Stream<T> {
         Stream::from_source(Source::of(items.into_iter()))
     }
 
-    /// A stream of what another has to give, of any crate's.
+    /// Makes a stream of the items of another crate's stream.
     ///
     /// ```
     /// use std::pin::Pin;
@@ -192,11 +191,10 @@ impl<T: 'static> Stream<T> {
         Stream::from_source(Source::Here(Box::pin(stream)))
     }
 
-    /// The next item; none after the last. An error is the last.
+    /// Returns the next item, or `None` after the last. An error is the last item.
     ///
-    /// Who reads makes way as at a [`checkpoint`](crate::checkpoint), also where items are there. Dropped
-    /// before it is there, nothing is lost: the next one gives it. [`within`](crate::within) bounds how
-    /// long it is waited for.
+    /// The reader lets other tasks run as at a [`checkpoint`](crate::checkpoint), even if items are ready. Dropping
+    /// this future loses no item: the next call returns it. [`within`](crate::within) sets a timeout.
     ///
     /// ```
     /// async fn sum(mut numbers: upbeat::Stream<u64>) -> Result<u64, upbeat::CallError> {
@@ -211,8 +209,8 @@ impl<T: 'static> Stream<T> {
         poll_fn(|context| self.poll(context)).await
     }
 
-    /// The items one after another, for a thread that waits for each: of a stream that came through a
-    /// handle, or that is made here. Where a node is driven, or would have to be, an error says so.
+    /// Returns an iterator over the items, for a thread that blocks for each item. The stream must have come through
+    /// a handle, or be made in this thread. An error says if the stream needs a driven node.
     ///
     /// ```no_run
     /// # #[upbeat::service]
@@ -230,8 +228,8 @@ impl<T: 'static> Stream<T> {
         StreamIter { stream: Some(self) }
     }
 
-    /// The same stream, free to go to another thread, if it came through a handle: for runtimes of several
-    /// threads, whose tasks are `Send`. What stays in its thread is refused and dropped.
+    /// Makes the stream `Send` if it came through a handle, for multi-threaded runtimes whose tasks are `Send`. A
+    /// stream that must stay in its thread is refused and dropped.
     ///
     /// ```no_run
     /// # #[upbeat::service]
@@ -256,7 +254,7 @@ impl<T: 'static> Stream<T> {
     }
 }
 
-/// Whether who reads here makes way: a stream that is ahead of its reader would let nobody else run.
+/// Returns whether the reader lets others run: a stream that is ahead of its reader would starve them.
 fn makes_way(context: &Context<'_>) -> bool {
     let is_time_over = Dispatcher::if_driving(|node| node.is_time_over()) == Some(true);
     if is_time_over {
@@ -288,10 +286,10 @@ impl<T: Wire> Stream<T> {
         "the items of a stream are no streams: have a method return each of them"
     );
 
-    /// Where it is written, and under which number.
+    /// Returns the number under which the stream is written into a message.
     fn number(&self, context: &MessageContext<'_>) -> Result<u32, WireError> {
         let inner = &self.inner;
-        // A message that did not fit, or had to wait, is written again.
+        // A message that did not fit, or had to wait, is written again with the number that it has.
         let known = inner.number.get();
         let number = match (context.side, known) {
             (CallSide::Caller, known) => {
@@ -311,7 +309,7 @@ impl<T: Wire> Stream<T> {
     }
 }
 
-/// The session of the callee that reads or writes a message.
+/// Returns the session of the callee that reads or writes a message.
 fn callee<'a>(context: &MessageContext<'a>) -> Result<&'a NodeSession, WireError> {
     context.session.downcast_ref::<NodeSession>().ok_or(NOWHERE)
 }
@@ -385,7 +383,7 @@ impl<T: Wire> Carried for Inner<T> {
     }
 }
 
-/// The items of a stream, for a thread that waits for each: see [`Stream::blocking`].
+/// An iterator over the items of a stream, for a thread that blocks for each item: see [`Stream::blocking`].
 #[must_use = "an iterator does nothing until it is asked"]
 pub struct StreamIter<T> {
     stream: Option<Stream<T>>,

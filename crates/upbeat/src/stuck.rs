@@ -1,10 +1,9 @@
-//! Waits that last too long: what is reported of them, and to whom.
+//! Reports of waits that last too long.
 //!
-//! Left to others: the types of [`sync`](crate::sync) say what they are, who holds them and where, and
-//! measure the wait; a node says when it asks ([`Builder::stuck_after`](crate::Builder::stuck_after)), and who
-//! is being run.
+//! The types of [`sync`](crate::sync) name themselves and their holders, and measure the wait. A node says after what
+//! time it asks for reports ([`Builder::stuck_after`](crate::Builder::stuck_after)), and which future runs.
 //!
-//! Invariant: a report changes nothing: who waits waits on.
+//! Invariant: a report changes nothing: the waiter waits on.
 
 use crate::wake;
 use crate::warning::warn;
@@ -14,15 +13,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use upbeat_sync::Awaited;
 
-/// Is called with every report.
+/// The function that is called with every report.
 pub(crate) type OnStuck = Box<dyn Fn(&Stuck)>;
 
-/// When waits are reported, and to whom.
+/// The settings of reports.
 #[derive(Default)]
 pub(crate) struct Terms {
-    /// Those that last longer. None are where this is nothing.
+    /// The time after which a wait is reported; None means never.
     pub(crate) after: Option<Duration>,
-    /// Instead of standard error.
+    /// The receiver of reports; None means standard error.
     pub(crate) report: Option<OnStuck>,
 }
 
@@ -35,8 +34,8 @@ impl Terms {
     }
 }
 
-/// A wait that lasts longer than [`Builder::stuck_after`](crate::Builder::stuck_after) says. It is
-/// reported again when it has lasted twice as long, and so on.
+/// A wait that lasts longer than [`Builder::stuck_after`](crate::Builder::stuck_after) says. The wait is reported
+/// again when it has lasted twice as long, and so on.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -55,7 +54,7 @@ impl Terms {
 /// let accounts = Mutex::named("accounts", ());
 /// node.block_on(async {
 ///     let _held = accounts.lock().await;
-///     // Who holds a lock and waits for it once more waits for ever.
+///     // A task that locks a mutex twice waits forever.
 ///     assert!(upbeat::within(Duration::from_millis(20), accounts.lock()).await.is_err());
 /// });
 /// let stuck = &reports.borrow()[0];
@@ -69,17 +68,17 @@ impl Terms {
 pub struct Stuck {
     /// The node's name.
     pub node: String,
-    /// Who waits.
+    /// The waiter.
     pub who: Who,
-    /// For what.
+    /// The kind of thing that it waits for.
     pub what: Awaited,
-    /// By what name the application calls that, if it does.
+    /// The application's name for that thing, if it has one.
     pub name: Option<Arc<str>>,
-    /// Where in the source it began to.
+    /// The place in the source where the wait began.
     pub at: &'static Location<'static>,
-    /// For how long so far.
+    /// The time that the wait has lasted so far.
     pub waited: Duration,
-    /// Who has it, as far as that is known: what was taken before waits were watched is not.
+    /// The holders, as far as they are known. A holder from before waits were watched is not known.
     pub holders: Vec<Holder>,
 }
 
@@ -98,7 +97,7 @@ impl fmt::Display for Stuck {
     }
 }
 
-/// Who is run.
+/// The future that runs.
 ///
 /// ```
 /// use upbeat::sync::Who;
@@ -109,18 +108,18 @@ impl fmt::Display for Stuck {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Who {
-    /// The future that drives the node.
+    /// The main future, which drives the node.
     Main,
-    /// A task of the application's, by a number that it has alone while it lives.
+    /// A task of the application, by a number that is unique while the task lives.
     Task(u64),
-    /// A handler, also as a task.
+    /// A handler, also one that has become a task.
     Handler {
         /// The name of the service.
         service: &'static str,
         /// The name of the method.
         method: &'static str,
     },
-    /// None of the node's.
+    /// No future of the node.
     Other,
 }
 
@@ -135,12 +134,12 @@ impl fmt::Display for Who {
             Who::Handler { service, method } => {
                 write!(f, "the handler of `{service}.{method}`")
             }
-            Who::Other => f.write_str("somebody else"),
+            Who::Other => f.write_str("a future outside of the node"),
         }
     }
 }
 
-/// Somebody who has what another waits for.
+/// The holder of something that another future waits for.
 ///
 /// ```
 /// use std::panic::Location;
@@ -151,9 +150,9 @@ impl fmt::Display for Who {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Holder {
-    /// Who it was when it was taken; a guard may have been given on.
+    /// The future that took it; a guard may have been passed on since.
     pub who: Who,
-    /// Where in the source it was taken.
+    /// The place in the source where it was taken.
     pub at: &'static Location<'static>,
 }
 

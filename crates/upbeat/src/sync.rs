@@ -1,14 +1,13 @@
-//! What tasks and handlers of one node share across their awaits, and how they wait for each other.
+//! Types that tasks and handlers of one node share across their awaits, and with which they wait for each other.
 //!
-//! Tasks exclude each other between awaits, so these are for what must stay whole over one. They
-//! are for one thread and have no atomics. All are fair: waiters are served in the order of
-//! arrival, which [`Signal`]s and conditions of [`Monitor`]s let a priority precede. A waiter may
-//! be dropped at any moment: a turn that had come to it goes to the next.
+//! Tasks exclude each other between awaits; these types protect data over an await. They are for one thread and have
+//! no atomics. All of them are fair: waiters are served in the order of arrival, which [`Signal`]s and conditions of
+//! [`Monitor`]s let a priority precede. A waiter may be dropped at any moment: its turn goes to the next waiter.
 //!
-//! A handler that finds something held loses its bet, goes on as a task when it is its turn, and
-//! the bill says which lock or condition it was, if that was given a name. So the application's tasks
-//! and the handlers share data under the same types: a handler that needs what a task is in waits,
-//! the processor goes back to the task, and the handler goes on when that has left.
+//! A handler that finds something locked loses its bet and goes on as a task when its turn comes; the bill names the
+//! lock or condition, if it has a name. The application's tasks and the handlers thus share data under the same
+//! types: a handler that needs data that a task has locked waits, the processor goes back to the task, and the
+//! handler goes on when the task has unlocked the data.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -23,7 +22,7 @@
 //!     async move {
 //!         let mut accounts = accounts.lock().await;
 //!         accounts[0] -= sum;
-//!         // Nobody else sees the accounts meanwhile.
+//!         // No other task sees the accounts meanwhile.
 //!         upbeat::sleep(Duration::from_millis(1)).await;
 //!         accounts[1] += sum;
 //!     }
@@ -34,11 +33,11 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A wait that lasts too long is reported, with who holds what it is for, in debug builds and where
-//! [`Builder::stuck_after`](crate::Builder::stuck_after) asks for it: see [`Stuck`].
+//! In debug builds, and if [`Builder::stuck_after`](crate::Builder::stuck_after) asks for it, a wait that lasts too
+//! long is reported with the holders of what it waits for: see [`Stuck`].
 //!
-//! The types are those of the crate `upbeat-sync`, which knows no node. This module makes the node that a
-//! thread drives their [`Runtime`]: it says what a future waits for, and reports long waits.
+//! The types are those of the crate `upbeat-sync`, which knows no node. This module makes the node that a thread
+//! drives their [`Runtime`]: it learns what a future waits for, and reports long waits.
 
 use crate::dispatch::Dispatcher;
 use crate::time::Sleep;
@@ -60,7 +59,7 @@ pub use upbeat_sync::{
 /// The node that the thread drives, if it drives one.
 struct Driven;
 
-/// Has a node of this thread told of the waits of its tasks and handlers while it is driven.
+/// Registers a node of this thread to be told of the waits of its tasks and handlers while it is driven.
 pub(crate) fn attach(node: &Dispatcher) {
     runtime::attach(&Driven);
     if node.settings.stuck.after.is_some() {
@@ -88,7 +87,7 @@ impl Runtime for Driven {
     }
 }
 
-/// Reports a wait when it has lasted too long, and again each time that it has lasted twice as long.
+/// Reports a wait that has lasted too long, and again each time that it has lasted twice as long.
 struct Overdue {
     node: Rc<Dispatcher>,
     alarm: Sleep,

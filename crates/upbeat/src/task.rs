@@ -1,10 +1,9 @@
 //! Tasks: threads of control of a node, each a future that the dispatcher polls when it is woken.
 //!
-//! A task is a handler that has had to wait, or was spawned by the application. Its memory is its future,
-//! what its wakers point to, and a place of 24 bytes; the slot of one that has ended, which is all but the
-//! place, is where the next of its type starts. When tasks are polled is left to the dispatcher, and what
-//! wakes them to `wake`. Invariant: an end that somebody waits for is told once; after it nothing of the
-//! future is left.
+//! A task is a handler that has had to wait, or was spawned by the application. Its memory is its future, the data of
+//! its wakers, and a table entry of 24 bytes. When a task has ended, all but the entry is a slot in which the next
+//! task of its type starts. The dispatcher polls tasks, and `wake` wakes them. Invariant: an end that somebody waits
+//! for is reported once; after it nothing of the future is left.
 
 mod place;
 
@@ -35,85 +34,86 @@ use upbeat_core::frame::CallNumber;
 use upbeat_memory::pool::Key;
 use upbeat_memory::waker::Counted;
 
-/// Whose request has become a task; no call for a one-way message.
+/// The caller whose request has become a task; the call is none for a one-way message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller {
     pub(crate) session: Option<Key>,
     pub(crate) call: Option<CallNumber>,
 }
 
-/// What the dispatcher polls.
+/// A future that the dispatcher polls.
 pub(crate) trait Task {
-    /// Goes on until the next wait. Ready when it is done with.
+    /// Polls the future until its next wait. Ready when the task is done.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Done>;
 
-    /// Whose request it was, if it is a handler that has become a task.
+    /// Returns the caller, if the task is a handler.
     fn caller(&self) -> Option<Caller> {
         None
     }
 
-    /// Whether it goes on nevertheless: then whoever wanted its end is told, and no one else of it.
+    /// Returns whether the task continues although its end was asked for. Then only the one who asked is told of an
+    /// end.
     fn outlives(self: Pin<&mut Self>, _why: Cancelled) -> bool {
         false
     }
 
-    /// Ends it before it is done: drops its future and says so to who waits for it.
+    /// Ends the task before it is done: drops its future, and tells whoever waits for it.
     fn cancel(self: Pin<&mut Self>, why: Cancelled);
 
-    /// It was a handler and has ended: gives back what can serve again. The next task of its place has this name.
+    /// Takes back the slot of a handler that has ended. `next` is the identity of the next task in its place.
     fn done(self: Pin<Box<Self>>, _wakeup: Counted<Wakeup>, _next: TaskId) {}
 
-    /// Whether it was spawned and has ended, and its outcome is still here.
+    /// Returns whether the task was spawned and has ended, and its outcome was not taken yet.
     fn has_ended(&self) -> bool {
         false
     }
 
-    /// The same as one that the application has spawned.
+    /// Returns the task as one that the application has spawned, if it is one.
     fn spawned(self: Pin<&mut Self>) -> Option<Pin<&mut dyn Spawned>> {
         None
     }
 }
 
-/// What a task was that is done.
+/// The kind of a task that is done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Done {
     /// A handler: its slot goes back to its method.
     Handler,
-    /// The application's: its outcome lies there until it is joined.
+    /// A task of the application: its outcome is kept until it is joined.
     Spawned,
 }
 
 /// A task that the application has spawned.
 pub(crate) trait Spawned {
-    /// Which slots its own is one of.
+    /// Returns the kind of its slot.
     fn slots(&self) -> Slots;
 
-    /// Puts its outcome, if it has ended, into an `Option` of its type.
+    /// Moves its outcome, if it has ended, into an `Option` of its type.
     fn take(self: Pin<&mut Self>, into: &mut dyn Any);
 
-    /// Puts the next future, out of an `Option` of its type, into its slot.
+    /// Moves the next future out of an `Option` of its type into its slot.
     fn begin(self: Pin<&mut Self>, future: &mut dyn Any);
 
-    /// Drops whatever is in its slot.
+    /// Drops the contents of its slot.
     fn clear(self: Pin<&mut Self>);
 }
 
-/// Why a task is ended before it is done.
+/// The reason why a task is ended before it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Cancelled {
-    /// The caller took the call back, or somebody the task.
+    /// The caller canceled the call, or the application the task.
     ByCaller,
     /// The deadline passed.
     Deadline,
     /// The caller was lost, or the node ends.
     Lost,
-    /// It panicked.
+    /// The task panicked.
     Panicked,
 }
 
 impl Cancelled {
-    /// What counts handlers that are ended so.
+    /// Returns the counter of handlers that end for this reason.
     pub(crate) const fn counter(self) -> Counter {
         match self {
             Cancelled::ByCaller | Cancelled::Lost => Counter::OrphansEnded,
@@ -123,8 +123,8 @@ impl Cancelled {
     }
 }
 
-/// Lets others run: messages that have come, and the tasks that are ready, but for those of a lower
-/// priority, which [`Priority`](crate::Priority) says when they run.
+/// Yields: messages that have come are handled, and ready tasks run, except those of a lower priority, for which
+/// [`Priority`](crate::Priority) says when they run.
 ///
 /// A handler that yields becomes a task.
 ///

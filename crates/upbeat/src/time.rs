@@ -1,4 +1,4 @@
-//! Time: sleeping, and waiting for so long and no longer.
+//! Time: sleeping, and timeouts.
 
 use crate::dispatch::Dispatcher;
 use crate::sample::Reason;
@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use upbeat_memory::ticks::nanoseconds;
 
-/// Ends after a time.
+/// A future that ends after a time.
 pub(crate) struct Sleep {
     node: Rc<Dispatcher>,
     at: u64,
@@ -23,12 +23,12 @@ impl Sleep {
         Sleep::until(node, node.now_ns().saturating_add(nanoseconds(after)))
     }
 
-    /// Ends at a time of the node's clock.
+    /// Returns a future that ends at a time of the node's clock.
     pub(crate) fn until(node: &Rc<Dispatcher>, at: u64) -> Sleep {
         Sleep { node: Rc::clone(node), at, timer: None }
     }
 
-    /// Polls it on behalf of somebody who says himself what he waits for.
+    /// Polls it for a future that reports its own reason for waiting.
     pub(crate) fn poll_quietly(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         if self.node.now_ns() >= self.at {
             return Poll::Ready(());
@@ -38,7 +38,7 @@ impl Sleep {
         Poll::Pending
     }
 
-    /// Has somebody woken when it ends, which is at this time or when it was to end, if that is later.
+    /// Wakes `waker` at this time or at the end of the sleep, whichever is later.
     pub(crate) fn wake_at(&mut self, at: u64, waker: &Waker) {
         self.at = self.at.max(at);
         let mut timers = self.node.events.timers.borrow_mut();
@@ -72,10 +72,10 @@ impl Drop for Sleep {
     }
 }
 
-/// Sleeps, inside a node.
+/// Sleeps for a time, from inside a node.
 ///
 /// # Panics
-/// Outside of a node's tasks and handlers: there is no clock then.
+/// Outside of a node's tasks and handlers, where there is no clock.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -89,10 +89,10 @@ pub async fn sleep(duration: Duration) {
     Sleep::new(&Dispatcher::current(), duration).await;
 }
 
-/// The time that is left to the handler that asks: the deadline of its caller's call, or of the call
-/// for which that one was made. None if nobody has set one, or if no handler asks.
+/// Returns the time that is left to the running handler until the deadline of its call, or of the call for which that
+/// call was made. Returns None if there is no deadline, or if no handler is running.
 ///
-/// Whatever a handler calls has no more time than this, and ends then by itself where it runs.
+/// The calls that a handler makes have at most this time, and end at the deadline by themselves.
 ///
 /// ```
 /// #[upbeat::service]
@@ -117,12 +117,12 @@ pub fn time_left() -> Option<Duration> {
     left.flatten().map(Duration::from_micros)
 }
 
-/// Asks the caller of the handler that asks for so much time from now on, and gives how much there is
-/// then: that, or less if the caller grants less, but more than before.
+/// Asks the caller of the running handler for this much time from now on. Returns the time that the handler then has:
+/// the requested time, or less if the caller grants less, but more than before.
 ///
-/// The caller says how far it goes, by [`extendable`](crate::call::Call::extendable). A call that was
-/// made for another one asks the caller of that too where it has to, and so on to the first. A handler
-/// whose caller has set no deadline has all the time it wants, and is told so.
+/// The caller sets the limit with [`extendable`](crate::call::Call::extendable). If a call was made for another call,
+/// its caller asks the caller of that one if necessary, and so on up to the first. A handler whose caller has set no
+/// deadline gets the requested time at once.
 ///
 /// # Panics
 /// Outside of a node's tasks and handlers.
@@ -164,7 +164,7 @@ pub async fn extend(time: Duration) -> Result<Duration, NotExtended> {
     Ok(Duration::from_nanos(lease.end().saturating_sub(node.now_ns())))
 }
 
-/// Why a handler has no more time than it had.
+/// The reason why a handler gets no more time.
 ///
 /// ```
 /// use upbeat::NotExtended;
@@ -173,9 +173,9 @@ pub async fn extend(time: Duration) -> Result<Duration, NotExtended> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotExtended {
-    /// The call was made with a deadline that stands, or for a call that was.
+    /// The call was made with a fixed deadline, or for a call with one.
     Fixed,
-    /// It may last no longer, or its caller is gone.
+    /// The caller grants no more time, or is gone.
     Refused,
 }
 
@@ -190,11 +190,11 @@ impl fmt::Display for NotExtended {
 
 impl std::error::Error for NotExtended {}
 
-/// Awaits a future for so long and no longer. If it is not done by then it is given back as it
-/// stands, to be awaited on, changed, or dropped. It is not polled meanwhile.
+/// Awaits a future with a timeout. If the future is not done in time, it is returned unchanged, to be awaited again,
+/// changed, or dropped. The returned future is not polled meanwhile.
 ///
 /// # Panics
-/// Outside of a node's tasks and handlers: there is no clock then.
+/// Outside of a node's tasks and handlers, where there is no clock.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -208,7 +208,7 @@ impl std::error::Error for NotExtended {}
 ///     42
 /// };
 /// node.block_on(async {
-///     // Awaited on, once it was said that it takes long.
+///     // The future is awaited again, after a message that it takes long.
 ///     let answer = match within(ms(1), work()).await {
 ///         Ok(answer) => answer,
 ///         Err(late) => {
@@ -217,27 +217,27 @@ impl std::error::Error for NotExtended {}
 ///         }
 ///     };
 ///     assert_eq!(answer, 42);
-///     // Dropped.
+///     // The future is dropped.
 ///     let elapsed = within(ms(1), work()).await.map_err(Late::give_up).unwrap_err();
 ///     assert_eq!(elapsed.to_string(), "not done within 1ms");
 /// });
 /// # Ok(()) }
 /// ```
 pub async fn within<F: Future>(duration: Duration, future: F) -> Result<F::Output, Late<F>> {
-    // On the heap, for it moves to whoever asked while it is pending.
+    // The future is on the heap, because it moves to the caller while it is pending.
     let mut pending = Box::pin(future);
     let mut sleep = Sleep::new(&Dispatcher::current(), duration);
     let done = std::future::poll_fn(|context| {
         if let Poll::Ready(value) = pending.as_mut().poll(context) {
             return Poll::Ready(Some(value));
         }
-        // What it waits for is what the future said.
+        // The future itself has reported its reason for waiting.
         Pin::new(&mut sleep).poll_quietly(context).map(|()| None)
     });
     done.await.ok_or(Late { after: duration, pending })
 }
 
-/// A future that was not done in time, as it stands.
+/// A future that was not done within its timeout.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -249,7 +249,7 @@ pub async fn within<F: Future>(duration: Duration, future: F) -> Result<F::Outpu
 ///     for turn in 1.. {
 ///         match upbeat::within(Duration::from_millis(10), call).await {
 ///             Ok(()) => return turn,
-///             // Nothing is begun anew: it goes on where it is.
+///             // The sleep is not started again: it continues.
 ///             Err(late) => call = *std::pin::Pin::into_inner(late.pending),
 ///         }
 ///     }
@@ -259,14 +259,14 @@ pub async fn within<F: Future>(duration: Duration, future: F) -> Result<F::Outpu
 /// # Ok(()) }
 /// ```
 pub struct Late<F> {
-    /// How long it had.
+    /// The timeout.
     pub after: Duration,
-    /// What is still pending.
+    /// The future, which is still pending.
     pub pending: Pin<Box<F>>,
 }
 
 impl<F> Late<F> {
-    /// Drops the future: what is left is an error that can be handed on.
+    /// Drops the future, and returns an error that can be propagated.
     pub fn give_up(self) -> Elapsed {
         Elapsed { after: self.after }
     }
@@ -286,7 +286,7 @@ impl<F> fmt::Display for Late<F> {
 
 impl<F> std::error::Error for Late<F> {}
 
-/// The time is over and the future is not done.
+/// The error of a future that was not done within its timeout.
 ///
 /// ```
 /// use std::time::Duration;
@@ -297,7 +297,7 @@ impl<F> std::error::Error for Late<F> {}
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed {
-    /// How long it had.
+    /// The timeout.
     pub after: Duration,
 }
 

@@ -1,8 +1,8 @@
-//! Timers of nodes, and of the awaited calls of handles: who is woken when.
+//! Timers of nodes, and of the awaited calls of handles.
 //!
-//! Times are nanoseconds of a node's own clock, which is read now and then and not per message, or of the
-//! monotonic clock. Wakers are the users' code: those that are replaced or taken back are returned, to be dropped where
-//! nothing is borrowed or locked.
+//! Times are nanoseconds of a node's own clock, which is read now and then and not for each message, or of the
+//! monotonic clock. Wakers are the users' code: wakers that are replaced or removed are returned, so that they are
+//! dropped while nothing is borrowed or locked.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -20,7 +20,7 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// Wakes `waker` at `at`.
+    /// Sets a timer that wakes `waker` at `at`.
     pub(crate) fn set(&mut self, at: u64, waker: Waker) -> TimerId {
         let id = self.next;
         self.next += 1;
@@ -29,16 +29,16 @@ impl Timers {
         id
     }
 
-    /// Wakes another one instead, and returns the one before. None if the timer has fired.
+    /// Replaces a timer's waker, and returns the previous one, or None if the timer has fired.
     pub(crate) fn change(&mut self, id: TimerId, waker: &Waker) -> Option<Waker> {
         let set = self.wakers.get_mut(&id)?;
         Some(std::mem::replace(set, waker.clone()))
     }
 
-    /// Takes a timer back. Returns its waker, unless it has fired.
+    /// Removes a timer. Returns its waker, unless it has fired.
     pub(crate) fn clear(&mut self, id: TimerId) -> Option<Waker> {
         let cleared = self.wakers.remove(&id);
-        // The places in the order are cleared when they come up, or when they are the most.
+        // Entries in the order are removed when they come up, or when most of them are outdated.
         if self.order.len() > 64 && self.order.len() > 2 * self.wakers.len() {
             let wakers = &self.wakers;
             self.order.retain(|Reverse((_, id))| wakers.contains_key(id));
@@ -46,7 +46,7 @@ impl Timers {
         cleared
     }
 
-    /// When the next timer fires.
+    /// Returns when the next timer fires.
     pub(crate) fn next(&mut self) -> Option<u64> {
         while let Some(Reverse((at, id))) = self.order.peek() {
             if self.wakers.contains_key(id) {
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn timers_that_are_set_and_cleared_for_ever_take_no_room() {
+    fn timers_that_are_set_and_cleared_repeatedly_take_no_memory() {
         let mut timers = Timers::default();
         for at in 0..100_000 {
             let timer = timers.set(1_000_000 + at, Waker::noop().clone());

@@ -1,19 +1,17 @@
-//! How a node waits: look again, let others run, sleep.
+//! The waiting of a node: poll again, yield to other threads, or sleep.
 //!
-//! All pacing is here. Between two looks stands a PAUSE, so that a reader does not steal the line
-//! that its peer is about to write. How long to look before sleeping follows what waiting has cost
-//! lately: a wait that mostly ends within the price of a wake is looked out, one that does not is
-//! slept through at once. While a computation of the node's is under way on another thread it does
-//! not look beside it.
+//! All pacing is in this module. Between two polls there is a PAUSE instruction, so that a reader does not steal the
+//! cache line that its peer is about to write. How long a node spins before it sleeps follows the recent waits: if
+//! most waits end within the cost of a wake-up, the node spins; if not, it sleeps at once. While a computation of the
+//! node is under way on another thread, the node does not spin beside it.
 //!
-//! Where more threads want to run than there are processors, a node that polls only takes the processor
-//! from the node that it waits for. An adaptive node then sleeps whenever it has nothing to do, as a
-//! sleeping node does. Three signs tell it that another thread wants its processor: a gap between two
-//! of its own looks, a `sched_yield` that did not come back at once, and, while messages come without a
-//! pause, the time for which the kernel kept it from running. After a while it yields a few times to see whether the
-//! others are gone; as long as they are not, it tries again less and less often.
+//! If more threads are runnable than there are processors, a node that spins only takes the processor from the node
+//! that it waits for. An adaptive node then sleeps whenever it has nothing to do. It notices other threads by three
+//! signs: a gap between two of its own polls, a `sched_yield` that did not return at once, and, while messages come
+//! without a pause, the time for which the kernel kept it from running. After a while the node yields a few times to
+//! learn whether the others are gone; while they are not, it tries less and less often.
 //!
-//! Invariant: deciding costs no clock reading while messages come, but once in 256 turns.
+//! Invariant: while messages come, these decisions read the clock only once in 256 turns.
 
 mod processors;
 
@@ -25,58 +23,57 @@ use std::cell::Cell;
 use upbeat_core::limits::WATCHES_PER_SECOND_MAX;
 use upbeat_memory::ticks::{ticks, ticks_per_second};
 
-/// How a node waits for what comes next.
+/// The strategy with which a node waits for messages.
 ///
-/// Whichever is chosen, the node sleeps where there is nothing to do while a computation of its
-/// own is under way on another thread ([`Node::compute`](crate::Node::compute)): a message wakes it,
-/// and is served ahead of that.
+/// With any strategy, a node that has nothing to do sleeps while one of its computations is under way on another
+/// thread ([`Node::compute`](crate::Node::compute)). A message wakes the node, and is served ahead of the
+/// computation.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use upbeat::{Node, Waiting};
 ///
-/// // A node with a processor of its own.
+/// // This node has a processor of its own.
 /// let node = Node::builder("doc/waiting").waiting(Waiting::Polling).local_only().build()?;
 /// assert_eq!(Waiting::default(), Waiting::Adaptive);
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Waiting {
-    /// Looks for a while, as long as that has paid lately, then sleeps. An idle node costs no
-    /// processor time.
+    /// Spins for a while, as long as that has paid lately, then sleeps. An idle node costs no processor time.
     #[default]
     Adaptive,
-    /// Looks for ever: the shortest delays, and a processor of its own.
+    /// Spins all the time: this gives the lowest latency, and needs a processor of its own.
     Polling,
     /// Sleeps whenever there is nothing to do.
     Sleeping,
 }
 
-/// What to do now that there is nothing.
+/// The next act of a node that has nothing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Idle {
-    /// See to timers and sockets, and look again.
+    /// Check timers and sockets, and poll again.
     Tick,
-    /// Let another thread have the processor, then look again.
+    /// Yield the processor to another thread, then poll again.
     Yield,
     /// Sleep.
     Sleep,
 }
 
-/// Looks between two readings of the clock.
+/// The polls between two readings of the clock.
 const LOOKS_PER_TICK: u32 = 64;
-/// Turns of a node, or waits of a handle, between two looks at the clock while messages come.
+/// The turns of a node, or the waits of a handle, between two readings of the clock while messages come.
 const TURNS_PER_TICK: u32 = 256;
-/// Nanoseconds between two looks at the sockets while the thread is awake.
+/// The nanoseconds between two checks of the sockets while the thread is awake.
 const WATCH_NS: u64 = 1_000_000_000 / WATCHES_PER_SECOND_MAX;
-/// The longest that an adaptive node looks: about what going to sleep and being woken cost.
+/// The longest time for which an adaptive node spins: about the cost of going to sleep and being woken.
 const SPIN_US_MAX: u64 = 60;
-/// So many times the usual wait is looked out.
+/// The node spins for this many times the usual wait.
 const SPIN_FACTOR: u64 = 3;
-/// Of so many waits that are slept through one is looked out, to see whether that pays again.
+/// One of this many waits is spun through although sleeping has paid, to learn whether spinning pays again.
 const WAITS_PER_TRIAL: u32 = 8;
 
-/// Says when a thread that is awake looks at the clock, and when at its sockets.
+/// Decides when a thread that is awake reads the clock, and when it checks its sockets.
 pub(crate) struct Ticker {
     turns_left: Cell<u32>,
     watched: Cell<u64>,
@@ -87,7 +84,7 @@ impl Ticker {
         Ticker { turns_left: Cell::new(TURNS_PER_TICK), watched: Cell::new(0) }
     }
 
-    /// Counts a turn. Returns whether the thread looks at the clock now, and [restarts](Ticker::restart).
+    /// Counts a turn. Returns whether the thread reads the clock now, and [restarts](Ticker::restart) the count.
     #[inline(always)]
     pub(crate) fn turn(&self) -> bool {
         let left = self.turns_left.get() - 1;
@@ -95,18 +92,18 @@ impl Ticker {
         left == 0
     }
 
-    /// Notes that the thread looks at the clock, however many turns were counted.
+    /// Restarts the count, because the thread reads the clock.
     pub(crate) fn restart(&self) {
         self.turns_left.set(TURNS_PER_TICK);
     }
 
-    /// Has the thread look at the clock when this turn is over.
+    /// Makes the thread read the clock after this turn.
     #[inline]
     pub(crate) fn hurry(&self) {
         self.turns_left.set(1);
     }
 
-    /// Returns whether the thread looks at its sockets now.
+    /// Returns whether the thread checks its sockets now.
     pub(crate) fn is_watch_due(&self, now_ns: u64) -> bool {
         let is_due = now_ns - self.watched.get() >= WATCH_NS;
         if is_due {
@@ -116,20 +113,20 @@ impl Ticker {
     }
 }
 
-/// The waiting of a node or a handle, from turn to turn.
+/// The state of the waiting of a node or a handle, from turn to turn.
 pub(crate) struct Pace {
     policy: Waiting,
     alone: bool,
     tick_per_us: u64,
     began: u64,
     last: u64,
-    /// What waits have lasted lately, in ticks, the longest counted as the maximum.
+    /// The recent length of waits in ticks, where the longest count as the maximum.
     usual: u64,
     neighbours: Neighbours,
     yielded: bool,
-    /// Waits since looking was tried although it has not paid lately.
+    /// The number of waits since the last trial to spin although it has not paid lately.
     untried: u32,
-    /// Whether the node sleeps for the sake of a computation, which says nothing of waits.
+    /// Whether the node sleeps in favour of a computation, which says nothing about its waits.
     yields: bool,
 }
 
@@ -150,7 +147,7 @@ impl Pace {
         }
     }
 
-    /// How often to look before asking again.
+    /// Returns how often to poll before asking again.
     pub(crate) fn looks(&self, computing: bool) -> u32 {
         let polls = match self.policy {
             Waiting::Adaptive => self.neighbours.are_gone() && !self.alone,
@@ -160,7 +157,7 @@ impl Pace {
         if polls && !computing { LOOKS_PER_TICK } else { 1 }
     }
 
-    /// Something has come.
+    /// Notes that a message has come.
     #[inline]
     pub(crate) fn busy(&mut self) {
         if self.usual != 0 || self.began != 0 {
@@ -182,7 +179,7 @@ impl Pace {
         self.untried = self.untried.wrapping_add(1);
     }
 
-    /// The node has slept and is awake again.
+    /// Notes that the node has slept and is awake again.
     pub(crate) fn slept(&mut self) {
         self.neighbours.slept();
         if std::mem::take(&mut self.yields) {
@@ -195,13 +192,13 @@ impl Pace {
         self.learn(lasted);
     }
 
-    /// Lets another thread have the processor.
+    /// Yields the processor to another thread.
     pub(crate) fn yield_now(&mut self) {
         rustix::thread::sched_yield();
         self.has_yielded();
     }
 
-    /// The thread has yielded, or need not, and has its processor again.
+    /// Notes that the thread has its processor again after a yield, or did not need one.
     pub(crate) fn has_yielded(&mut self) {
         self.came_back(ticks());
     }
@@ -212,8 +209,8 @@ impl Pace {
         self.last = now;
     }
 
-    /// So many turns are over in each of which something has come: notices others that run on this
-    /// processor meanwhile. The node never waits, and so sees no gap.
+    /// Looks for other threads on this processor after many turns in each of which a message came: such a node never
+    /// waits, and so sees no gap.
     #[cold]
     pub(crate) fn tick(&mut self) {
         if self.policy == Waiting::Adaptive && self.neighbours.are_gone() {
@@ -221,7 +218,7 @@ impl Pace {
         }
     }
 
-    /// Nothing has come: what next? With a computation under way the processor is left to it.
+    /// Returns what to do when no message has come. A computation under way gets the processor.
     #[inline]
     pub(crate) fn idle(&mut self, computing: bool) -> Idle {
         if computing {
@@ -266,7 +263,7 @@ impl Pace {
         if self.neighbours.are_gone() && now.saturating_sub(self.began) < self.spin() {
             return Idle::Tick;
         }
-        // Another runnable thread may be the one that is waited for.
+        // Another runnable thread may be the one that this node waits for.
         if !self.yielded {
             self.yielded = true;
             return Idle::Yield;
@@ -274,12 +271,12 @@ impl Pace {
         Idle::Sleep
     }
 
-    /// For how long to look, in ticks.
+    /// Returns for how many ticks to spin.
     fn spin(&self) -> u64 {
         let most = SPIN_US_MAX * self.tick_per_us;
         if self.usual > most / 2 {
-            // Two nodes that both sleep make each other wait for a wake. Now and then one looks,
-            // and then both find that it pays.
+            // Two nodes that both sleep make each other wait for a wake-up. A node that spins now and then lets both
+            // find that spinning pays.
             return if self.untried.is_multiple_of(WAITS_PER_TRIAL) { most } else { 0 };
         }
         (self.usual * SPIN_FACTOR).clamp(2 * self.tick_per_us, most)

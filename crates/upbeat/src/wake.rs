@@ -1,10 +1,9 @@
-//! Wakers, and the list of tasks that want to run.
+//! Wakers, and the list of woken tasks.
 //!
-//! A task is woken from any thread. Its waker keeps a flag, so that it stands in a list once. The node's
-//! own thread has a list without a lock; others have one together, and ring the node only when it
-//! sleeps. Invariant: a wake that comes while a future is being
-//! polled, or before it has become a task, is not lost: the flag is taken down before each poll,
-//! and read when the future becomes a task.
+//! A task may be woken from any thread. Its waker keeps a flag, so that the task stands in a list once. The node's
+//! own thread has a list without a lock; other threads share one with a lock, and ring the node's doorbell only when
+//! the node sleeps. Invariant: a wake that comes while a future is being polled, or before it has become a task, is
+//! not lost: the flag is cleared before each poll, and read when the future becomes a task.
 
 mod here;
 mod ready;
@@ -20,104 +19,105 @@ use upbeat_memory::pool::Key;
 use upbeat_memory::ticks::ticks;
 use upbeat_memory::waker::{Counted, Rouse};
 
-/// Which task: from below its place (24 bits), its priority (2), flags (6, here always down), and which
-/// of the tasks of that place it is (32).
+/// The identity of a task: from the lowest bits its slot (24 bits), its priority (2), flags (6, always 0 here), and
+/// the generation of the task in its slot (32).
 pub(crate) type TaskId = u64;
 
-/// The most places for tasks that an identity can name.
+/// The most slots for tasks that an identity can name.
 pub(crate) const PLACES_MAX: u32 = INDEX as u32 - 1;
 
 const INDEX: u64 = (1 << 24) - 1;
 const PRIORITY_SHIFT: u32 = 24;
 const GENERATION_SHIFT: u32 = 32;
-/// The task is on a list, or is to be made up for.
+/// The flag of a task that is on a list, or has a wake from before it became a task.
 const QUEUED: u64 = 1 << 26;
-/// Somebody asks when the task is woken.
+/// The flag of a task whose next wake is stamped.
 const ASKED: u64 = 1 << 27;
-/// Nobody waits for the task's end.
+/// The flag of a task whose end nobody waits for.
 const ALONE: u64 = 1 << 28;
 const FLAGS: u64 = 0b11_1111 << 26;
 
-/// The future that drives the node: it has no place.
+/// The main future, which drives the node and has no slot.
 pub(crate) const MAIN: TaskId =
     u64::MAX << GENERATION_SHIFT | (Priority::Normal as u64) << PRIORITY_SHIFT | INDEX;
-/// A handler that has not become a task. On the list it means nobody, but wakes the node.
+/// A handler that has not become a task. On the list it stands for no task, but wakes the node.
 pub(crate) const NO_TASK: TaskId = MAIN - 1;
 
-/// Names the task of this place.
+/// Returns the identity of the task in this slot.
 pub(crate) fn name(place: Key, priority: Priority) -> TaskId {
     let low = u64::from(place.index) | (priority as u64) << PRIORITY_SHIFT;
     u64::from(place.generation) << GENERATION_SHIFT | low
 }
 
-/// Whether the place that a task is named by is one of the first so many, which are a power of two.
+/// Returns whether a task's slot is one of the first `places`, which is a power of two.
 #[inline]
 pub(crate) const fn is_below(task: TaskId, places: u32) -> bool {
     task & INDEX & !(places as u64 - 1) == 0
 }
 
-/// Names the next task of a task's place.
+/// Returns the identity of the next task in a task's slot.
 #[inline]
 pub(crate) fn next(task: TaskId) -> TaskId {
     task.wrapping_add(1 << GENERATION_SHIFT)
 }
 
-/// The place that a task is named by.
+/// Returns the slot of a task.
 #[inline]
 pub(crate) fn place(task: TaskId) -> Key {
     Key { index: (task & INDEX) as u32, generation: (task >> GENERATION_SHIFT) as u32 }
 }
 
-/// Which future is being polled.
+/// The future that is being polled.
 #[derive(Clone, Copy)]
 pub(crate) struct Current {
     pub(crate) task: TaskId,
-    /// What its waker points to.
+    /// The data of its waker.
     pub(crate) waker: *const (),
 }
 
-/// What no waker points to. A waker that does nothing has no data, so none does not stand for nobody.
+/// The data of no waker. A waker that does nothing has null data, so null cannot stand for no future.
 static NO_WAKER: u8 = 0;
 
-/// No future is being polled.
+/// The value while no future is being polled.
 pub(crate) const NOBODY: Current = Current { task: 0, waker: (&raw const NO_WAKER).cast() };
 
-/// Where those that were woken are written down.
+/// A list to which woken tasks are added.
 pub(crate) trait Roll: Send + Sync + 'static {
-    /// Writes a task down.
+    /// Adds a task to the list.
     fn push(&self, task: TaskId);
 
-    /// The same for one of whom somebody asks when it is woken.
+    /// Adds a task whose wake is stamped.
     fn push_timed(&self, task: TaskId);
 }
 
-/// The tasks of a node that want to run.
+/// The woken tasks of a node.
 pub(crate) struct Roster {
     /// The number of the node's thread; 0 when the node has ended.
     thread: AtomicU64,
     list: Mutex<List>,
-    /// 0, or one more than the highest priority of those that other threads have woken.
+    /// 0, or one more than the highest priority of the tasks that other threads have woken.
     top: AtomicU8,
-    /// The same of those that are ready or were woken here: written by the node's thread alone.
+    /// 0, or one more than the highest priority of the tasks that are ready or were woken by the node's own thread,
+    /// which alone writes this.
     top_here: AtomicU8,
     asleep: AtomicBool,
     bell: OwnedFd,
-    /// Computations of the node's on other threads that have not ended.
+    /// The number of computations of the node on other threads that have not ended.
     computing: AtomicUsize,
-    /// Panics of values that computations of the node's dropped, not counted by it yet.
+    /// The number of panics of values that computations of the node dropped, and that the node has not counted yet.
     contained: AtomicU64,
 }
 
 #[derive(Default)]
 struct List {
     woken: Vec<TaskId>,
-    /// When those were woken of whom somebody asks, in ticks.
+    /// The times of stamped wakes, in ticks.
     times: Vec<(TaskId, u64)>,
 }
 
 /// The most tasks for which an empty list keeps memory.
 const KEPT_MAX: usize = 1024;
-/// The most times that are kept: of tasks that were ended nobody asks any more.
+/// The most times that are kept. Times of tasks that have ended are never read.
 const TIMES_MAX: usize = 64;
 
 impl Roster {
@@ -139,7 +139,7 @@ impl Roster {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a task on a list.
+    /// Adds a task to a list.
     #[inline]
     pub(crate) fn push(&self, task: TaskId) {
         if here::push(self, task) {
@@ -154,17 +154,17 @@ impl Roster {
         self.list().woken.push(task);
         self.top.fetch_max(Priority::of(task) as u8 + 1, Ordering::SeqCst);
         if self.asleep.load(Ordering::SeqCst) {
-            // Only a full counter refuses, and then the node is awake already.
+            // The write fails only if the counter is full, and then the node is awake already.
             let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
         }
     }
 
-    /// Wakes the node if it sleeps, or a loop of the application's that waits for its descriptor.
+    /// Wakes the node if it sleeps, or the application's loop that polls its descriptor.
     pub(crate) fn ring(&self) {
         self.push_from_elsewhere(NO_TASK);
     }
 
-    /// The node itself has tasks that are ready, the highest of this priority.
+    /// Notes that the node itself has ready tasks, the highest with this priority.
     #[inline]
     pub(crate) fn keep(&self, priority: Priority) {
         let top = priority as u8 + 1;
@@ -173,53 +173,53 @@ impl Roster {
         }
     }
 
-    /// Whether a task is ready, or was woken here.
+    /// Returns whether a task is ready, or was woken by the node's own thread.
     #[inline]
     fn any_here(&self) -> bool {
         self.top_here.load(Ordering::Relaxed) != 0
     }
 
-    /// One more than the highest priority of those that are ready; 0 if nobody is.
+    /// Returns one more than the highest priority of the ready tasks, or 0 if there are none.
     #[inline]
     fn top(&self) -> u8 {
         self.top.load(Ordering::Relaxed).max(self.top_here.load(Ordering::Relaxed))
     }
 
-    /// Whether a task is ready.
+    /// Returns whether a task is ready.
     #[inline]
     pub(crate) fn any(&self) -> bool {
         self.top() != 0
     }
 
-    /// Whether a task was woken that goes before those of this priority.
+    /// Returns whether a task was woken that goes before those of this priority.
     #[inline]
     pub(crate) fn any_above(&self, priority: Priority) -> bool {
         self.top() > priority as u8 + 1
     }
 
-    /// A computation begins on another thread.
+    /// Notes that a computation begins on another thread.
     pub(crate) fn computation_begins(&self) {
         self.computing.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// A computation has ended. The node is told by [`Roster::nudge`].
+    /// Notes that a computation has ended. [`Roster::nudge`] wakes the node.
     pub(crate) fn computation_ends(&self) {
         self.computing.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Wakes the node for nobody, unless it is about to look at the list.
+    /// Wakes the node without a task, unless the node is about to read the list.
     pub(crate) fn nudge(&self) {
         if self.top.load(Ordering::SeqCst) == 0 {
             self.push(NO_TASK);
         }
     }
 
-    /// A value that a computation dropped has panicked.
+    /// Counts the panic of a value that a computation dropped.
     pub(crate) fn contained(&self) {
         self.contained.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes the number of those since this was last asked.
+    /// Takes the number of those panics since the last call.
     pub(crate) fn take_contained(&self) -> u64 {
         match self.contained.load(Ordering::Relaxed) {
             0 => 0,
@@ -227,12 +227,12 @@ impl Roster {
         }
     }
 
-    /// Whether a computation is under way.
+    /// Returns whether a computation is under way.
     pub(crate) fn is_computing(&self) -> bool {
         self.computing.load(Ordering::SeqCst) != 0
     }
 
-    /// Empties both lists. It is the node's thread that does it.
+    /// Empties both lists. Only the node's thread calls this.
     #[inline]
     pub(crate) fn take(&self, mut each: impl FnMut(TaskId)) {
         if self.any_here() {
@@ -247,24 +247,24 @@ impl Roster {
     #[cold]
     fn take_from_elsewhere(&self, each: impl FnMut(TaskId)) {
         let mut list = self.list();
-        // Before the list is emptied: who writes another down behind that says so again.
+        // This comes before the list is emptied: a thread that adds a task afterwards sets it again.
         self.top.store(0, Ordering::SeqCst);
         empty(&mut list.woken, each);
     }
 
-    /// The node ends, and leaves nothing to the next one of its thread.
+    /// Empties the lists at the end of the node, so that its thread's next node finds none of its tasks.
     pub(crate) fn forget(&self) {
         self.thread.store(0, Ordering::Relaxed);
         here::take(self, |_| ());
     }
 
-    /// Says that the node is about to sleep, and whether it may.
+    /// Announces that the node is about to sleep, and returns whether it may.
     pub(crate) fn may_sleep(&self) -> bool {
         self.asleep.store(true, Ordering::SeqCst);
         self.top.load(Ordering::SeqCst) == 0 && !self.any_here()
     }
 
-    /// Says that the node is awake, and takes the rings down.
+    /// Announces that the node is awake, and takes the wake-ups off the doorbell.
     pub(crate) fn awake(&self, rung: bool) {
         self.asleep.store(false, Ordering::SeqCst);
         if rung {
@@ -302,20 +302,20 @@ impl Roll for Roster {
     }
 }
 
-/// What a waker points to.
+/// The data of a waker.
 pub(crate) struct Wakeup<R: Roll = Roster> {
     roll: Arc<R>,
-    /// Which task, with its flags. Only the owner of the task changes whose it is.
+    /// The task's identity with its flags. Only the owner of the task changes the identity.
     word: AtomicU64,
 }
 
 impl Wakeup {
-    /// For a future that is no task yet.
+    /// Returns the data for a future that is not yet a task.
     pub(crate) fn unnamed(roster: &Arc<Roster>) -> Counted<Wakeup> {
         Wakeup::of(roster, NO_TASK)
     }
 
-    /// The future has become this task. What woke it before is made up for.
+    /// Sets the task that the future has become. An earlier wake of the future is made up for.
     #[inline]
     pub(crate) fn name(&self, task: TaskId) {
         if self.rename(task) & QUEUED != 0 {
@@ -323,7 +323,7 @@ impl Wakeup {
         }
     }
 
-    /// When it was woken since it was asked, in ticks; 0 if it was not.
+    /// Returns when the task was woken since [`Wakeup::ask`], in ticks, or 0 if it was not.
     pub(crate) fn woken(&self) -> u64 {
         if self.word.fetch_and(!ASKED, Ordering::Relaxed) & ASKED != 0 {
             return 0;
@@ -340,60 +340,60 @@ impl<R: Roll> Wakeup<R> {
         Counted::new(Wakeup { roll: Arc::clone(roll), word: AtomicU64::new(task) })
     }
 
-    /// Whose it is.
+    /// Returns the task.
     #[inline]
     pub(crate) fn task(&self) -> TaskId {
         self.word.load(Ordering::Relaxed) & !FLAGS
     }
 
-    /// Whether it is this task's, of the tasks of its place.
+    /// Returns whether the task is this one, among the tasks of its slot.
     #[inline]
     pub(crate) fn is_of(&self, task: TaskId) -> bool {
-        // Which of them it is stands above everything else.
+        // The generation stands above all other bits.
         (self.word.load(Ordering::Relaxed) ^ task) >> GENERATION_SHIFT == 0
     }
 
-    /// Makes what is nobody's a task's. Gives the word as it was.
+    /// Sets the task where there was none. Returns the previous word.
     #[inline]
     fn rename(&self, task: TaskId) -> u64 {
         debug_assert_eq!(self.task(), NO_TASK, "it has a name");
-        // The flags stand beside the name, and there is one instruction that adds and gives what was there.
+        // The flags stand beside the identity, so that one instruction adds the identity and returns the flags.
         self.word.fetch_add(task.wrapping_sub(NO_TASK), Ordering::SeqCst)
     }
 
-    /// The future has become this task, and is on its way to be polled.
+    /// Sets the task that the future has become, which is about to be polled.
     pub(crate) fn name_ready(&self, task: TaskId) {
-        // Who wakes it in between finds no task to push, and its flag is up afterwards too.
+        // A thread that wakes the future in between finds no task to push, and the flag is set afterwards too.
         self.word.fetch_or(QUEUED, Ordering::SeqCst);
         self.rename(task);
     }
 
-    /// The future is no task any more. What has woken it meanwhile is forgotten.
+    /// Removes the task, because the future has ended. Wakes that came meanwhile are dropped.
     #[inline]
     pub(crate) fn unname(&self) {
         self.word.swap(NO_TASK, Ordering::SeqCst);
     }
 
-    /// Asks when the task is woken next.
+    /// Asks for the time of the task's next wake.
     pub(crate) fn ask(&self) {
         self.word.fetch_or(ASKED, Ordering::Relaxed);
     }
 
-    /// Nobody waits for the task's end any more.
+    /// Notes that nobody waits for the task's end any more.
     pub(crate) fn leave_alone(&self) {
         self.word.fetch_or(ALONE, Ordering::Relaxed);
     }
 
-    /// Whether nobody waits for the task's end.
+    /// Returns whether nobody waits for the task's end.
     pub(crate) fn is_alone(&self) -> bool {
         self.word.load(Ordering::Relaxed) & ALONE != 0
     }
 
-    /// Takes the flag down, before a poll of what is on the list no more.
+    /// Clears the flag before the poll of a task that is no longer on the list.
     #[inline]
     pub(crate) fn begin_poll(&self) {
         if self.word.load(Ordering::Relaxed) & QUEUED != 0 {
-            // In one step, so that what the waker wrote before is seen by the poll.
+            // This is one step, so that the poll sees what the waker wrote before.
             self.word.fetch_and(!QUEUED, Ordering::SeqCst);
         }
     }

@@ -1,11 +1,10 @@
-//! Threads that compute: one small set for all nodes of the process.
+//! Threads that compute: one small pool for all nodes of the process.
 //!
-//! A thread is started when there is work that none of those there are is free for, as far as there
-//! are processors, and ends when it has had nothing to do for a while. What nobody is free for
-//! waits, and is begun in the order in which it came. What a closure computes, and who is told, is
-//! left to others.
+//! A thread is started when there is work and no thread is free, up to the number of processors, and ends when it has
+//! been idle for a while. Work for which no thread is free waits, and is started in the order of its arrival. Other
+//! modules decide what a closure computes, and who gets its result.
 //!
-//! Invariant: work that was taken in is done once, whatever the work before it did.
+//! Invariant: accepted work is done once, whatever the work before it did.
 
 use crate::contain::panics;
 use std::collections::VecDeque;
@@ -14,19 +13,19 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, available_parallelism};
 use std::time::Duration;
 
-/// How long a thread waits for more work before it ends.
+/// The time for which a thread waits for more work before it ends.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is to be done.
+/// A piece of work.
 pub(crate) type Work = Box<dyn FnOnce() + Send>;
 
-/// Threads that compute.
+/// A pool of threads that compute.
 pub(crate) struct Workers {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    /// The most threads that there may be.
+    /// The most threads of the pool.
     most: usize,
     patience: Duration,
     state: Mutex<State>,
@@ -37,12 +36,12 @@ struct Shared {
 struct State {
     queue: VecDeque<Work>,
     threads: usize,
-    /// Threads that wait for work.
+    /// The number of threads that wait for work.
     free: usize,
 }
 
 impl Workers {
-    /// Those of this process.
+    /// Returns the pool of this process.
     pub(crate) fn of_process() -> &'static Workers {
         static WORKERS: LazyLock<Workers> = LazyLock::new(|| {
             Workers::new(available_parallelism().map_or(1, usize::from), PATIENCE)
@@ -55,7 +54,7 @@ impl Workers {
         Workers { shared: Arc::new(Shared { most, patience, state, more }) }
     }
 
-    /// Takes work in. An error if there is no thread and none can be started.
+    /// Accepts work. Returns an error if there is no thread and none can be started.
     pub(crate) fn begin(&self, work: Work) -> io::Result<()> {
         let mut state = self.shared.state();
         if state.queue.len() >= state.free && state.threads < self.shared.most {
@@ -64,7 +63,7 @@ impl Workers {
             match started {
                 Ok(_) => state.threads += 1,
                 Err(error) if state.threads == 0 => return Err(error),
-                // Those that there are come to it in its turn.
+                // The existing threads will do the work in its turn.
                 Err(_) => {}
             }
         }
@@ -80,13 +79,13 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a thread does.
+    /// Runs a thread of the pool.
     fn run(&self) {
         let mut state = self.state();
         loop {
             while let Some(work) = state.queue.pop_front() {
                 drop(state);
-                // Who waits for it has been told of a panic; this one is of a value's own drop.
+                // The waiter of the work has got a panic of its closure; this one comes from the drop of a value.
                 panics(work);
                 state = self.state();
             }
@@ -110,25 +109,25 @@ mod tests {
     use std::time::Instant;
 
     const LONG: Duration = Duration::from_secs(60);
-    /// So long that no busy machine takes it.
+    /// A time that no busy machine takes.
     const SOON: Duration = Duration::from_secs(20);
 
-    /// What is said soon.
+    /// Returns the next value that is received in time.
     fn next<T>(said: &Receiver<T>) -> T {
-        said.recv_timeout(SOON).expect("nobody does the work")
+        said.recv_timeout(SOON).expect("no thread did the work in time")
     }
 
-    /// Waits until something is so.
+    /// Waits until a condition holds.
     fn until(workers: &Workers, is_so: impl Fn(&State) -> bool) {
         let begun = Instant::now();
         while !is_so(&workers.shared.state()) {
-            assert!(begun.elapsed() < SOON, "what is waited for never is");
+            assert!(begun.elapsed() < SOON, "the condition never held");
             std::thread::yield_now();
         }
     }
 
     #[test]
-    fn who_is_free_does_the_next_and_nobody_is_started() {
+    fn a_free_thread_does_the_next_work_and_no_other_is_started() {
         let workers = Workers::new(2, LONG);
         for number in 0..10 {
             let (say, said) = channel();
@@ -140,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn one_thread_begins_everything_in_its_order_and_a_panic_ends_nothing() {
+    fn one_thread_works_in_order_and_survives_a_panic() {
         let workers = Workers::new(1, LONG);
         let (say, said) = channel();
         for number in 0..100 {
@@ -157,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_as_many_threads_as_there_is_work_for_and_no_more_than_allowed() {
+    fn the_pool_grows_with_the_work_up_to_its_limit() {
         let workers = Workers::new(2, LONG);
         let (say, said) = channel();
         let releases: Vec<_> = (0..4)
@@ -175,7 +174,7 @@ mod tests {
         first.sort_unstable();
         assert_eq!(first, [0, 1]);
         assert_eq!(workers.shared.state().threads, 2);
-        assert_eq!(workers.shared.state().queue.len(), 2, "nobody is free for them");
+        assert_eq!(workers.shared.state().queue.len(), 2, "no thread is free for them");
         for (release, then) in releases.iter().zip([Some(2), Some(3), None, None]) {
             release.send(()).unwrap();
             if then.is_some() {
@@ -185,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_end_when_there_is_nothing_to_do_and_are_started_again() {
+    fn idle_threads_end_and_are_started_again() {
         let workers = Workers::new(2, Duration::from_millis(1));
         for _ in 0..3 {
             let (say, said) = channel();

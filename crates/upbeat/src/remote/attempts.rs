@@ -1,4 +1,4 @@
-//! Attempts to connect at the addresses that a host has, one after another.
+//! Attempts to connect to the addresses of a host, one after another.
 
 use std::net::SocketAddr;
 use std::vec::IntoIter;
@@ -7,14 +7,14 @@ use upbeat_core::backoff::attempt_ms;
 use upbeat_core::limits::CONNECT_MS_MAX;
 use upbeat_transport::error::OpenError;
 
-/// Returns from when to when a node of this host is tried in memory at an address: half of the time that the address
-/// has, so that a namesake which does not answer leaves the rest to whatever listens there.
+/// Returns the period in which a node of this host is tried in memory at an address: half of the address's time, so
+/// that a namesake that does not answer leaves the rest to the node that listens there.
 pub(crate) fn own_times(now_ms: u64, until_ms: u64) -> [u64; 2] {
     [now_ms, now_ms + until_ms.saturating_sub(now_ms) / 2]
 }
 
-/// Whether a node of this host that could not be reached in memory is tried again there, until a time at most: it is
-/// busy, and for the second half of the time of connecting another way is as good.
+/// Returns whether a node of this host that could not be reached in memory is tried again there, until a given time:
+/// the node is busy, and in the second half of the time another way to connect is as good.
 pub(crate) fn is_worth_waiting(error: &OpenError, now_ms: u64, end_ms: u64) -> bool {
     error.is_busy() && now_ms + CONNECT_MS_MAX / 2 < end_ms
 }
@@ -30,13 +30,13 @@ impl Attempts {
         Attempts { addresses: addresses.into_iter(), failed: Vec::new() }
     }
 
-    /// Returns the address that is tried next, and until when: each has its share of the time that is left.
+    /// Returns the next address, and its deadline: each address has its share of the time that is left.
     pub(crate) fn next(&mut self, now_ms: u64, until_ms: u64) -> Option<(SocketAddr, u64)> {
         let share = attempt_ms(until_ms.saturating_sub(now_ms), self.addresses.len());
         Some((self.addresses.next()?, now_ms + share))
     }
 
-    /// Notes that the last attempt has failed.
+    /// Stores the error of the last attempt.
     pub(crate) fn failed(&mut self, error: OpenError) {
         self.failed.push(error);
     }

@@ -1,7 +1,7 @@
-//! The addresses of hosts, which the system is asked for.
+//! The lookup of hosts' addresses by the system.
 //!
-//! The system waits for others, so a node has threads ask it. Invariant: no more than [`LOOKUPS_MAX`] threads do so
-//! at a time, and each ends when nobody waits for it.
+//! The system's lookup blocks, so it runs on threads. Invariant: at most [`LOOKUPS_MAX`] threads do lookups at a
+//! time, and each ends when nobody waits for it.
 
 use super::lock;
 use std::collections::VecDeque;
@@ -12,22 +12,22 @@ use std::task::{Poll, Waker};
 use upbeat_core::address::Address;
 use upbeat_transport::error::{OpenError, Unreached};
 
-/// Addresses of a host that are tried.
+/// The most addresses of a host that are tried.
 const ADDRESSES_MAX: usize = 16;
-/// Threads that look up names at a time.
+/// The most threads that look up names at a time.
 const LOOKUPS_MAX: usize = 8;
 
-/// What has become of a lookup.
+/// The state of a lookup.
 #[derive(Default)]
 struct Lookup {
     found: Option<Result<Vec<SocketAddr>, OpenError>>,
     waker: Option<Waker>,
 }
 
-/// A lookup that a thread does.
+/// A lookup for a thread.
 type Job = (Address, Arc<Mutex<Lookup>>);
 
-/// The threads that look up, and what waits for them.
+/// The lookup threads, and the lookups that wait for them.
 struct Lookups {
     threads: usize,
     waiting: VecDeque<Job>,
@@ -35,7 +35,7 @@ struct Lookups {
 
 static LOOKUPS: Mutex<Lookups> = Mutex::new(Lookups { threads: 0, waiting: VecDeque::new() });
 
-/// The addresses of a host, which a thread looks up unless the host was given as one.
+/// Returns the addresses of a host, which a thread looks up unless the host was given as an address.
 pub(crate) async fn lookup(address: &Address) -> Result<Vec<SocketAddr>, OpenError> {
     if address.ip().is_some() {
         return resolve(address);
@@ -55,7 +55,7 @@ pub(crate) async fn lookup(address: &Address) -> Result<Vec<SocketAddr>, OpenErr
     .await
 }
 
-/// Has a thread do a lookup: a new one, or one that is busy, next.
+/// Gives a lookup to a new thread, or queues it for a busy one.
 fn begin(job: Job) -> Result<(), OpenError> {
     let mut lookups = lock(&LOOKUPS);
     if lookups.threads == LOOKUPS_MAX {
@@ -74,7 +74,7 @@ fn begin(job: Job) -> Result<(), OpenError> {
 fn work(first: Job) {
     let mut next = Some(first);
     while let Some((address, lookup)) = next {
-        // Whoever has asked may have gone meanwhile.
+        // The waiter may be gone meanwhile.
         if Arc::strong_count(&lookup) > 1 {
             let found = resolve(&address);
             let mut lookup = lock(&lookup);
@@ -91,7 +91,7 @@ fn work(first: Job) {
     }
 }
 
-/// The addresses of a host, in the order in which they are to be tried. This waits for the system.
+/// Returns the addresses of a host, in the order in which they are to be tried. This blocks on the system.
 pub(crate) fn resolve(address: &Address) -> Result<Vec<SocketAddr>, OpenError> {
     if let Some(ip) = address.ip() {
         return Ok(vec![SocketAddr::new(ip, address.port())]);

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn only_what_is_wanted_is_stamped() {
+fn only_wanted_points_are_stamped() {
     let mut sample = Sample::new(Manner::Pair(4));
     sample.begin();
     sample.at(Point::Claimed);
@@ -12,13 +12,13 @@ fn only_what_is_wanted_is_stamped() {
     assert_eq!(sample.manner(), None, "its receiver takes no stamp");
     assert_eq!(Sample::new(Manner::Pair(12)).manner(), Some(Manner::Pair(12)));
     let mut stamp = sample.again(Manner::Pair(0));
-    assert_eq!(stamp.taken.at(Point::Begun), None, "nothing is left of before");
+    assert_eq!(stamp.taken.at(Point::Begun), None, "the earlier stamps are gone");
     stamp.begin();
     assert!(stamp.taken.at(Point::Roomed).is_some());
 }
 
 #[test]
-fn a_tasks_time_is_told_apart() {
+fn a_tasks_time_is_divided_by_activity() {
     let mut sample = Sample::new(Manner::Whole);
     sample.at(Point::Ran);
     let mut timed = Timed::new(sample, (Reason::Lock, Some("accounts".into())));
@@ -40,7 +40,7 @@ fn a_tasks_time_is_told_apart() {
 }
 
 #[test]
-fn a_wake_that_came_before_the_wait_is_no_wait() {
+fn a_wake_before_the_wait_counts_as_no_wait() {
     let mut timed = Timed::new(Sample::new(Manner::Whole), (Reason::Other, None));
     timed.resumed(0);
     assert_eq!((timed.wait, timed.lock), (0, 0));

@@ -1,4 +1,4 @@
-//! The pages that samples are written into, which observers map: a node's own, or one of a handle's sessions.
+//! The pages into which samples are written, and which observers map: a page of a node, or of a handle's sessions.
 
 use crate::sample::Half;
 use crate::session::Session;
@@ -10,10 +10,10 @@ use upbeat_core::bill::way::{POINTS_MAX, Way};
 use upbeat_memory::samples::{Record, STAMPS_MAX, SUBJECTS_MAX, Samples};
 use upbeat_transport::carrier::{Carrier, Kind, Peer};
 
-/// A page under a name, which the first sample makes.
+/// A page with a name, which the first sample makes.
 pub(crate) struct Pages {
     name: String,
-    /// Whether other processes may map it.
+    /// Whether other processes may map the page.
     is_shared: bool,
     page: OnceCell<Option<Page>>,
 }
@@ -32,8 +32,8 @@ impl Pages {
         Some(Page { samples, subjects: RefCell::default(), known: RefCell::default() })
     }
 
-    /// Writes a sample down, into the page that this incarnation makes if there is none. False if there is none
-    /// then.
+    /// Writes a sample into the page, which is made for this incarnation if it is missing. Returns false if it cannot
+    /// be made.
     fn write(&self, ours: u64, from: Origin<'_>, half: &Half, written: Written<'_>) -> bool {
         let Some(page) = self.page.get_or_init(|| self.make(ours)) else { return false };
         let (way, of_way) = written;
@@ -55,19 +55,19 @@ impl Pages {
     }
 }
 
-/// The way of a message, and its stamps.
+/// The stages of a message, and its stamps.
 pub(super) type Written<'w> = (&'w Way, [u64; POINTS_MAX]);
 
-/// Where samples are written down.
+/// The destination of samples.
 pub(crate) enum Book {
-    /// In a page of a node's own.
+    /// A page of a node's own.
     Own(Box<Pages>),
-    /// In a page that all sessions of a handle share.
+    /// A page that all sessions of a handle share.
     Shared(Arc<Mutex<Pages>>),
 }
 
 impl Book {
-    /// Writes a sample down. False if there is no page for it.
+    /// Writes a sample down. Returns false if there is no page for it.
     pub(super) fn write(
         &self,
         ours: u64,
@@ -89,16 +89,16 @@ impl Book {
     }
 }
 
-/// Where samples are written.
+/// A page of samples.
 struct Page {
     samples: Samples,
     /// The numbers of texts.
     subjects: RefCell<HashMap<String, u16>>,
-    /// The same by what texts are made of.
+    /// The numbers of texts, by the parts of the texts.
     known: RefCell<HashMap<Parts, u16>>,
 }
 
-/// A peer's incarnation, a service, a method, the carrier, the address.
+/// The parts of a text: a peer's incarnation, a service, a method, the carrier, the address.
 type Parts = (u64, &'static str, &'static str, Kind, Option<SocketAddr>);
 
 /// The session of a message.
@@ -106,12 +106,12 @@ type Parts = (u64, &'static str, &'static str, Kind, Option<SocketAddr>);
 struct Origin<'p> {
     peer: &'p Peer,
     kind: Kind,
-    /// Whether this side has opened it: then the port is one at which the peer listens.
+    /// Whether this side has opened the session: then the port is one at which the peer listens.
     opened: bool,
 }
 
 impl Origin<'_> {
-    /// The peer's address, with its port where others can use that; empty on this host.
+    /// Returns the peer's address, with its port if others can use it; empty on this host.
     fn address(&self) -> String {
         match self.peer.at {
             Some(at) if self.opened => at.to_string(),
@@ -122,7 +122,7 @@ impl Origin<'_> {
 }
 
 impl Page {
-    /// The number of the text that a message is written down under.
+    /// Returns the number of the text under which a message is recorded.
     fn subject(&self, from: Origin<'_>, service: &'static str, method: &'static str) -> u16 {
         let mut known = self.known.borrow_mut();
         let Origin { peer, kind, .. } = from;
@@ -131,7 +131,7 @@ impl Page {
             return *number;
         }
         if known.len() >= 16 * SUBJECTS_MAX {
-            // Peers that come and go.
+            // This bounds the memory when peers come and go.
             known.clear();
         }
         let name = peer.name.as_ref().map_or_else(|| "a handle".into(), ToString::to_string);
@@ -141,7 +141,7 @@ impl Page {
         number
     }
 
-    /// The number of a text; 0 where there is no room for more.
+    /// Returns the number of a text; 0 if there is no room for more.
     fn text(&self, text: &str) -> u16 {
         let mut subjects = self.subjects.borrow_mut();
         if let Some(number) = subjects.get(text) {

@@ -1,4 +1,4 @@
-//! Which messages are sampled, in which manner.
+//! Tests of which messages are sampled, and in which manner.
 
 use super::*;
 use upbeat_core::bill::way::{CALL, ONEWAY};
@@ -8,7 +8,7 @@ fn sampling(every: u32) -> Sampling {
 }
 
 #[test]
-fn one_in_so_many_is_sampled_and_none_if_none_is_wanted() {
+fn one_message_in_every_n_is_sampled_and_none_at_zero() {
     for every in [1, 2, 10, 1000] {
         let sampling = self::sampling(every);
         let messages = 2000 * every;
@@ -25,7 +25,7 @@ fn one_in_so_many_is_sampled_and_none_if_none_is_wanted() {
 }
 
 #[test]
-fn samples_come_in_runs_and_their_first_ones_warm_up() {
+fn samples_come_in_runs_whose_first_ones_warm_up() {
     let sampling = self::sampling(1000);
     let mut due = 0;
     while !sampling.is_due() {
@@ -45,7 +45,7 @@ fn samples_come_in_runs_and_their_first_ones_warm_up() {
 }
 
 #[test]
-fn samples_come_as_often_where_each_message_is_diverted() {
+fn diverted_messages_are_sampled_as_often() {
     let sampling = self::sampling(10);
     sampling.divert(true);
     let sampled = (0..20_000).filter(|_| {
@@ -61,7 +61,7 @@ fn samples_come_as_often_where_each_message_is_diverted() {
 }
 
 #[test]
-fn a_message_that_has_a_sample_takes_nobodys_turn() {
+fn a_message_that_has_a_sample_takes_no_turn() {
     let sampling = self::sampling(1);
     assert!(sampling.is_due());
     sampling.put_off();
@@ -69,14 +69,14 @@ fn a_message_that_has_a_sample_takes_nobodys_turn() {
 }
 
 #[test]
-fn whole_stories_and_every_pair_have_their_turns() {
+fn full_samples_and_every_pair_have_their_turns() {
     let sampling = self::sampling(1);
     let mut manners = Vec::new();
     let pairs = CALL.pairs().count();
     for _ in 0..2 * RUN as usize * pairs {
         assert!(sampling.is_due());
         let (manner, warms) = sampling.next(CALL, false).unwrap();
-        assert!(!warms, "where all are sampled all are warm");
+        assert!(!warms, "if every message is sampled, all are warm");
         manners.push(manner);
     }
     let wholes = manners.iter().filter(|manner| **manner == Manner::Whole).count();

@@ -1,7 +1,7 @@
-//! Flow control of a session, between the carrier and those who send and serve.
+//! Flow control of a session, between the carrier and the code that sends and serves.
 //!
-//! All of it is decided in [`core::session`](upbeat_core::session): this reads and writes the words that it
-//! asks for, and wakes.
+//! [`core::session`](upbeat_core::session) makes all decisions; this module reads and writes the words that they
+//! need, and wakes waiters.
 
 use super::lent::Body;
 use super::put::Put;
@@ -15,19 +15,19 @@ use upbeat_core::limits::{CONTROL_SLOTS, SESSION_BUDGET_BYTES, TAKEN_BYTES_MAX};
 use upbeat_core::session::{self, Cancelled, Charge, Grant, Room};
 use upbeat_memory::ticks::{Ticks, ticks};
 
-/// The terms on which a node's sessions send and accept.
+/// The settings with which a node's sessions send and accept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
-    /// Whether requests go without asking for room.
+    /// Whether requests are sent without asking for room.
     pub(crate) optimistic: bool,
-    /// Bytes of accepted requests that a session holds.
+    /// The bytes of accepted requests that a session may hold.
     pub(crate) share: u64,
-    /// Bytes of the longest message that is taken.
+    /// The bytes of the longest message that is accepted.
     pub(crate) longest: usize,
 }
 
 impl Terms {
-    /// Returns the terms that concern the decisions of a session.
+    /// Returns the settings that the state machine of a session needs.
     pub(super) const fn core(&self) -> session::Terms {
         session::Terms::new(self.optimistic, self.share)
     }
@@ -39,71 +39,71 @@ impl Default for Terms {
     }
 }
 
-/// A request that was heard of and has to wait.
+/// A request that has come and waits to be accepted.
 #[derive(Debug)]
 pub(crate) struct Kept {
     pub(crate) head: Head,
     body: Body,
-    /// When it came, and the microseconds that it had.
+    /// The time at which the request came, and the microseconds that it had left.
     deadline: Option<(u64, u64)>,
 }
 
 impl Kept {
-    /// Its payload.
+    /// Returns the payload.
     pub(crate) fn payload(&self) -> Input<'_> {
         self.body.input()
     }
 
-    /// The microseconds that are left until its deadline.
+    /// Returns the microseconds that are left until the deadline.
     pub(crate) fn deadline_us(&self, now_ns: u64) -> Option<u64> {
         let (came, had) = self.deadline?;
         Some(had.saturating_sub(now_ns.saturating_sub(came) / 1000))
     }
 
-    /// Bytes of it that lay in the ring and were copied.
+    /// Returns the bytes that lay in the ring and were copied.
     pub(super) fn copied(&self) -> usize {
         self.body.copied()
     }
 }
 
-/// The next thing to do for the requests that wait.
+/// The next step for the requests that wait.
 pub(crate) type Next = Step<Kept>;
 
-/// The time by which grants and slabs are kept.
+/// Returns the time by which grants and slabs are kept.
 pub(super) fn now_ns() -> u64 {
     Ticks(ticks()).nanoseconds()
 }
 
 impl Session {
-    /// Between hosts: looks now and then whether the peer's host answers.
+    /// Checks whether the peer's host answers, if a check is due. Peers on this host need no check.
     pub(crate) fn look_at_peer(&self) {
         self.carrier.look_at_peer(now_ns);
     }
 
-    /// In how many nanoseconds to [look](Session::look_at_peer), if something may be under way.
+    /// Returns in how many nanoseconds to [check](Session::look_at_peer) the peer, if data may be under way.
     pub(crate) fn looks_at_peer_in_ns(&self) -> Option<u64> {
         self.carrier.looks_at_peer_in_ns(now_ns)
     }
 
-    /// Whether the peer's host has acknowledged everything.
+    /// Returns whether the peer's host has acknowledged everything.
     pub(crate) fn is_calm(&self) -> bool {
         self.carrier.is_calm(now_ns)
     }
 
-    /// A request may be accepted at once.
+    /// Returns whether a request may be accepted at once.
     #[inline(always)]
     pub(crate) fn is_clear(&self) -> bool {
         self.core.inbound().is_clear()
     }
 
-    /// A request is accepted at once.
+    /// Notes that a request was accepted at once.
     #[inline(always)]
     pub(crate) fn accept(&self) {
         self.core.inbound().accept();
     }
 
-    /// Tells the peer now and then how many of its requests were accepted. A peer that waits for
-    /// that is told by whoever relieves it.
+    /// Tells the peer now and then how many of its requests were accepted. A peer that waits for that is told when it
+    /// gets room.
     #[inline(always)]
     pub(super) fn show_accepted(&self) {
         if self.core.inbound().is_unshown() {
@@ -127,31 +127,31 @@ impl Session {
         }
     }
 
-    /// What the peer says that it has accepted.
+    /// Returns how many requests the peer says that it has accepted.
     pub(super) fn peer_accepted(&self) -> u64 {
         self.carrier.lanes.peer_accepted()
     }
 
-    /// Whether a request of so many bytes, longer than a slot, may go in the ring, as far as is known here.
+    /// Returns whether a request longer than a slot may go in the ring, as far as this side knows.
     #[inline(always)]
     pub(super) fn goes_in_ring(&self, bytes: usize) -> bool {
         self.core.outbound().goes_in_ring(bytes)
     }
 
-    /// Whether a request may go, or ask for room, where that has to be found out.
+    /// Checks whether a request may be sent or ask for room, which the fast path does not know.
     pub(super) fn may_go_carefully(&self) -> Result<(), Put> {
         let admits = self.core.outbound().admits(|| self.peer_accepted());
         let admits = admits.map_err(|rule| Put::Ended(misbehaved(rule)))?;
         if admits { Ok(()) } else { Err(self.ended_or_full()) }
     }
 
-    /// Where a request lies that does not fit a slot.
+    /// Returns where a request that does not fit a slot is written.
     pub(super) fn room_for(&self, bytes: usize) -> Result<Room, Put> {
         let room = self.core.outbound().room(bytes, || self.peer_accepted());
         room.map_err(|rule| Put::Ended(misbehaved(rule)))
     }
 
-    /// Asks for room for a request of so many bytes, which takes its place by this: its number.
+    /// Asks for room for a request of this size. Returns the number that is its place in the order.
     pub(crate) fn ask(&self, bytes: usize, waker: &Waker) -> Result<u64, Put> {
         self.may_go_carefully()?;
         let mut claim = self.slots(1, CONTROL_SLOTS as u32)?;
@@ -160,41 +160,41 @@ impl Session {
         Ok(self.core.outbound().ask(waker.clone()))
     }
 
-    /// Whether there is room for the request of this number, and it is its turn; if not, the waker
-    /// is woken then.
+    /// Returns whether there is room for the request with this number and its turn has come. If not, the waker is
+    /// woken then.
     pub(crate) fn grant_of(&self, number: u64, waker: &Waker) -> Grant {
         match self.core.outbound().poll_grant(number, waker) {
-            // That it has ended is found out by whoever tries.
+            // The sender finds the end of the session when it tries to send.
             Grant::Lost if self.ended().is_some() => Grant::Here,
             grant => grant,
         }
     }
 
-    /// There is room: those that wait for it are woken.
+    /// Wakes the senders that wait for room.
     pub(super) fn room_came(&self) {
         self.core.outbound().room_came(now_ns(), Waker::wake_by_ref);
     }
 
-    /// Gives back room that was granted to senders that do not respond. Others wait behind them, here
-    /// and at the receiver. When such a sender is polled again, it asks anew.
+    /// Gives back room that was granted to senders that do not respond, because others wait behind them here and at
+    /// the receiver. Such a sender asks again when it is polled.
     pub(crate) fn withdraw_unused_grants(&self) {
         for number in self.core.outbound().unused_grants(now_ns()) {
             self.withdraw(number);
         }
     }
 
-    /// For how many nanoseconds a grant is still kept for a sender that has not responded, if there is one.
+    /// Returns for how many nanoseconds a grant is still kept for a sender that has not responded, if there is one.
     pub(crate) fn grants_kept_ns(&self) -> Option<u64> {
         self.core.outbound().grants_kept(now_ns())
     }
 
-    /// The request of this number has gone.
+    /// Notes that the request with this number was sent.
     pub(super) fn transferred(&self, number: u64) {
         self.core.outbound().transferred(number, now_ns()).into_iter().for_each(Waker::wake);
     }
 
-    /// Room is no longer wanted for the request of this number, unless it has gone. Gives whether the
-    /// peer is told.
+    /// Withdraws the wish for room of the request with this number, unless it was sent. Returns whether the peer is
+    /// told.
     pub(crate) fn withdraw(&self, number: u64) -> bool {
         if !self.is_here() {
             return false;
@@ -208,40 +208,40 @@ impl Session {
         tell
     }
 
-    /// The peer has no room for a request of ours. It fetches it when it has.
+    /// Notes that the peer has no room for a request of ours. The peer fetches the request when it has room.
     pub(crate) fn refused(&self, head: &Head) -> Result<(), Fault> {
         self.core.outbound().refused(head.call.as_u64()).map_err(misbehaved)
     }
 
-    /// The peer has room for a request of ours.
+    /// Notes that the peer has room for a request of ours.
     pub(crate) fn granted(&self, head: &Head) -> Result<(), Fault> {
         let granted = self.core.outbound().granted(head.call.as_u64(), now_ns());
         granted.map_err(misbehaved)?.into_iter().for_each(Waker::wake);
         Ok(())
     }
 
-    /// Requests of the peer's that wait to be accepted.
+    /// Returns the number of the peer's requests that wait to be accepted.
     pub(crate) fn waiting(&self) -> usize {
         self.core.inbound().waiting()
     }
 
-    /// Whether the request that lies open is accepted at once.
+    /// Returns whether the open request is accepted at once.
     pub(crate) fn may_accept(&self, head: &Head, purse: &Purse) -> bool {
         let granted = head.flags.has(Flags::GRANTED);
         self.core.may_accept(granted, self.placed_bytes(head), purse)
     }
 
-    /// The next request is not accepted at once.
+    /// Makes the next request take the slow path.
     pub(crate) fn stop_short(&self) {
         self.core.inbound().stop_short();
     }
 
-    /// Finds out anew whether a request may be accepted at once.
+    /// Determines anew whether a request may be accepted at once.
     pub(crate) fn look_clear(&self, purse: &Purse) -> bool {
         self.core.look_clear(purse)
     }
 
-    /// The request that lies open waits: in its place if it is short, else in its sender's buffer.
+    /// Keeps the open request: a copy if it is short, else its head while the payload stays in its sender's buffer.
     pub(crate) fn keep_request(&self, head: &Head, now_ns: u64) -> Result<(), Fault> {
         let deadline = self.deadline_us(head).map(|had| (now_ns, had));
         let body = self.take_body(head)?;
@@ -259,41 +259,41 @@ impl Session {
         Ok(())
     }
 
-    /// The peer asks for room for a request.
+    /// Keeps the peer's request for room.
     pub(crate) fn keep_reservation(&self) -> Result<(), Fault> {
         self.core.inbound().reserve(self.first_word()).map_err(misbehaved)
     }
 
-    /// The peer takes a reservation back.
+    /// Removes a reservation that the peer has withdrawn.
     pub(crate) fn withdrawn(&self, head: &Head, purse: &Purse) -> Result<(), Fault> {
         let kept = self.core.withdrawn(head.call.as_u64(), purse);
         kept.map(drop).map_err(misbehaved)
     }
 
-    /// The peer gives up a call of its own.
+    /// Handles the peer's cancel of one of its calls.
     pub(crate) fn cancelled(&self, call: CallNumber, purse: &Purse) -> Cancelled<TaskId, Kept> {
         let is_it = |kept: &Kept| kept.head.kind.is_answered() && kept.head.call == call;
         self.core.cancel(call, is_it, purse)
     }
 
-    /// What can be done now for requests that wait.
+    /// Returns the next step that is possible for requests that wait.
     pub(crate) fn next_step(&self, purse: &Purse) -> Option<Next> {
         self.core.step(purse)
     }
 
-    /// Forgets all requests that wait.
+    /// Drops all requests that wait.
     pub(crate) fn forget_kept(&self, purse: &Purse) -> Vec<Kept> {
         self.core.forget_requests(purse)
     }
 
-    /// A handler that has become a task was polled, and waits: for a reply of another node, or for
-    /// something here.
+    /// Charges a handler that has become a task, was polled, and waits: for a reply of another node, or for something
+    /// here.
     #[inline(always)]
     pub(crate) fn charge(&self, charge: &mut Charge, awaits_reply: bool, purse: &Purse) {
         charge.polled(awaits_reply, &self.core, purse);
     }
 
-    /// Such a handler holds no bytes any more.
+    /// Releases the bytes that such a handler holds.
     #[inline(always)]
     pub(crate) fn release(&self, charge: &mut Charge, purse: &Purse) {
         charge.release(&self.core, purse);

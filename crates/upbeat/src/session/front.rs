@@ -1,4 +1,4 @@
-//! What stands before a message's payload: its head, and its extensions.
+//! The front of a message: its head and its extensions, before the payload.
 
 use upbeat_core::frame::{Flags, Head, Placed};
 use upbeat_core::limits::EXTENSION_BYTES;
@@ -8,14 +8,14 @@ use upbeat_memory::ticks::ticks;
 /// The words of a head.
 pub(super) type Words = [u64; 3];
 
-/// What stands before a payload, in its slot.
+/// The extensions of a message, before its payload.
 #[derive(Clone, Copy)]
 pub(crate) struct Extensions {
     /// The microseconds until the deadline.
     pub(crate) deadline: Option<u64>,
-    /// The number of the request, for which room was granted.
+    /// The number of the request, if the peer granted room for it.
     pub(crate) granted: Option<u64>,
-    /// How often the call was refused, if it may be.
+    /// The number of times that the call was refused, if it may be refused.
     pub(crate) refusals: Option<u64>,
     /// The microseconds that the call may last in all, if its callee may ask for more.
     pub(crate) extendable: Option<u64>,
@@ -25,7 +25,7 @@ impl Extensions {
     pub(crate) const NONE: Extensions =
         Extensions { deadline: None, granted: None, refusals: None, extendable: None };
 
-    /// Writes them, in the order of their flags: the head with those, and the bytes written.
+    /// Writes the extensions in the order of their flags. Returns the head with the flags, and the bytes written.
     #[inline(always)]
     pub(super) fn write(
         self,
@@ -46,7 +46,7 @@ impl Extensions {
         write(self.granted, Flags::GRANTED);
         write(self.refusals, Flags::REFUSABLE);
         write(self.extendable, Flags::EXTENDABLE);
-        // The time that is written counts from now on.
+        // The written time counts from this stamp on.
         write(self.deadline.map(|_| ticks()), Flags::MADE);
         (head, at)
     }
@@ -59,16 +59,16 @@ impl Extensions {
     }
 }
 
-/// What stands before a message's payload.
+/// The head and the extensions of a message.
 #[derive(Clone, Copy)]
 pub(super) struct Front {
-    /// The words of its head.
+    /// The words of the head.
     pub(super) head: Words,
     pub(super) extensions: Extensions,
 }
 
 impl Front {
-    /// A head alone.
+    /// Returns a front without extensions.
     #[inline(always)]
     pub(super) const fn plain(head: Words) -> Front {
         Front { head, extensions: Extensions::NONE }

@@ -1,4 +1,4 @@
-//! The types that nodes and handles keep in the decisions of a session.
+//! The types with which nodes and handles use the state machine of a session.
 
 use super::flow::Kept;
 use super::front::Words;
@@ -7,7 +7,7 @@ use std::task::Waker;
 use upbeat_core::frame::CallNumber;
 use upbeat_core::session::Side;
 
-/// A side of a session that is a node or a handle.
+/// The types of a side that is a node or a handle.
 pub(super) struct Kinds;
 
 impl Side for Kinds {
@@ -22,14 +22,14 @@ impl Side for Kinds {
     }
 }
 
-/// A frame that waits: the words of its head, without a length, and its payload.
+/// A frame that waits in a queue: the words of its head without a length, and its payload.
 pub(super) struct Frame {
     pub(super) head: Words,
     pub(super) payload: Vec<u8>,
 }
 
 impl Frame {
-    /// The call of which it is the reply.
+    /// Returns the call of which the frame is the reply.
     pub(super) fn call(&self) -> CallNumber {
         CallNumber::from_u64(self.head[1])
     }

@@ -1,4 +1,4 @@
-//! The peer's slabs, and payloads that lie in them.
+//! The peer's slabs, and payloads that lie in their buffers.
 
 use super::{Fault, Session, broken, misbehaved, unusable};
 use crate::wire::{Hold, Input, Unread, reserved};
@@ -13,14 +13,14 @@ use upbeat_core::limits::{
 use upbeat_memory::slab::{Allowance, Borrowed, Tell, is_slab};
 use upbeat_transport::carrier::Segment;
 
-/// The peer's slabs, by its numbers.
+/// The peer's slabs, by the peer's numbers.
 pub(super) struct Lent {
     slabs: RefCell<Vec<Option<Arc<Borrowed>>>>,
-    /// Slabs that were ever announced.
+    /// The number of slabs announced so far.
     announced: Cell<u32>,
-    /// What may be kept of all slabs for long payloads.
+    /// The limit of what may be kept of all slabs for long payloads.
     long: Arc<Allowance>,
-    /// Bytes of the longest payload that is read.
+    /// The bytes of the longest payload that is read.
     longest: usize,
 }
 
@@ -31,12 +31,13 @@ impl Lent {
     }
 }
 
-/// What is kept of single buffers leaves as much free.
+/// The bytes of single buffers that may be kept; as many stay free.
 const LONG_KEPT_BYTES: u64 = LONG_BYTES_MAX as u64 / 2;
 
-/// What may be kept of a slab that has more than one buffer, which are counted: half of them. A
-/// single one counts as its sender counts it, and so much that no more than a few are kept. A slab of
-/// several long buffers counts as a single one while any of them is kept: its sender cannot give it up.
+/// Returns what may be kept of a slab, and the weight of each buffer. Of a slab with more than one buffer, half of
+/// the buffers may be kept. A single buffer counts with its bytes, and with at least so many that only a few are
+/// kept. A slab of several long buffers counts as a single one while any of them is kept, because its sender cannot
+/// give it up.
 fn kept_of(count: u32, each: usize, long: &Arc<Allowance>) -> (Arc<Allowance>, u64) {
     let least = LONG_KEPT_BYTES / LONG_KEPT_MAX as u64;
     let half = u64::from(count / 2);
@@ -49,24 +50,24 @@ fn kept_of(count: u32, each: usize, long: &Arc<Allowance>) -> (Arc<Allowance>, u
     }
 }
 
-/// Bytes of payload that share a line with their frame's head. Their copy needs no memory of its own.
+/// The bytes of payload that share a cache line with their frame's head. Their copy needs no allocation.
 const HEAD_LINE_BYTES: usize = 40;
 
 /// A payload that was taken over with its frame.
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// It lay in the line of the frame's head: so many bytes.
+    /// A copy of a payload from the line of the frame's head, with its length.
     Short([u8; HEAD_LINE_BYTES], u8),
-    /// It lay in the frame.
+    /// A copy of a payload from the frame.
     Copied(Box<[u8]>),
-    /// It lies in a buffer.
+    /// A payload that lies in a buffer.
     Held(Hold),
-    /// It lay in the frame, and there was no memory for a copy of so many bytes.
+    /// A payload of this many bytes from the frame, for whose copy there was no memory.
     Lost(usize),
 }
 
 impl Body {
-    /// Bytes that were copied because they did not fit a slot: what places hold is not counted.
+    /// Returns the bytes that were copied because they did not fit a slot. Copies of short payloads are not counted.
     pub(super) fn copied(&self) -> usize {
         match self {
             Body::Copied(bytes) if bytes.len() > SHORT_BYTES => bytes.len(),
@@ -74,7 +75,7 @@ impl Body {
         }
     }
 
-    /// Bytes of memory that the session keeps it in: none of what lies in the peer's buffer.
+    /// Returns the bytes of the session's own memory. A payload in the peer's buffer uses none.
     pub(super) fn own_bytes(&self) -> usize {
         match self {
             Body::Copied(bytes) => bytes.len(),
@@ -83,7 +84,7 @@ impl Body {
         }
     }
 
-    /// To read it.
+    /// Returns the payload for reading.
     pub(crate) fn input(&self) -> Input<'_> {
         match self {
             Body::Short(bytes, len) => Input::own(&bytes[..usize::from(*len)]),
@@ -95,8 +96,7 @@ impl Body {
 }
 
 impl Session {
-    /// The segment of this generation, which the peer has sent over the socket before the frame that
-    /// names it.
+    /// Returns the segment of this generation, which the peer sends over the socket before the frame that names it.
     pub(super) fn segment(&self, generation: u32) -> Result<Segment, Fault> {
         let find = || {
             let mut segments = self.segments.borrow_mut();
@@ -106,7 +106,7 @@ impl Session {
         if let Some(segment) = find() {
             return Ok(segment);
         }
-        // What came before the end of the socket counts; the end is heard again.
+        // A segment that came before the end of the socket is valid; the end is reported again.
         let heard = self.hear();
         match find() {
             Some(segment) => Ok(segment),
@@ -117,7 +117,7 @@ impl Session {
         }
     }
 
-    /// A slab of the peer's stands ready. The frame that says so lies open.
+    /// Opens a slab of the peer, which the open frame announces.
     pub(crate) fn slab_came(&self, head: &Head) -> Result<(), Fault> {
         let lent = &self.lent;
         let number = head.call.index() as usize;
@@ -135,7 +135,7 @@ impl Session {
         let returns = self.carrier.lanes.returns_for(number);
         let borrowed = match segment.open() {
             Ok(region) => Borrowed::new(region, each, count, returns),
-            // The messages in it fail, and no others.
+            // The messages in this slab fail, and no others.
             Err(error) if error.is_no_memory() => Borrowed::unmapped(each, count, returns),
             Err(error) => return Err(unusable(error)),
         };
@@ -149,14 +149,14 @@ impl Session {
         Ok(())
     }
 
-    /// Tells the peer, if it waits for room: of a buffer that goes back outside of what this side's owner
-    /// does, after which it would look itself.
+    /// Returns the function that tells the peer, if it waits for room, that a buffer was given back on another
+    /// thread. The owner checks by itself after its own acts.
     fn relief(&self) -> Tell {
         let wake = Arc::clone(&self.wake);
         self.carrier.relief(move || wake())
     }
 
-    /// A slab of the peer's is not used any more.
+    /// Drops a slab of the peer that is no longer used.
     pub(crate) fn slab_went(&self, head: &Head) -> Result<(), Fault> {
         let mut slabs = self.lent.slabs.borrow_mut();
         let place = slabs.get_mut(head.call.index() as usize);
@@ -169,7 +169,7 @@ impl Session {
         }
     }
 
-    /// Takes hold of the payload of the frame that lies open, if it lies in a buffer.
+    /// Takes hold of the payload of the open frame, if it lies in a buffer.
     #[inline(always)]
     pub(crate) fn hold(&self, head: &Head) -> Result<Option<Hold>, Fault> {
         match head.flags.offset_of(Flags::PLACED) {
@@ -178,7 +178,7 @@ impl Session {
         }
     }
 
-    /// Takes over the payload of the frame that lies open.
+    /// Takes over the payload of the open frame.
     pub(super) fn take_body(&self, head: &Head) -> Result<Body, Fault> {
         if let Some(hold) = self.hold(head)? {
             return Ok(Body::Held(hold));
@@ -187,7 +187,7 @@ impl Session {
         Ok(self.copy_body(from, head.body_bytes() as usize))
     }
 
-    /// Copies so many bytes of the frame that lies open.
+    /// Copies bytes of the open frame.
     pub(super) fn copy_body(&self, from: usize, bytes: usize) -> Body {
         if bytes <= HEAD_LINE_BYTES {
             let mut copy = [0; HEAD_LINE_BYTES];
@@ -200,12 +200,12 @@ impl Session {
         Body::Copied(copy.into_boxed_slice())
     }
 
-    /// Where the payload of the frame that lies open lies.
+    /// Returns the location of the open frame's payload in a buffer.
     fn placed(&self, at: usize) -> Placed {
         Placed::from_u64(self.carrier.lanes.reader().read_word(at))
     }
 
-    /// Bytes of the payload of the frame that lies open, if it lies in a buffer.
+    /// Returns the length of the open frame's payload, if it lies in a buffer.
     pub(super) fn placed_bytes(&self, head: &Head) -> Option<usize> {
         let at = head.flags.offset_of(Flags::PLACED)?;
         Some(self.placed(at as usize).len as usize)

@@ -1,4 +1,4 @@
-//! A session whose connection has gone, and that waits for another: what nodes and handles do alike.
+//! A session whose connection is lost and that waits for another, for nodes and handles alike.
 
 use super::Session;
 use crate::error::Why;
@@ -9,12 +9,12 @@ use upbeat_transport::error::OpenError;
 use upbeat_transport::home::Home;
 use upbeat_transport::remote::Again;
 
-/// Why a session ends whose listener does not know it any more.
+/// The reason why a session ends that its listener does not know any more.
 const FORGOTTEN: &str = "the node has no such session any more: it was started anew, or has given the session up; \
                          connect again";
 
 impl Session {
-    /// Does something with the link, where the session outlives its connection.
+    /// Runs `act` on the link, if the session outlives its connection.
     pub(crate) fn link<T>(&self, act: impl FnOnce(&mut Link) -> T) -> Option<T> {
         let mut link = self.ending.link.get()?;
         let done = act(&mut link);
@@ -23,19 +23,19 @@ impl Session {
         Some(done)
     }
 
-    /// Whether the session waits for another connection, and its owner has noticed.
+    /// Returns whether the session waits for another connection, and its owner has noticed.
     pub(crate) fn is_down(&self) -> bool {
         self.ending.is_down.get()
     }
 
-    /// What the listener is shown when this side connects again.
+    /// Returns the proof that the listener is shown when this side connects again.
     pub(crate) fn again(&self, home: &Home) -> Option<Again> {
         let ticket = self.carrier.agreed()?.ticket;
         Some(Again::new(home, ticket, self.carrier.position()))
     }
 
-    /// An attempt to connect again has failed, by this error if it is one of the connection. Returns why the session
-    /// ends, if there is no use in another attempt; else there is one, after a delay by a random number.
+    /// Notes that an attempt to connect again has failed, with the connection's error if there is one. Returns why
+    /// the session ends if another attempt is useless; else another follows after a random delay.
     pub(crate) fn attempt_failed(
         &self,
         error: Option<&OpenError>,
@@ -53,7 +53,7 @@ impl Session {
         None
     }
 
-    /// Why the session ends whose connection did not come back in time.
+    /// Returns why the session ends whose connection did not come back in time.
     pub(crate) fn not_resumed(&self) -> Why {
         let Some(agreed) = self.carrier.agreed() else { return Why::Died };
         let within = agreed.within_ms;
@@ -72,7 +72,7 @@ impl Session {
     }
 }
 
-/// Why a session ends at once whose connection has broken by this error.
+/// Returns why the session ends at once whose connection broke with this error.
 pub(super) fn unreachable(error: Errno) -> Why {
     let text = match error {
         Errno::TIMEDOUT => {
@@ -84,7 +84,7 @@ pub(super) fn unreachable(error: Errno) -> Why {
     Why::Unreachable { text }
 }
 
-/// Whether there is no use in connecting again.
+/// Returns whether connecting again is useless after this error.
 fn is_final(error: &OpenError) -> bool {
     match error {
         OpenError::Refused { code, .. } => *code == RefusalCode::NoSuchSession,

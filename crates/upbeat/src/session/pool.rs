@@ -1,9 +1,9 @@
-//! Our slabs: buffers in which payloads lie that are too long for a slot.
+//! Our slabs: buffers for payloads that are too long for a slot.
 //!
-//! A slab is made when a message needs it, handed over on the socket and announced in the lane. Which
-//! slab a payload uses, what is made, kept and given up is decided in
-//! [`core::session`](upbeat_core::session::Slabs); this has their memory. What has come back is looked at
-//! when a buffer is wanted and none is known to be free.
+//! A slab is made when a message needs it, handed over on the socket and announced in the lane.
+//! [`core::session`](upbeat_core::session::Slabs) decides which slab a payload uses, and which are made, kept and
+//! given up; this module holds their memory. Buffers that have come back are noticed when a buffer is wanted and none
+//! is known to be free.
 
 use super::Session;
 use super::flow::now_ns;
@@ -16,7 +16,7 @@ use upbeat_core::stream::{Permission, Wish};
 use upbeat_memory::lane::Lanes;
 use upbeat_memory::slab::Slab;
 
-/// What a sender is told whose peer keeps as much as it may.
+/// The error of a sender whose peer holds as many bytes as it may.
 const NO_ROOM_THERE: &str = "the peer, on another host, holds as many bytes of its peers as it may \
                              (`Builder::remote_bytes`)";
 
@@ -25,22 +25,22 @@ const NO_ROOM_THERE: &str = "the peer, on another host, holds as many bytes of i
 pub(super) struct Pool {
     slabs: RefCell<Slabs>,
     memory: RefCell<Vec<Option<Slab>>>,
-    /// Slabs that were ever made.
+    /// The number of slabs made so far.
     made: Cell<u32>,
 }
 
 impl Pool {
-    /// The memory of the slabs, to claim a buffer of one.
+    /// Returns the memory of the slabs, for claiming a buffer.
     pub(super) fn memory(&self) -> Ref<'_, Vec<Option<Slab>>> {
         self.memory.borrow()
     }
 
-    /// A buffer of this slab is used.
+    /// Notes that a buffer of this slab was used.
     pub(super) fn used(&self, number: usize) {
         self.slabs.borrow().used(number);
     }
 
-    /// A slab that has a free buffer for so many bytes.
+    /// Returns a slab that has a free buffer for a payload of this length.
     fn find(&self, usage: Use, len: usize, lanes: &Lanes) -> Option<usize> {
         let memory = self.memory.borrow();
         let slab = |number: usize| memory.get(number)?.as_ref();
@@ -49,20 +49,20 @@ impl Pool {
         self.slabs.borrow().find(usage, len, has_free)
     }
 
-    /// Nobody waits for a buffer any more.
+    /// Notes that no sender waits for a buffer any more.
     pub(super) fn lacks_none(&self) {
         self.slabs.borrow_mut().lacks_none();
     }
 
-    /// Whether buffers have come back since there was none: a good part of a slab, or any.
+    /// Returns whether buffers have come back since none was free: a good part of a slab, or any if `part` is false.
     pub(super) fn has_more(&self, part: bool, lanes: &Lanes) -> bool {
         self.slabs.borrow().has_more(part, |number| lanes.peer_returned(number))
     }
 }
 
 impl Session {
-    /// The number of one of our slabs that has a free buffer for so many bytes; a new one, if there
-    /// may be one more.
+    /// Returns the number of one of our slabs that has a free buffer for a payload of this length, or of a new slab
+    /// if there may be one more.
     pub(super) fn slab_for(&self, usage: Use, len: usize) -> Result<usize, Put> {
         match self.pool.find(usage, len, &self.carrier.lanes) {
             Some(number) => Ok(number),
@@ -75,13 +75,13 @@ impl Session {
         let (pool, lanes) = (&self.pool, &self.carrier.lanes);
         let mut next = pool.slabs.borrow().next(usage, len);
         if next.is_none() && Slabs::makes_way(len) {
-            // Those of other lengths, if they lie idle, make room.
+            // Idle slabs of other lengths are given up to make room.
             self.retire_slabs(|slabs| slabs.idle(Some(usage), |number| self.lies_idle(number)));
             next = pool.slabs.borrow().next(usage, len);
         }
         let Some((number, shape)) = next else {
             pool.slabs.borrow_mut().lacks(usage, |number| lanes.peer_returned(number));
-            // What came back before it was noted what had is told by nothing else.
+            // A buffer that came back before the lack was noted would not be reported again.
             let free = pool.find(usage, len, lanes);
             return free.ok_or_else(|| self.lacks(Lack::Buffer));
         };
@@ -89,7 +89,7 @@ impl Session {
         let wish = Wish { each: shape.each as u32, count: shape.count };
         match self.carrier.permission(wish) {
             Permission::Granted => {}
-            // Those that there are come back.
+            // Buffers of the existing slabs will come back.
             Permission::Declined if !pool.slabs.borrow().serves(usage, len) => {
                 return Err(Put::Memory(Box::new(NoMemory { bytes, text: NO_ROOM_THERE.into() })));
             }
@@ -102,11 +102,11 @@ impl Session {
             let text = error.to_string().into();
             Put::Memory(Box::new(NoMemory { bytes, text }))
         })?;
-        // A value that is being written is none that a slab is made for.
+        // No slab is made for a value that is being written at this moment.
         let Ok(mut memory) = pool.memory.try_borrow_mut() else {
             return Err(self.lacks(Lack::Slot));
         };
-        // Claimed first: once the segment has been sent it must be announced.
+        // The slot is claimed first, because a segment that has been sent must be announced.
         let Ok(mut claim) = lanes.claim(1, 0) else { return Err(self.lacks(Lack::Slot)) };
         let made = pool.made.get();
         let sent = self.carrier.send_segment(SLAB_GENERATION + made, &segment);
@@ -124,33 +124,33 @@ impl Session {
         Ok(number)
     }
 
-    /// Gives up slabs for long payloads that nobody has used for a while.
+    /// Gives up slabs for long payloads that were unused for a while.
     pub(super) fn retire_unused_slabs(&self) {
         self.retire_slabs(|slabs| slabs.unused(now_ns(), |number| self.lies_idle(number)));
     }
 
-    /// Gives up all slabs for long payloads that lie idle.
+    /// Gives up all idle slabs for long payloads.
     pub(crate) fn retire_all_slabs(&self) {
         self.retire_slabs(|slabs| slabs.idle(None, |number| self.lies_idle(number)));
     }
 
-    /// Whether a slab for long payloads lies idle, and for how many nanoseconds it is still kept.
+    /// Returns for how many nanoseconds an idle slab for long payloads is still kept, if there is one.
     pub(super) fn slabs_kept_ns(&self) -> Option<u64> {
         self.pool.slabs.borrow().kept(now_ns(), |number| self.lies_idle(number))
     }
 
-    /// Whether nobody uses a buffer of a slab.
+    /// Returns whether no buffer of a slab is in use.
     fn lies_idle(&self, number: usize) -> bool {
         let memory = self.pool.memory.borrow();
         let slab = memory.get(number).and_then(Option::as_ref);
         slab.is_some_and(|slab| slab.is_idle(self.carrier.lanes.peer_returned(number)))
     }
 
-    /// Gives up those that are chosen, as far as there are slots to say so.
+    /// Gives up the chosen slabs, as far as there are slots to announce it.
     fn retire_slabs(&self, choose: impl Fn(&Slabs) -> Vec<usize>) {
         let unwanted = choose(&self.pool.slabs.borrow());
         for number in unwanted {
-            // Not while a value is written into a buffer.
+            // A slab is not given up while a value is written into a buffer.
             let Ok(mut memory) = self.pool.memory.try_borrow_mut() else { return };
             let Ok(claim) = self.carrier.lanes.claim(1, 0) else { return };
             claim.commit(Head::retire(number as u32).words(), 0);

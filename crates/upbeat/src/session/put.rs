@@ -1,44 +1,44 @@
-//! Why a message was not sent.
+//! The reasons why a message was not sent.
 //!
-//! Invariant: who is told this has sent nothing, and its message may be sent again.
+//! Invariant: after such an error nothing was sent, and the message may be sent again.
 
 use super::{Fault, broken};
 use crate::error::{CallError, Lost};
 use crate::wire::WireError;
 use upbeat_core::limits::{CALLS_PER_SESSION_MAX, MESSAGE_BYTES_MAX};
 
-/// Why a message was not sent.
+/// The reason why a message was not sent.
 #[derive(Debug)]
 pub(crate) enum Put {
     /// There is no room now.
     Full,
-    /// It may not go before room was asked for, for so many bytes.
+    /// The sender must first ask for room for this many bytes.
     Ask(usize),
-    /// As many calls are open as may be.
+    /// The session has the most open calls that it may have.
     Numbers,
-    /// The value cannot be carried.
+    /// The value cannot be encoded.
     Value(Box<WireError>),
-    /// It is longer than messages may be.
+    /// The message is longer than messages may be, with this many bytes.
     TooLarge(usize),
-    /// There is no memory for it.
+    /// There is no memory for the message.
     Memory(Box<NoMemory>),
-    /// The session has ended, or ends with this.
+    /// The session has ended, or ends with this fault.
     Ended(Fault),
 }
 
-/// What there was no memory for.
+/// The size of an allocation that failed, and the reason.
 #[derive(Debug)]
 pub(crate) struct NoMemory {
     pub(super) bytes: usize,
-    /// The system's error, or which allocator had no memory.
+    /// The system's error, or the allocator that had no memory.
     pub(super) text: Box<str>,
 }
 
-// It is what each message is written with, and goes in registers.
+// Every message is written with this result, which must fit registers.
 const _: () = assert!(size_of::<Result<(), Put>>() <= 16);
 
 impl Put {
-    /// The error of a message that does not wait; `end` ends the session.
+    /// Returns the error of a message that does not wait for room; `end` ends the session.
     #[cold]
     pub(crate) fn into_error(self, end: impl FnOnce(Fault) -> Lost) -> CallError {
         match self {

@@ -1,7 +1,8 @@
-//! Messages that wait: for room, in a line or by a number under which it was asked for, and calls for a number.
+//! Senders that wait: for room, in a line or under the number of a request for room, and calls that wait for a
+//! number.
 //!
-//! Who stands where, and who loses its turn, is decided in [`core::session`](upbeat_core::session); this
-//! wakes.
+//! [`core::session`](upbeat_core::session) decides the order of the waiters and who loses its turn; this module wakes
+//! them.
 
 use super::put::Put;
 use super::{Grant, Session};
@@ -9,7 +10,7 @@ use std::task::Waker;
 use upbeat_core::bill::Counter;
 use upbeat_core::limits::CALLS_PER_SESSION_MAX;
 
-/// The thing that the senders of a line wait for.
+/// The resource for which the senders of a line wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
     /// Room in the lane or at the receiver.
@@ -57,8 +58,8 @@ impl Session {
             || awaits_number && self.calls_open() >= CALLS_PER_SESSION_MAX
     }
 
-    /// Has a message wait that was not sent: it asks for room, or its sender stands in a line. Returns the counter of
-    /// that, if there is one. Fails where the message does not wait.
+    /// Makes a message wait that was not sent: it asks for room, or its sender stands in a line. Returns the counter
+    /// for that, if there is one. Fails if the message cannot wait.
     #[cold]
     pub(crate) fn wait(
         &self,
@@ -80,7 +81,7 @@ impl Session {
         match put {
             Put::Full => {
                 match admission.room {
-                    // It has its place by its number, before those who stand in the line.
+                    // The message has its place by its number, before the senders in the line.
                     Some(_) => self.wait_for_room(waker),
                     None => self.stand(Line::Room, admission, waker),
                 }
@@ -107,7 +108,7 @@ impl Session {
         admission.room.take().is_some_and(|number| self.withdraw(number))
     }
 
-    /// Has a sender wait in a line, at the place that it has there, or at a new one. A place in the other line is
+    /// Makes a sender wait in a line, at the place that it has there, or at a new one. A place in the other line is
     /// given up.
     fn stand(&self, line: Line, admission: &mut Admission, waker: &Waker) {
         if admission.place.is_some_and(|(at, _)| at != line) {
@@ -144,13 +145,13 @@ impl Session {
         self.core.numbers().take_turn(ticket(Line::Number));
     }
 
-    /// Whether senders were woken that may not have responded yet: the session's owner must not
-    /// sleep before it knows, for others may wait behind them.
+    /// Returns whether senders were woken that may not have responded yet. The session's owner must not sleep before
+    /// it knows, because others may wait behind them.
     pub(crate) fn awaits_senders(&self) -> bool {
         self.core.outbound().line().is_stirred() || self.core.numbers().is_stirred()
     }
 
-    /// Begins a round: those that were woken and do not respond lose their turns to the next.
+    /// Begins a round: woken senders that did not respond lose their turns to the next.
     pub(super) fn pass_over(&self) {
         if self.core.outbound().pass_over() {
             self.core.outbound().line().wake_first(usize::MAX, Waker::wake_by_ref);

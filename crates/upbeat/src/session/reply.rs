@@ -1,10 +1,10 @@
-//! Answers: taken where they lie in the lane, or kept for later.
+//! Replies: taken in place from the lane, or kept for later.
 //!
-//! The bet: whoever waits for an answer is a task of this node, so the dispatcher polls it while the
-//! answer lies open, and it reads its result in place. Lost when the waiter is somebody else, or
-//! polls something else first; then the call's entry takes the payload over: a copy of it, or a hold on
-//! the buffer in which it lies. Replies that nobody reads hold no more buffers than may be kept, which
-//! leaves as many to others; those beyond are copied, and their buffers go back.
+//! This is a bet that the waiter of a reply is a task of this node: the dispatcher polls it while the reply lies
+//! open, and the waiter reads its result in place. The bet is lost if the waiter is anything else, or polls something
+//! else first. Then the call's entry takes the payload over: a copy, or a hold on the buffer in which the payload
+//! lies. Unread replies hold a bounded number of buffers, so that others get as many; further replies are copied, and
+//! their buffers are given back.
 
 use super::lent::Body;
 use super::loans::Loans;
@@ -20,23 +20,23 @@ use upbeat_core::frame::{CallNumber, FailCode, Failure, Flags, Head, Kind};
 use upbeat_core::limits::UNREAD_BYTES_MAX;
 use upbeat_core::session::Unread;
 
-/// The waiters and replies of open calls for which no task of the node waits, by the places of their
-/// calls: [`NO_TASK`] is in the table.
+/// The waiters and replies of open calls for which no task of the node waits, by the slots of their calls. Such a
+/// call has [`NO_TASK`] in the table of calls.
 #[derive(Default)]
 pub(super) struct Others(Vec<Option<Other>>);
 
 /// A call for which no task of the node waits.
 pub(crate) enum Other {
-    /// Anybody else waits.
+    /// A waiter that is no task of the node.
     Waker(Waker),
-    /// The answer has come and was taken over.
+    /// The reply has come and was taken over.
     Kept(Kind, Body),
-    /// The answer has come, and too much that nobody has read was kept already.
+    /// The reply has come and was dropped, because too many unread bytes were kept already.
     Dropped(Box<CallError<Infallible>>),
 }
 
 impl Others {
-    /// Puts something at the place of an open call. Returns what was there.
+    /// Stores an entry for an open call. Returns the previous one.
     fn put(&mut self, call: CallNumber, other: Other) -> Option<Other> {
         let place = call.index() as usize;
         if place >= self.0.len() {
@@ -49,7 +49,7 @@ impl Others {
         self.0.get_mut(call.index() as usize)?.take()
     }
 
-    /// Returns who waited for a call, by its entry in the table.
+    /// Returns the waiter of a call, given its entry in the table.
     fn take_waiter(&mut self, call: CallNumber, task: TaskId) -> Option<Waiter> {
         match task {
             NO_TASK => self.take(call).and_then(Other::into_waiter),
@@ -71,7 +71,7 @@ impl Other {
         }
     }
 
-    /// Bytes of the session's memory in which the answer lies.
+    /// Returns the bytes of the session's own memory that the reply uses.
     fn own_bytes(&self) -> usize {
         match self {
             Other::Kept(_, body) => body.own_bytes(),
@@ -80,37 +80,36 @@ impl Other {
     }
 }
 
-/// The answer that lies open in the lane while its waiter is polled: its call, or none, and what it
-/// is.
+/// The reply that lies open in the lane while its waiter is polled: its call, or none, and its kind.
 #[derive(Default)]
 pub(super) struct Arrived {
     call: Cell<CallNumber>,
-    /// Whether it is a result that lies in its frame; the rest is rare.
+    /// Whether the reply is a result that lies in its frame; other replies are rare.
     is_plain: Cell<bool>,
     is_reply: Cell<bool>,
     len: Cell<u32>,
-    /// Its payload, if that lies in a buffer.
+    /// The payload, if it lies in a buffer.
     hold: Cell<Option<Hold>>,
 }
 
-/// Answers that have come, and who waits for answers.
+/// The state of replies and their waiters.
 #[derive(Default)]
 pub(super) struct Answers {
-    /// The waiters of open calls that are no tasks, and replies that nobody has read.
+    /// The waiters of open calls that are no tasks, and unread replies.
     pub(super) others: RefCell<Others>,
-    /// The answer that lies open in the lane while its waiter is polled.
+    /// The reply that lies open in the lane while its waiter is polled.
     pub(super) arrived: Arrived,
-    /// Calls whose callees may ask for more time.
+    /// The calls whose callees may ask for more time.
     pub(super) loans: Loans,
 }
 
-/// What has become of a call.
+/// The outcome of a call, when its future asks for it.
 pub(crate) enum Answer<R> {
-    /// Nothing yet.
+    /// The call has no outcome yet.
     Open,
-    /// It has ended with this.
+    /// The call has this result.
     Here(R),
-    /// It has ended without.
+    /// The call has failed.
     Failed(Box<CallError<Infallible>>),
 }
 
@@ -127,7 +126,8 @@ impl<R> Answer<R> {
 }
 
 impl Session {
-    /// Opens a call. None if as many are open as may be, or others wait for numbers before it.
+    /// Opens a call. Returns None if the session has the most open calls, or other callers wait for numbers before
+    /// it.
     #[inline(always)]
     pub(crate) fn open_call(&self, waiter: Waiter) -> Option<CallNumber> {
         match waiter {
@@ -144,7 +144,7 @@ impl Session {
         Some(call)
     }
 
-    /// Closes a call. Returns what stood there instead of a task.
+    /// Closes a call. Returns the entry that it had instead of a task.
     fn close_call(&self, call: CallNumber) -> Option<Other> {
         match self.core.calls().close(call)? {
             NO_TASK => self.answers.others.borrow_mut().take(call),
@@ -152,7 +152,7 @@ impl Session {
         }
     }
 
-    /// Whether the reply of an open call is kept. None if the call is not open.
+    /// Returns whether the reply of an open call is kept, or None if the call is not open.
     fn is_answered(&self, call: CallNumber) -> Option<bool> {
         let task = self.core.calls().waiter(call)?;
         let others = self.answers.others.borrow();
@@ -160,7 +160,7 @@ impl Session {
         Some(task == NO_TASK && !matches!(other, Some(Other::Waker(_))))
     }
 
-    /// Has an open call wait for somebody, or keep something. Returns who waited for it.
+    /// Sets the waiter of an open call, or stores an entry for it. Returns the previous waiter.
     fn change(&self, call: CallNumber, to: Result<Waiter, Other>) -> Option<Waiter> {
         let waits = self.core.calls().waiter(call)?;
         let mut others = self.answers.others.borrow_mut();
@@ -180,17 +180,17 @@ impl Session {
     /// Closes a call whose frame was not sent.
     pub(crate) fn close_unsent(&self, call: CallNumber) {
         let other = self.close_call(call);
-        // A waker is the application's, and may call.
+        // A waker is the application's code, which may call this session.
         drop(other);
     }
 
-    /// Calls that are open.
+    /// Returns the number of open calls.
     pub(crate) fn calls_open(&self) -> usize {
         self.core.calls().len()
     }
 
-    /// An answer lies open: who is to be polled for it? When that has been done,
-    /// [`Session::keep_answer`] takes over what was not taken.
+    /// Takes the open reply, and returns the waiter to be polled for it. After that poll [`Session::keep_answer`]
+    /// takes over a reply that was not taken.
     #[inline(always)]
     pub(crate) fn answer_arrived(&self, head: &Head) -> Result<Option<Waiter>, Fault> {
         if let Some(task) = self.reply_arrived(head.call, head.len) {
@@ -207,8 +207,8 @@ impl Session {
         self.keep(head.call, head.kind, body)
     }
 
-    /// A reply without extensions lies open: the task that is to be polled for it, if one waits; as
-    /// [`Session::answer_arrived`] does.
+    /// Takes an open reply without extensions, as [`Session::answer_arrived`] does, and returns the task to be polled
+    /// for it.
     #[inline(always)]
     pub(crate) fn reply_arrived(&self, call: CallNumber, len: u32) -> Option<TaskId> {
         let task = self.task_that_waits(call)?;
@@ -224,7 +224,7 @@ impl Session {
         self.core.calls().waiting(call).filter(|task| *task != NO_TASK)
     }
 
-    /// Copies the answer that was not taken where it lay. Gives whether there was one.
+    /// Copies a reply that was not taken in place. Returns whether there was one.
     #[inline(always)]
     pub(crate) fn keep_answer(&self) -> Result<bool, Fault> {
         if self.answers.arrived.call.get() == CallNumber::NONE {
@@ -248,7 +248,7 @@ impl Session {
         self.keep(call, kind, body).map(|_| true)
     }
 
-    /// Puts an answer into its call's entry and gives who waits for it.
+    /// Stores a reply in its call's entry, and returns the waiter.
     #[cold]
     #[inline(never)]
     fn keep(&self, call: CallNumber, kind: Kind, body: Body) -> Result<Option<Waiter>, Fault> {
@@ -274,7 +274,7 @@ impl Session {
         }
     }
 
-    /// Copies a reply, which is counted, out of the buffer in which it lies.
+    /// Copies a reply out of the buffer in which it lies, and counts the copy.
     fn copied(&self, kind: Kind, hold: Hold) -> Other {
         let bytes = hold.len();
         let Ok(mut copy) = reserved(bytes) else {
@@ -291,7 +291,7 @@ impl Session {
         }
     }
 
-    /// Asks for a call's answer on behalf of its future, which takes the result in its own way.
+    /// Asks for a call's reply for its future, which reads the result with `take`.
     #[inline(always)]
     pub(crate) fn poll_answer<R>(
         &self,
@@ -304,7 +304,7 @@ impl Session {
         }
         let arrived = &self.answers.arrived;
         arrived.call.set(CallNumber::NONE);
-        // A task waits for it, as was seen when the answer came.
+        // A task waits for this reply, as was seen when the reply came.
         self.core.calls().close_waiting(call);
         if !arrived.is_plain.get() {
             return self.read_arrived(take);
@@ -313,7 +313,7 @@ impl Session {
         read(true, &mut Input::lane(reader, 0, arrived.len.get() as usize), take)
     }
 
-    /// Reads the answer that lies open and is not plain.
+    /// Reads the open reply that is not a plain result.
     #[inline(never)]
     fn read_arrived<R>(
         &self,
@@ -340,7 +340,7 @@ impl Session {
             return Answer::Failed(Box::new(self.unknown()));
         };
         if !is_answered {
-            // A waker is the application's, and may call when it is dropped.
+            // A waker is the application's code, and dropping it may call this session.
             drop(self.change(call, Ok(waiter())));
             return Answer::Open;
         }
@@ -353,17 +353,17 @@ impl Session {
         }
     }
 
-    /// The answer of a call that is closed is kept no more.
+    /// Frees the kept reply of a closed call.
     fn was_read(&self, closed: &Other) {
         self.core.was_read(closed.own_bytes());
     }
 
-    /// The error of a call that was sent and has no answer.
+    /// Returns the error of a call that was sent and has no reply.
     fn unknown(&self) -> CallError<Infallible> {
         CallError::at_loss(true, self.lost())
     }
 
-    /// Gives up a call whose frame was sent. The callee is told, unless it has answered.
+    /// Cancels a call whose frame was sent. The callee is told, unless it has replied.
     pub(crate) fn abandon(&self, call: CallNumber) -> bool {
         if !self.is_here() {
             return false;

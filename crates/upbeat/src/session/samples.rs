@@ -1,11 +1,11 @@
-//! Sampled messages of a session of which one half is there.
+//! Sampled messages of which one side's half is present.
 //!
-//! Of whole stories each side has a half. A call's other half comes behind its answer, and waits
-//! here if that was copied and nobody has polled for it yet; a one-way message's comes behind
-//! it, and waits here if its handler is a task. A half whose other
-//! never comes, because there was no room for it or the peer takes no stamps, is forgotten when
-//! newer ones need the place. Pairs need none of this: their stamps travel in heads. Between hosts
-//! this side's half of a message is sent once that was written to its socket.
+//! Each side stamps a half of a fully sampled message. The other half of a call comes behind its reply, and waits
+//! here if the reply was copied and its caller was not polled yet. The other half of a one-way message comes behind
+//! the message, and waits here if its handler is a task. A half whose counterpart never comes, because there was no
+//! room for it or the peer takes no stamps, is dropped when newer halves need the space. Pairs do not need this
+//! module: their stamps travel in heads. Between hosts this side sends its half of a message after the message was
+//! written to the socket.
 
 use super::Session;
 use crate::sample::{Half, Heard, Message, Sample, Wants};
@@ -18,21 +18,21 @@ use upbeat_core::limits::{CONTROL_SLOTS, STAMPS_BYTES_MAX};
 use upbeat_memory::ring::span_of;
 use upbeat_transport::carrier::Kind;
 
-/// The most halves that wait for their other ones; samples are rare.
+/// The most halves that wait for their counterparts; samples are rare.
 const HALVES_MAX: usize = 16;
 
-/// What is known of sampled messages.
+/// The state of sampled messages.
 #[derive(Default)]
 pub(super) struct Samples {
-    /// Of calls that have no answer yet.
+    /// The halves of calls that have no reply yet.
     open: VecDeque<Half>,
-    /// Ours, which wait for the peer's.
+    /// Our halves, which wait for the peer's.
     ours: VecDeque<Half>,
-    /// The peer's, which wait for ours.
+    /// The peer's halves, which wait for ours.
     peers: VecDeque<Half>,
-    /// Ours of one-way messages that were not written to the socket yet.
+    /// Our halves of one-way messages that were not written to the socket yet.
     unsent: VecDeque<Half>,
-    /// Of the sampled answer that came last.
+    /// The stamps of the last sampled reply.
     heard: Heard,
 }
 
@@ -50,52 +50,52 @@ fn take(halves: &mut VecDeque<Half>, message: Message) -> Option<Half> {
 }
 
 impl Session {
-    /// A sampled call is open.
+    /// Stores the half of a sampled call that is open.
     pub(crate) fn open_sample(&self, half: Half) {
         keep(&mut self.samples.borrow_mut().open, half);
     }
 
-    /// Whether any open call is sampled.
+    /// Returns whether any open call is sampled.
     #[inline(always)]
     pub(crate) fn has_open_samples(&self) -> bool {
         !self.samples.borrow().open.is_empty()
     }
 
-    /// Where stamps of an open call are wanted, if it is sampled.
+    /// Returns which stamps of an open call are wanted, if it is sampled.
     pub(crate) fn wants_of(&self, call: CallNumber) -> Option<Wants> {
         let samples = self.samples.borrow();
         let half = samples.open.iter().find(|half| half.message == Message::Call(call))?;
         Some(half.sample.wants())
     }
 
-    /// The sample of an open call, unless there were too many.
+    /// Takes the sample of an open call, unless it was dropped.
     pub(crate) fn take_open_sample(&self, call: CallNumber) -> Option<Half> {
         take(&mut self.samples.borrow_mut().open, Message::Call(call))
     }
 
-    /// A sampled answer has come.
+    /// Stores the stamps of a sampled reply that has come.
     pub(crate) fn set_heard(&self, heard: Heard) {
         self.samples.borrow_mut().heard = heard;
     }
 
-    /// It is known who waits for it.
+    /// Stamps the moment at which the reply's waiter is known.
     pub(crate) fn set_found(&self, ticks: u64) {
         self.samples.borrow_mut().heard.found = ticks;
     }
 
-    /// The answer of this call was copied.
+    /// Notes that the reply of this call was copied.
     pub(super) fn set_stashed(&self, call: CallNumber) {
         let heard = &mut self.samples.borrow_mut().heard;
         heard.stashed |= heard.call == call;
     }
 
-    /// What was stamped of the answer of this call.
+    /// Returns the stamps of the reply of this call.
     pub(crate) fn heard(&self, call: CallNumber) -> Option<Heard> {
         Some(self.samples.borrow().heard).filter(|heard| heard.call == call)
     }
 
-    /// Our half of a message is whole. Gives the sample if the peer's is there: an answer that was
-    /// copied is overtaken by it, and so is a handler that is a task. `free` takes the peer's, which is done with.
+    /// Completes our half of a message. Returns the sample if the peer's half is present, which overtakes a copied
+    /// reply and a handler that is a task. `free` takes back the peer's sample.
     pub(crate) fn end_sample(
         &self,
         mut half: Half,
@@ -113,7 +113,7 @@ impl Session {
         Some(half)
     }
 
-    /// The ways of calls and of one-way messages over this session.
+    /// Returns the stages of calls and of one-way messages over this session.
     pub(crate) fn ways(&self) -> (&'static Way, &'static Way) {
         match (self.is_remote(), self.carrier.kind) {
             (true, Kind::Tls) => (CALL_TLS, ONEWAY_TLS),
@@ -122,15 +122,15 @@ impl Session {
         }
     }
 
-    /// Translates the peer's stamps into our ticks, where it is of another host. False if its clock is not known.
+    /// Translates the stamps of a peer on another host into our ticks. Returns false if its clock is not known.
     pub(crate) fn translate(&self, taken: &mut Taken) -> bool {
         let Ok(offset) = self.carrier.offset() else { return false };
         offset.iter().for_each(|offset| taken.translate(offset));
         true
     }
 
-    /// The peer's half has come. Gives the sample if ours
-    /// is there. If not, it is kept in a sample that `spare` gives.
+    /// Takes the peer's half. Returns the sample if our half is present; if not, the peer's half is kept in a sample
+    /// that `spare` gives.
     pub(crate) fn join_sample(
         &self,
         message: Message,
@@ -150,8 +150,8 @@ impl Session {
         Some(half)
     }
 
-    /// Sends this side's half of an answered call or of a one-way message, once what this side wrote of it has gone to
-    /// the socket. Returns whether the half is done with.
+    /// Sends this side's half of an answered call or of a one-way message, once this side's message has gone to the
+    /// socket. Returns whether the half is done with.
     pub(crate) fn send_half(&self, half: &mut Half) -> bool {
         if self.ended().is_some() {
             return true;
@@ -167,8 +167,8 @@ impl Session {
         true
     }
 
-    /// Sends this side's halves of one-way messages: of this one, and of those before it that wait. Those that were not
-    /// written to the socket yet go behind a later one. `free` takes what is done with.
+    /// Sends this side's halves of one-way messages: this one, and earlier ones that wait. A half whose message was
+    /// not written to the socket yet goes behind a later one. `free` takes back the samples that are done with.
     pub(crate) fn send_halves(&self, half: Half, free: impl Fn(Box<Sample>)) {
         let mut unsent = std::mem::take(&mut self.samples.borrow_mut().unsent);
         keep(&mut unsent, half);
@@ -182,7 +182,7 @@ impl Session {
         self.samples.borrow_mut().unsent = unsent;
     }
 
-    /// Sends the stamps that were taken here, if there is room for them. They ring nobody.
+    /// Sends the stamps that were taken here, if there is room for them. Stamps wake no peer.
     pub(crate) fn send_stamps(&self, message: Message, sample: &Sample) {
         let call = match message {
             Message::Call(call) => call,

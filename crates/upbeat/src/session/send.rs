@@ -1,10 +1,11 @@
-//! Sending: requests, answers, control; what is done when there is no room.
+//! Sending: requests, replies and control frames, and what happens when there is no room.
 //!
-//! A request that finds no room is not sent, and its sender waits. An answer or a control frame may
-//! not be refused: it uses the slots kept for its kind, and where those are taken too it is pending.
-//! Control frames and short answers are written before anything else as soon as there is room; a longer
-//! answer waits for a buffer, and the others pass it. Pending answers are bounded in number by the calls
-//! that the peer may have open, and in bytes by the node's budget for them and the session's share. While
+//! A request that finds no room is not sent, and its sender waits. A reply or a control frame may not be refused: it
+//! uses the slots reserved for its kind, and waits in a queue if those are taken too. Control frames and short
+//! replies are written before anything else as soon as there is room; a longer reply waits for a buffer, and other
+//! frames pass it. Queued replies are bounded in number by the calls that the peer may have open, and in bytes by the
+//! node's budget for them and the session's share. A session with many queued replies accepts no requests, so a peer
+//! that does not read cannot make this side run handlers.
 //! a session has many, its requests are not accepted, so a peer that does not read has nothing run.
 
 use super::front::{Extensions, Front, Words};
@@ -25,7 +26,7 @@ const TOO_MUCH_PENDING: &str = "replies that wait until their callers read take 
                                 them, of the session or of the node";
 
 impl Session {
-    /// Sends a request, in order behind those before it.
+    /// Sends a request behind those before it.
     #[inline(always)]
     pub(crate) fn request<T: Content>(
         &self,
@@ -35,18 +36,19 @@ impl Session {
         stamps: &mut impl Stamps,
     ) -> Result<(), Put> {
         if extensions.granted.is_some() || !self.core.outbound().may_go() {
-            // Its words one by one, for in memory they would be on the common way too.
+            // The words are passed one by one, because an array would go through memory on the common path too.
             let [first, second, third] = head;
             return self.request_carefully((first, second, third), extensions, value, stamps);
         }
-        // With this the compiler leaves out the code that writes the number of a grant.
+        // This lets the compiler leave out the code that writes the number of a grant.
         let extensions = Extensions { granted: None, ..extensions };
         self.put(Front { head, extensions }, value, REQUESTS, stamps)?;
         self.core.outbound().went();
         Ok(())
     }
 
-    /// Sends a request for which the peer granted room, or asks the session's flow control whether the request may go.
+    /// Sends a request for which the peer granted room, or asks the session's flow control whether the request may
+    /// go.
     #[cold]
     #[inline(never)]
     fn request_carefully<T: Content>(
@@ -80,7 +82,7 @@ impl Session {
         Ok(())
     }
 
-    /// Writes a frame whose payload lies ready: that of an answer or of control.
+    /// Writes a frame whose payload is encoded already: a reply or a control frame.
     fn put_ready(&self, head: Words, payload: &[u8]) -> Result<(), Put> {
         match Head::may_be_placed(&head) {
             true => {
@@ -92,7 +94,7 @@ impl Session {
         }
     }
 
-    /// Answers a call of the peer.
+    /// Replies to a call of the peer.
     #[inline(always)]
     pub(crate) fn reply<T: Content>(&self, call: CallNumber, value: &T, stamps: &mut impl Stamps) {
         let head = Head::reply(call, 0).with_manner(stamps.manner()).words();
@@ -104,7 +106,8 @@ impl Session {
         }
     }
 
-    /// Answers a call with a value of any type. For tasks: their calls take far longer than this dynamic dispatch.
+    /// Replies to a call with a value behind a pointer, for tasks, whose calls take far longer than this dynamic
+    /// dispatch.
     pub(crate) fn reply_any(
         &self,
         call: CallNumber,
@@ -175,13 +178,13 @@ impl Session {
         self.waits(self.core.queue_frame(Frame { head, payload }));
     }
 
-    /// Has a reply wait for room. While many do, requests of the session are not accepted.
+    /// Queues a reply that finds no room. While many replies are queued, requests of the session are not accepted.
     fn queue_reply(&self, head: Words, payload: Vec<u8>) {
         let bytes = payload.len();
         self.waits(self.core.queue_reply(Frame { head, payload }, bytes));
     }
 
-    /// A frame was to be queued: it waits, or the peer has broken a rule.
+    /// Handles the result of queueing a frame: it waits, or the peer has broken a rule.
     fn waits(&self, queued: Result<bool, Rule>) {
         match queued {
             Ok(true) => self.press(),
@@ -190,7 +193,7 @@ impl Session {
         }
     }
 
-    /// Whether a reply of so many bytes goes behind others of its size, which wait for buffers.
+    /// Returns whether a reply of this size queues behind others that wait for buffers.
     #[inline]
     pub(super) fn goes_behind(&self, bytes: usize) -> bool {
         self.core.goes_behind(bytes)

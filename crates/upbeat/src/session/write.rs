@@ -1,10 +1,10 @@
-//! How a message is written: into its slot, into consecutive ones, or into a buffer.
+//! Writing a message: into its slot, into consecutive slots, or into a buffer.
 //!
-//! A message that does not fit its slot lies in consecutive ones while nothing is refused, up to
-//! [`IN_RING_BYTES_MAX`], or [`IN_STREAMED_RING_BYTES_MAX`] over a byte stream; what is longer, and longer
-//! requests while some are refused, lies in a buffer of a slab. A lane that is full too often goes on in a
-//! bigger segment. Who may send, and who waits, is decided by others. Invariant: what was not committed
-//! left no trace.
+//! A message that does not fit a slot is written into consecutive slots while no request is refused, up to
+//! [`IN_RING_BYTES_MAX`], or [`IN_STREAMED_RING_BYTES_MAX`] over a byte stream. A longer message, and a long request
+//! while some are refused, is written into a buffer of a slab. A lane that is full too often continues in a larger
+//! segment. Other modules decide who may send and who waits. Invariant: a message that was not committed left no
+//! trace.
 
 use super::front::{Front, Words};
 use super::put::{NoMemory, Put, bad_length, bad_value, lost_progress};
@@ -24,15 +24,15 @@ use upbeat_core::stream::{Permission, Wish};
 use upbeat_memory::ring::{Claim, Refused, span_of};
 use upbeat_transport::carrier::BellFault;
 
-/// How messages of a kind are carried.
+/// The rules by which messages of a kind are carried.
 #[derive(Clone, Copy)]
 pub(super) struct Domain {
-    /// Slots that are left to others.
+    /// The slots that are left to other kinds.
     keep: u32,
     usage: Use,
-    /// Whether longer ones ask for room first where that is due.
+    /// Whether longer messages ask for room first where that is due.
     asks: bool,
-    /// Whether longer ones go behind those of their size that wait for buffers.
+    /// Whether longer messages queue behind those of their size that wait for buffers.
     queues: bool,
 }
 
@@ -41,10 +41,10 @@ pub(super) const REQUESTS: Domain =
 pub(super) const GRANTED: Domain = Domain { usage: Use::Granted, asks: false, ..REQUESTS };
 pub(super) const ANSWERS: Domain =
     Domain { keep: 0, usage: Use::Replies, asks: false, queues: true };
-/// Answers that have waited, whose turn it is.
+/// The rules of queued replies, whose turn has come.
 pub(super) const PENDING: Domain = Domain { queues: false, ..ANSWERS };
 
-/// Bytes that are written as they are: what is pending, a failure's text.
+/// Bytes that are written unchanged: a queued payload, the text of a failure.
 pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
 
 impl Content for Bytes<'_> {
@@ -58,7 +58,7 @@ impl Content for Bytes<'_> {
     }
 }
 
-/// The payload of a message, written apart from any lane.
+/// Encodes the payload of a message outside of any lane.
 pub(super) fn encoded(value: &dyn Payload) -> Result<Vec<u8>, Put> {
     let mut out = Output::own(MESSAGE_BYTES_MAX).attaching(value.context());
     value.put(&mut out).map_err(bad_value)?;
@@ -72,21 +72,21 @@ pub(super) fn encoded(value: &dyn Payload) -> Result<Vec<u8>, Put> {
     })
 }
 
-/// Bytes that a value takes in a message.
+/// Returns the bytes that a value takes in a message.
 fn counted(value: &dyn Payload) -> Result<usize, Put> {
     let mut out = Output::counted().attaching(value.context());
     value.put(&mut out).map_err(bad_value)?;
     Ok(out.len())
 }
 
-/// The words with a length.
+/// Returns the words with a length.
 #[inline(always)]
 fn with_len(words: Words, len: usize) -> Words {
     [words[0] | (len as u64) << 32, words[1], words[2]]
 }
 
 impl Session {
-    /// Why a request does not go of which the session says that it may not.
+    /// Returns why a request may not be sent that the session's state machine has refused.
     #[cold]
     pub(super) fn ended_or_full(&self) -> Put {
         match self.ended() {
@@ -98,7 +98,7 @@ impl Session {
         }
     }
 
-    /// Notes what there was none of.
+    /// Notes which resource was missing.
     #[cold]
     pub(super) fn lacks(&self, what: Lack) -> Put {
         self.core.outbound().lacks(what);
@@ -106,7 +106,7 @@ impl Session {
         Put::Full
     }
 
-    /// What a segment that could not be sent means for the message that needs it.
+    /// Returns the error of a message whose segment could not be sent.
     #[cold]
     pub(super) fn growth_error(&self, fault: BellFault) -> Put {
         match fault {
@@ -116,7 +116,7 @@ impl Session {
         }
     }
 
-    /// Writes a message: short, into its slot; longer, into consecutive ones or a buffer.
+    /// Writes a message: a short one into its slot, a longer one into consecutive slots or a buffer.
     #[inline(always)]
     pub(super) fn put<T: Content>(
         &self,
@@ -140,8 +140,8 @@ impl Session {
         }
     }
 
-    /// Writes a message that does not fit a slot. What is called from here does not depend on the type, and is
-    /// compiled once; this function alone is compiled for each type, so that the common way passes one pointer.
+    /// Writes a message that does not fit a slot. Only this function is compiled for each type, so that the common
+    /// path passes one pointer; the functions that it calls are compiled once.
     #[inline(never)]
     fn put_long<T: Content>(
         &self,
@@ -154,7 +154,7 @@ impl Session {
         self.put_longer(front, AnyContent::of(value), likely, domain, stamps)
     }
 
-    /// The same for a value of any type.
+    /// Does what [`Session::put_long`] does, for a value behind a pointer.
     pub(super) fn put_any(
         &self,
         front: Front,
@@ -172,8 +172,8 @@ impl Session {
         }
     }
 
-    /// Writes a message that does not fit a slot and whose type says how many bytes it takes into as many
-    /// slots as it needs. None if that is to be found out in the usual way.
+    /// Writes a message that does not fit a slot, and whose type knows its length, into as many slots as it needs.
+    /// Returns None if the usual way has to decide.
     #[inline(always)]
     fn put_exact<T: Content>(
         &self,
@@ -197,7 +197,7 @@ impl Session {
             Err(Put::Full) if domain.usage == Use::Replies => {
                 return Some(self.put_in_buffer(front, value, bytes, domain, stamps));
             }
-            // The lane has no ring for it, and gets none.
+            // The lane has no ring for this length, and gets none.
             Err(Put::TooLarge(_)) => {
                 return Some(self.put_in_buffer(front, value, bytes, domain, stamps));
             }
@@ -207,7 +207,7 @@ impl Session {
         Some(Ok(()))
     }
 
-    /// Whether a message of so many bytes, extensions included, may lie in consecutive slots.
+    /// Returns whether a message of this many bytes, extensions included, may lie in consecutive slots.
     #[inline(always)]
     fn may_lie_in_ring(&self, bytes: usize) -> bool {
         bytes <= IN_STREAMED_RING_BYTES_MAX
@@ -229,7 +229,7 @@ impl Session {
         placed.map_err(|again| bad_length(bytes, again))
     }
 
-    /// Writes a message that does not fit a slot, of as many bytes as is likely, or as it then takes.
+    /// Writes a message that does not fit a slot: first with its likely length, then with its true one.
     #[inline(never)]
     fn put_longer(
         &self,
@@ -251,8 +251,8 @@ impl Session {
         }
     }
 
-    /// Writes a message of so many bytes: into consecutive slots if it is not long and nothing is
-    /// refused, else into a buffer. Gives its length if it is longer.
+    /// Writes a message of this many bytes: into consecutive slots if it is not long and no request is refused, else
+    /// into a buffer. Returns the true length if the message is longer.
     fn put_of(
         &self,
         front: Front,
@@ -265,7 +265,7 @@ impl Session {
         let mut len = bytes;
         let mut room = if domain.asks { self.room_for(len)? } else { Room::Ring };
         if room == Room::Ask || len > MESSAGE_BYTES_MAX {
-            // What is only likely too long is not asked for.
+            // Room is asked for only if the true length needs it.
             len = counted(payload)?;
             if len > MESSAGE_BYTES_MAX {
                 return Err(Put::TooLarge(len));
@@ -277,14 +277,14 @@ impl Session {
                 return Err(Put::Ask(len));
             }
         }
-        // What is to be read in place has a buffer that can be held; what waited must not wait again.
+        // A payload that is read in place needs a buffer that can be held; a granted request must not wait again.
         let in_ring = room == Room::Ring && !in_place && domain.usage != Use::Granted;
         let in_slots = front.extensions.bytes() + len;
         if in_ring && self.may_lie_in_ring(in_slots) {
             match self.put_in_slots(front, payload, span_of(in_slots), domain, stamps) {
-                // An answer may find a slot where it finds no row of them.
+                // A reply may find a single slot where there are no consecutive ones.
                 Err(Put::Full) if domain.usage == Use::Replies => {}
-                // The lane has no ring for it, and gets none.
+                // The lane has no ring for this length, and gets none.
                 Err(Put::TooLarge(_)) => {}
                 written => {
                     if domain.asks && matches!(written, Ok(Ok(()))) {
@@ -297,7 +297,7 @@ impl Session {
         self.put_placed(front, payload, len, domain, stamps)
     }
 
-    /// Writes a message into so many slots. Gives its length if it does not fit them.
+    /// Writes a message into this many slots. Returns the true length if the message does not fit them.
     #[inline(always)]
     fn put_in_slots(
         &self,
@@ -323,8 +323,8 @@ impl Session {
         Ok(Ok(()))
     }
 
-    /// Writes a message into a buffer, of which its frame tells. Gives its length if it is longer
-    /// than `len`.
+    /// Writes a message into a buffer, which its frame names. Returns the true length if the message is longer than
+    /// `len`.
     fn put_placed(
         &self,
         front: Front,
@@ -365,7 +365,7 @@ impl Session {
         let lanes = &self.carrier.lanes;
         match lanes.claim(span, keep) {
             Ok(claim) => Ok(claim),
-            // Claimed here, so that it is known here which writer has claimed.
+            // The claim is made in this function, so that the compiler knows its writer.
             Err(refused) => match self.make_way(span, keep, refused) {
                 Ok(()) => lanes.claim(span, keep).map_err(|_| Put::Full),
                 Err(put) => Err(put),
@@ -373,7 +373,7 @@ impl Session {
         }
     }
 
-    /// Has the lane grow if it is full too often or too small, until slots can be claimed of it.
+    /// Lets the lane grow if it is full too often or too small, until slots can be claimed.
     #[cold]
     #[inline(never)]
     fn make_way(&self, span: u32, keep: u32, refused: Refused) -> Result<(), Put> {
@@ -415,8 +415,8 @@ impl Session {
         Ok(())
     }
 
-    /// Goes on in a larger segment. False where lanes do not grow further, or the peer has no room for it; Full
-    /// where there is no room even to say so, or the peer has not answered.
+    /// Continues the lane in a larger segment. Returns false if lanes do not grow further, or the peer has no room
+    /// for the segment, and `Full` if there is no slot for the frame that announces it, or the peer has not answered.
     fn grow(&self) -> Result<bool, Put> {
         let lanes = &self.carrier.lanes;
         let Some((generation, bytes)) = lanes.next_growth() else { return Ok(false) };
@@ -429,10 +429,10 @@ impl Session {
                 self.growth.declined();
                 return Ok(false);
             }
-            // Slots may be free, and are not what it waits for.
+            // The lane may have free slots: it waits for the peer's permission.
             Permission::Awaited => return Err(self.lacks(Lack::Buffer)),
         }
-        // Claimed first: once the segment has been sent it must be announced.
+        // The slot is claimed first, because a segment that has been sent must be announced.
         let Ok(claim) = lanes.claim(1, 0) else { return Err(self.lacks(Lack::Slot)) };
         let segment = self.carrier.make_segment("upbeat-lane", bytes);
         let segment = segment.map_err(|error| Put::Ended(broken(&error)))?;

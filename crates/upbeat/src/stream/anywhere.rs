@@ -1,4 +1,4 @@
-//! A stream of a result that came through a handle, free of the thread in which it came.
+//! A stream of a result that came through a handle, and that may move to another thread.
 
 use super::left::HandleWay;
 use super::pulled::{Pulled, Reader, Reading};
@@ -10,12 +10,12 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A [`Stream`] of a result that came through a handle, and goes to any thread, if its items do:
+/// A [`Stream`] of a result that came through a handle, and that may move to any thread if its items may:
 /// [`Stream::into_send`] makes it.
 ///
-/// It is read as a stream is, by [`next`](HandleStream::next), as a `futures_core::Stream`, or by a thread
-/// that waits; it ends as one, and tells its writer when it is dropped. It holds the session of the
-/// handle, which itself may be gone.
+/// The items are read like those of a stream: by [`next`](HandleStream::next), as a `futures_core::Stream`, or by a
+/// thread that blocks. Dropping it tells its writer. It holds the session of the handle, so the handle may be
+/// dropped.
 ///
 /// ```
 /// # #[upbeat::service]
@@ -33,7 +33,7 @@ use std::task::{Context, Poll};
 ///     Ok(longest)
 /// }
 ///
-/// // As `tokio::spawn` and the handlers of axum want it.
+/// // `tokio::spawn` and the handlers of axum ask for these bounds.
 /// fn spawn(_: impl Future<Output = Result<usize, Error>> + Send + 'static) {}
 /// # fn of(archive: ArchiveHandle) {
 /// spawn(longest(archive));
@@ -41,15 +41,15 @@ use std::task::{Context, Poll};
 /// ```
 #[must_use = "a stream that is dropped is not read, and its writer ends"]
 pub struct HandleStream<T> {
-    /// Until its end.
+    /// None after the end.
     reader: Option<Reader<HandleWay, T>>,
 }
 
-// Nothing in it is pinned: items are moved out of the lane.
+// No field is pinned: items are moved out of the lane.
 impl<T> Unpin for HandleStream<T> {}
 
 impl<T> HandleStream<T> {
-    /// The stream of this source.
+    /// Returns the stream of this source.
     pub(super) fn new(source: Source<T>) -> Result<HandleStream<T>, NotSend> {
         let reader = match source {
             Source::Pulled(pulled) => match *pulled {
@@ -64,7 +64,7 @@ impl<T> HandleStream<T> {
         Ok(HandleStream { reader })
     }
 
-    /// The next item; none after the last. An error is the last: see [`Stream::next`].
+    /// Returns the next item, or `None` after the last. An error is the last item: see [`Stream::next`].
     ///
     /// ```
     /// async fn sum(mut numbers: upbeat::HandleStream<u64>) -> Result<u64, upbeat::CallError> {
@@ -79,7 +79,7 @@ impl<T> HandleStream<T> {
         poll_fn(|context| self.poll(context)).await
     }
 
-    /// The items one after another, for a thread that waits for each: see [`Stream::blocking`].
+    /// Returns an iterator over the items, for a thread that blocks for each item: see [`Stream::blocking`].
     ///
     /// ```
     /// fn elsewhere(numbers: upbeat::HandleStream<u64>) -> std::thread::JoinHandle<usize> {
@@ -117,7 +117,7 @@ impl<T> futures_core::Stream for HandleStream<T> {
     }
 }
 
-/// Back in a thread of its own, it may be given on.
+/// Converts it back into a stream of one thread, which may be sent as an argument.
 impl<T: 'static> From<HandleStream<T>> for Stream<T> {
     fn from(stream: HandleStream<T>) -> Stream<T> {
         Stream::from_source(match stream.reader {
@@ -136,7 +136,7 @@ impl<T> fmt::Debug for HandleStream<T> {
     }
 }
 
-/// Why a stream stays in its thread: see [`Stream::into_send`].
+/// The reason why a stream must stay in its thread: see [`Stream::into_send`].
 ///
 /// ```
 /// use upbeat::{NotSend, Stream};
@@ -147,11 +147,11 @@ impl<T> fmt::Debug for HandleStream<T> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotSend {
-    /// It did not come from anywhere.
+    /// The stream was made in this process.
     MadeHere,
-    /// A node reads it.
+    /// A node reads the stream.
     OfNode,
-    /// Streams in the arguments of its call go on while it is read.
+    /// Streams in the arguments of its call continue while it is read.
     WithArguments,
 }
 

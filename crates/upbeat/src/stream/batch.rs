@@ -1,4 +1,4 @@
-//! Items that go in one message.
+//! The items of one message.
 
 use crate::contain::drop_each;
 use crate::error::CallError;
@@ -10,16 +10,16 @@ use upbeat_core::channel::stream::{BatchSize, Tail};
 const TOO_MANY: WireError =
     WireError::Stream { why: "more items in one message than there may be" };
 
-/// How a stream ends.
+/// The end of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// All items have come.
     Done,
-    /// No more will come, although there is no end.
+    /// The stream broke off for this reason.
     Broken(String),
 }
 
-/// Items of a stream, and its end behind them.
+/// Items of a stream, and its end if it follows them.
 pub(super) struct Batch<T> {
     pub(super) items: Vec<T>,
     pub(super) end: Option<End>,
@@ -41,7 +41,7 @@ impl<T> Batch<T> {
 }
 
 impl<T: Wire> Batch<T> {
-    /// Collects what is there, if there is anything.
+    /// Collects the items that are ready, if there are any.
     pub(super) fn poll_fill(
         &mut self,
         mut next: impl FnMut() -> Poll<Option<Result<T, CallError>>>,

@@ -1,4 +1,4 @@
-//! A stream of an argument, as the one who calls writes it.
+//! A stream of an argument, on the caller's side, which writes it.
 
 use super::batch::Batch;
 use super::left::{AnyWay, Left, Way};
@@ -10,10 +10,10 @@ use std::pin::Pin;
 use std::rc::Rc;
 use upbeat_core::channel::stream::{Feed, Operation, Wanted};
 
-/// What brings the items, until there are no more, or nobody wants them.
+/// The future that sends the items, until there are no more, or nobody wants them.
 pub(super) type Fed = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Brings the items of a stream that stands in arguments.
+/// Sends the items of a stream that stands in arguments.
 pub(super) fn feed<T: Wire>(way: AnyWay, number: u32, source: Source<T>) -> Fed {
     match way {
         AnyWay::Node(way) => Box::pin(bring(Left::new(way, number), source)),
@@ -31,7 +31,7 @@ async fn bring<W: Way, T: Wire>(mut left: Left<W, Feed>, mut source: Source<T>) 
         let wanted = match answer {
             Ok(true) => Wanted::More,
             Ok(false) => Wanted::Nothing,
-            // The call itself says what is to be said.
+            // The call itself reports the error.
             Err(_) => return,
         };
         if !left.state.handle_answer(wanted) {
@@ -40,7 +40,7 @@ async fn bring<W: Way, T: Wire>(mut left: Left<W, Feed>, mut source: Source<T>) 
     }
 }
 
-/// The next items of a stream, gone when they are sent: the room for them stays.
+/// The next items of a stream. Dropping it after sending frees the items and keeps the memory.
 struct Brought<T> {
     number: u32,
     batch: Rc<RefCell<Batch<T>>>,

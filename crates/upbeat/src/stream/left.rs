@@ -1,4 +1,4 @@
-//! The way to a stream's other end, and what is said there when this end is left.
+//! The route to a stream's other end, and the message that is sent when this end is dropped.
 
 use crate::call::{Bound, By, CallFuture, NodeRoute, Route};
 use crate::handle::{HandleRoute, Side};
@@ -15,14 +15,14 @@ pub(super) type NodeWay = NodeRoute<Rc<Bound>>;
 /// The route of a handle's streams.
 pub(super) type HandleWay = HandleRoute<Arc<Side>>;
 
-/// How the node is called that serves.
+/// The route to the node that serves.
 pub(super) enum AnyWay {
     Node(NodeWay),
     Handle(HandleWay),
 }
 
 impl AnyWay {
-    /// The way to the callee of this message. None where the message carries no streams.
+    /// Returns the route to the callee of this message, or None if the message carries no streams.
     pub(super) fn new(context: &MessageContext<'_>) -> Option<AnyWay> {
         if let Some(bound) = context.session.downcast_ref::<Bound>() {
             let bound = Rc::new(Bound { service: "stream", ..bound.clone() });
@@ -33,12 +33,12 @@ impl AnyWay {
     }
 }
 
-/// The way to a stream's other end, which outlives the call in which the stream stands.
+/// The route to a stream's other end, which outlives the call in which the stream stands.
 pub(super) trait Way: Route + Clone {
-    /// Tells the other end that the stream is wanted no more.
+    /// Tells the other end that the stream is no longer wanted.
     fn leave(&self, head: Head);
 
-    /// Asks the other end for an operation.
+    /// Calls an operation of the other end.
     fn operate<A: Content, R: Wire>(
         &self,
         operation: Operation,
@@ -61,7 +61,7 @@ impl Way for HandleWay {
     }
 }
 
-/// This end of a stream, in its state. Dropped before the stream has ended, it tells the other end.
+/// This end of a stream, in its state. Dropping it before the stream has ended tells the other end.
 pub(super) struct Left<W: Way, S: CallerEnd> {
     way: W,
     number: u32,
@@ -69,7 +69,7 @@ pub(super) struct Left<W: Way, S: CallerEnd> {
 }
 
 impl<W: Way, S: CallerEnd + Default> Left<W, S> {
-    /// The end of the stream of this number.
+    /// Returns the end of the stream with this number.
     pub(super) fn new(way: W, number: u32) -> Left<W, S> {
         Left { way, number, state: S::default() }
     }

@@ -1,7 +1,7 @@
-//! A stream of a result, as its reader has it: this side asks for items.
+//! A stream of a result, on the reader's side, which asks for items.
 //!
-//! When it asks is decided by a [`Lookahead`]. What asks by a node stays on its thread; what asks by a handle
-//! goes wherever the items may, unless streams of the call's arguments go on beside it.
+//! A [`Lookahead`] decides when to ask. A stream read through a node stays on its thread; a stream read through a
+//! handle may move to other threads if its items may, unless streams of the call's arguments continue beside it.
 
 use super::batch::{Batch, End};
 use super::left::{AnyWay, HandleWay, Left, NodeWay, Way};
@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use upbeat_core::channel::stream::{BATCHES_AHEAD, Lookahead, Operation};
 
-/// The stream of which items are asked for.
+/// The number of the stream whose items are asked for.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted(u32);
 
@@ -31,9 +31,9 @@ impl Content for Wanted {
     }
 }
 
-/// Asks for items, one call after another.
+/// The requests for items, one call after another.
 struct Asks<W: Way, T> {
-    // Given up before the stream is.
+    // This field is first so that the call is dropped before the stream.
     call: CallFuture<W, Wanted, By<Batch<T>>>,
     left: Left<W, Lookahead>,
 }
@@ -46,7 +46,7 @@ impl<W: Way, T: Wire> Asks<W, T> {
 }
 
 impl<W: Way, T> Asks<W, T> {
-    /// Sends the next call if it is time to ask, and returns the answer to the one that is under way.
+    /// Sends the next call if it is time to ask, and returns the reply to the call that is under way.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Batch<T>, CallError>> {
         let Asks { call, left } = self;
         // A call is sent when it is first polled.
@@ -66,17 +66,17 @@ impl<W: Way, T> Asks<W, T> {
     }
 }
 
-// What comes while a batch is read is kept in `Reader::next`.
+// A batch that comes while another one is read is kept in `Reader::next`.
 const _: () = assert!(BATCHES_AHEAD == 1);
 
-/// Items in their order, whatever the way on which they are asked for.
+/// The items in their order, over any route.
 pub(super) struct Reader<W: Way, T> {
     items: std::vec::IntoIter<T>,
-    /// What comes behind those, if that is here.
+    /// The batch behind those items, if it has come.
     next: Option<Result<Batch<T>, CallError>>,
-    /// Why none come, where that is not the end.
+    /// The reason why no more items come, if the stream broke off.
     broken: Option<CallError>,
-    /// Until the end has come.
+    /// None after the end has come.
     asks: Option<Asks<W, T>>,
 }
 
@@ -104,7 +104,7 @@ impl<W: Way, T> Reader<W, T> {
         }
     }
 
-    /// The next items, for more of which is asked as soon as they are here.
+    /// Returns the next items, and asks for more as soon as they have come.
     fn poll_batch(
         &mut self,
         context: &mut Context<'_>,
@@ -134,29 +134,29 @@ impl<W: Way, T> Reader<W, T> {
 }
 
 impl<W: Way, T> Reader<W, T> {
-    /// The result in which the stream stands was read to its end.
+    /// Notes that the result in which the stream stands was read completely.
     fn received(&mut self) {
         self.asks.iter_mut().for_each(|asks| asks.left.state.received());
     }
 }
 
-/// A stream as it was received.
+/// A stream that was received in a result.
 pub(super) struct Pulled<T> {
     pub(super) reading: Reading<T>,
     pub(super) tie: Option<Tie>,
 }
 
-/// Who asks.
+/// The reader, by its route.
 pub(super) enum Reading<T> {
     Node(Reader<NodeWay, T>),
     Handle(Reader<HandleWay, T>),
 }
 
-/// Streams of the call's arguments, which go on while this one is read.
+/// The streams of the call's arguments, which continue while this stream is read.
 pub(super) struct Tie(Rc<Arguments>);
 
 impl<T: Wire> Pulled<T> {
-    /// The stream of this number.
+    /// Returns the stream with this number.
     pub(super) fn new(way: AnyWay, number: u32) -> Pulled<T> {
         let reading = match way {
             AnyWay::Node(way) => Reading::Node(Reader::new(way, number)),
@@ -199,7 +199,7 @@ impl<T> Pulled<T> {
 }
 
 impl<T> Reading<T> {
-    /// Whether the items are read that were here.
+    /// Returns whether all items that have come were read.
     fn is_empty(&self) -> bool {
         match self {
             Reading::Node(reader) => reader.items.len() == 0,

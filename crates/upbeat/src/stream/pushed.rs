@@ -1,4 +1,4 @@
-//! A stream of an argument, as the one who is called reads it: its items are brought.
+//! A stream of an argument, on the callee's side, which reads it: the caller brings the items.
 
 use super::batch::{Batch, End};
 use crate::contain::drop_each;
@@ -28,7 +28,7 @@ pub(super) fn open<T: Wire>(
     Ok(Pushed { incoming, node: Rc::clone(node), session: Rc::clone(session), number })
 }
 
-/// The reader's hold on it.
+/// The reader's end of the stream.
 pub(super) struct Pushed<T> {
     incoming: Rc<Incoming<T>>,
     node: Rc<Dispatcher>,
@@ -42,11 +42,11 @@ struct Incoming<T> {
 
 struct State<T> {
     batches: VecDeque<std::vec::IntoIter<T>>,
-    /// What comes behind them, if that is known.
+    /// The end behind the items, if it has come.
     end: Option<Result<(), CallError>>,
     reader: Option<Waker>,
     writer: Option<Waker>,
-    /// What may come, and what the writer is answered.
+    /// Decides which items may come, and when the writer gets its reply.
     intake: Intake,
 }
 
@@ -83,7 +83,7 @@ impl<T> Pushed<T> {
             Some(Err(error)) => Poll::Ready(Some(Err(error))),
             None => {
                 state.reader = Some(context.waker().clone());
-                // It holds nothing of the budget that what it waits for may need.
+                // The handler releases its bytes of the budget, because the items that it waits for may need them.
                 self.node.awaits_answer();
                 drop(state);
                 self.node.life.drives.is_awaited(context.waker());

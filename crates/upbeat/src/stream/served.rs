@@ -1,4 +1,4 @@
-//! What runs the operations of streams: what asks for items of a result, and what brings those of an argument.
+//! The handlers of the operations of streams: asking for items of a result, and bringing items of an argument.
 
 use super::batch::Batch;
 use super::source::Source;
@@ -18,13 +18,13 @@ use upbeat_core::channel::stream::{AskedAlready, Demand};
 const NONE: WireError = WireError::Stream { why: "none of that number is open in this session" };
 const ASKED: WireError = WireError::Stream { why: "its items are asked for already" };
 
-/// Has a node serve streams.
+/// Registers the operations of streams at a node.
 pub(super) fn serve(node: &Rc<Dispatcher>) {
     node.serve_streams(|| {
         let mut entries: Vec<Entry> = Vec::new();
         let mut enter = |entry| entries.push(entry);
         let execution = Execution::Orpc;
-        // What an application's own methods are called for is counted, not what goes on for them.
+        // Statistics count the calls of the application's methods, and not the calls that carry their streams.
         let statistics = &Collected::new(None);
         let (service, enter) = ("stream", &mut enter);
         let mut methods = Methods { service, enter, node, execution, statistics };
@@ -62,7 +62,7 @@ impl<T> Outgoing<T> {
 
 impl<T> Drop for Outgoing<T> {
     fn drop(&mut self) {
-        // Before the source, whose own end may panic.
+        // The items are dropped before the source, whose own drop may panic.
         self.batch.get_mut().clear();
     }
 }
@@ -98,7 +98,7 @@ impl<T: Wire> Outlet for Outgoing<T> {
     }
 }
 
-/// Where a stream is open.
+/// The session and the number of an open stream.
 struct At {
     of: NodeSession,
     number: u32,
@@ -114,7 +114,7 @@ impl At {
     }
 }
 
-/// The stream of which a message speaks.
+/// Returns the stream that a message names.
 fn find<E: ?Sized>(
     input: &mut Input<'_>,
     find: impl FnOnce(&Dispatcher, &Session, u32) -> Option<Rc<E>>,
@@ -126,7 +126,7 @@ fn find<E: ?Sized>(
     Ok((At { of: of.clone(), number }, found))
 }
 
-/// Asks for items. Dropped before there are any, nobody will ask again.
+/// A request for items. Dropping it before there are any ends the stream: nobody will ask again.
 struct Pull {
     at: At,
     outlet: Rc<dyn Outlet>,
@@ -137,7 +137,7 @@ impl Pull {
         let ends = poll_fn(|context| {
             let polled = self.outlet.poll_batch(context);
             if polled.is_pending() {
-                // Whatever its writer waits for, it holds nothing of the budget meanwhile.
+                // While its writer waits, for whatever reason, it holds no bytes of the budget.
                 self.at.of.node.awaits_answer();
             }
             polled
@@ -201,7 +201,7 @@ impl Wire for Sent {
     }
 }
 
-/// Brings items. Dropped before there is room for more, its writer is gone.
+/// Items that the writer brings. Dropping this before there is room for more means that the writer is gone.
 struct Push {
     at: At,
     inlet: Rc<dyn Inlet>,

@@ -1,4 +1,4 @@
-//! Where the items of a stream come from.
+//! The sources of a stream's items.
 
 use super::Stream;
 use super::pulled::Pulled;
@@ -14,16 +14,16 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use upbeat_core::limits::{STREAM_BYTES_MAX, STREAM_ITEMS_MAX};
 
-/// Where items come from.
+/// The source of a stream's items.
 #[derive(Default)]
 pub(super) enum Source<T> {
-    /// They are made here.
+    /// The items are made in this process.
     Here(Pin<Box<dyn futures_core::Stream<Item = T>>>),
-    /// Of a result: this side asks for them.
+    /// The items come in a result: this side asks for them.
     Pulled(Box<Pulled<T>>),
-    /// Of an argument: they are brought.
+    /// The items come in an argument: the caller brings them.
     Pushed(Pushed<T>),
-    /// There are no more, or somebody else has them.
+    /// The stream is over, or was given to another owner.
     #[default]
     Over,
 }
@@ -51,7 +51,7 @@ impl<T: 'static> Source<T> {
 }
 
 impl<T> Source<T> {
-    /// Whether it goes on only while a node is driven.
+    /// Returns whether the stream continues only while a node is driven.
     pub(super) fn needs_node(&self) -> bool {
         match self {
             Source::Pulled(pulled) => pulled.is_of_node(),
@@ -60,7 +60,7 @@ impl<T> Source<T> {
         }
     }
 
-    /// What it is, in words.
+    /// Returns the kind of source, for messages.
     pub(super) fn what(&self) -> &'static str {
         match self {
             Source::Here(_) => "made here",
@@ -71,10 +71,10 @@ impl<T> Source<T> {
     }
 }
 
-/// An iterator's items.
+/// The items of an iterator.
 struct Items<I>(I);
 
-// Nothing in it is pinned.
+// No field is pinned.
 impl<I> Unpin for Items<I> {}
 
 impl<I: Iterator> futures_core::Stream for Items<I> {
@@ -85,8 +85,8 @@ impl<I: Iterator> futures_core::Stream for Items<I> {
     }
 }
 
-/// A stream of what a closure sends into its sink, until it returns. It runs only while somebody reads,
-/// and is dropped where it waits when nobody will.
+/// Makes a stream of the items that a closure sends into its sink, until the closure returns. The closure runs only
+/// while the stream is read, and is dropped at its current await when nobody will read the stream.
 ///
 /// ```
 /// use upbeat::Stream;
@@ -114,7 +114,7 @@ pub fn stream<T: Wire>(write: impl AsyncFnOnce(&Sink<T>) + 'static) -> Stream<T>
     Stream::from_stream(Written { queue, writes: Some(writes) })
 }
 
-/// Where the closure of a [`stream`] sends its items.
+/// The sender for the closure of a [`stream`].
 pub struct Sink<T> {
     queue: Rc<RefCell<Queue<T>>>,
 }
@@ -122,7 +122,7 @@ pub struct Sink<T> {
 struct Queue<T> {
     items: VecDeque<T>,
     bytes: usize,
-    /// Who waits for room.
+    /// The wakers of senders that wait for room.
     waiting: Vec<Waker>,
 }
 
@@ -133,7 +133,7 @@ impl<T> Drop for Queue<T> {
 }
 
 impl<T: Wire> Sink<T> {
-    /// Sends an item, when there is room for it: a batch of items, at most, waits to be read.
+    /// Sends an item when there is room for it: at most a batch of items waits to be read.
     ///
     /// ```
     /// let words: upbeat::Stream<String> = upbeat::stream(async |sink| {
@@ -161,10 +161,10 @@ impl<T: Wire> Sink<T> {
     }
 }
 
-/// What a closure has sent.
+/// The items that a closure has sent.
 struct Written<T, F> {
     queue: Rc<RefCell<Queue<T>>>,
-    /// The closure, while it has not returned.
+    /// The closure's future, or None after it has returned.
     writes: Option<Pin<Box<F>>>,
 }
 

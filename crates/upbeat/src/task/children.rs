@@ -1,10 +1,10 @@
-//! Children: tasks within a task, which its scopes are made of.
+//! Children: tasks within a task, of which scopes are made.
 //!
-//! The children of a scope are polled within its parent's own poll, and only those that were woken: each
-//! has a wakeup of its own, which writes it down on the scope's board and wakes the parent. Activation
-//! records so form a tree, with a thread of control in each leaf: the cactus stack. When the parent is
-//! polled is left to whoever polls it. Invariant: a child's future is dropped before, or with, the scope's
-//! own; a child that was woken is polled, or the parent is on its way to be.
+//! The children of a scope are polled within their parent's own poll, and only those that were woken: each has a
+//! waker of its own, which adds it to the scope's board and wakes the parent. Activation records thus form a tree
+//! with a thread of control in each leaf, a cactus stack. Others decide when the parent is polled. Invariant: a
+//! child's future is dropped before, or with, the scope's own; a child that was woken is polled, or the parent was
+//! woken.
 
 use crate::contain::contain;
 use crate::wake::{self, MAIN, Priority, Roll, TaskId, Wakeup};
@@ -19,10 +19,10 @@ use upbeat_memory::pool::Pool;
 use upbeat_memory::stage::Stage;
 use upbeat_memory::waker::Counted;
 
-/// The most children that are polled before others have their turn.
+/// The most children that are polled before other tasks have their turn.
 const POLLS: usize = 32;
 
-/// Where children that are woken from any thread are written down.
+/// The list of children that were woken from any thread.
 #[derive(Default)]
 struct Board {
     list: Mutex<List>,
@@ -31,7 +31,7 @@ struct Board {
 #[derive(Default)]
 struct List {
     woken: Vec<TaskId>,
-    /// The parent's, while it waits.
+    /// The parent's waker, while it waits.
     parent: Option<Waker>,
 }
 
@@ -64,19 +64,19 @@ trait Polled {
 
     fn poll(&self, context: &mut Context<'_>) -> Poll<()>;
 
-    /// Drops its future.
+    /// Drops the child's future.
     fn clear(&self);
 }
 
-/// A child, as who joins it sees it.
+/// A child, as the task that joins it sees it.
 pub(super) trait Joined<T> {
-    /// Its value, or else this one is woken when it is there.
+    /// Returns its value, or stores the waker that is woken when the value is there.
     fn join(&self, context: &Context<'_>) -> Option<T>;
 }
 
 struct Running<F, T, M> {
     stage: RefCell<Pin<Box<Stage<F, T>>>>,
-    /// What becomes of what the future gives: a value for who joins it, or something else.
+    /// The function that handles the future's output: it keeps the value for the joiner, or does something else.
     becomes: Cell<Option<M>>,
     joiner: Cell<Option<Waker>>,
     wakeup: Counted<Wakeup<Board>>,
@@ -110,7 +110,7 @@ impl<F: Future, T, M: FnOnce(F::Output) -> Option<T>> Polled for Running<F, T, M
 
 impl<F, T, M> Joined<T> for Running<F, T, M> {
     fn join(&self, context: &Context<'_>) -> Option<T> {
-        // One that joins itself waits for ever.
+        // A child that joins itself waits forever.
         let value = self.stage.try_borrow_mut().ok().and_then(|mut stage| stage.as_mut().take());
         if value.is_none() {
             self.joiner.set(Some(context.waker().clone()));
@@ -119,18 +119,18 @@ impl<F, T, M> Joined<T> for Running<F, T, M> {
     }
 }
 
-/// The handle of a child; none if it was dropped with its scope.
+/// The handle of a child; None if the child was dropped with its scope.
 pub(super) type Handle<'env, T> = Option<Rc<dyn Joined<T> + 'env>>;
 
-/// What a scope and its handles share.
+/// The state that a scope and its handles share.
 pub(super) struct Inner<'env> {
     board: Arc<Board>,
     children: RefCell<Pool<Rc<dyn Polled + 'env>>>,
-    /// Those that are to be polled; the body is [`MAIN`].
+    /// The children to be polled; the body is [`MAIN`].
     ready: RefCell<VecDeque<TaskId>>,
-    /// Whether the parent is being polled: then it need not be woken.
+    /// Whether the parent is being polled, so that it need not be woken.
     polled: Cell<bool>,
-    /// Nothing of the scope is to run on: it has its result, or has ended.
+    /// Whether the scope has its result, or has ended, so that no child runs on.
     over: Cell<bool>,
 }
 
@@ -145,14 +145,14 @@ impl<'env> Inner<'env> {
         })
     }
 
-    /// Takes in a child, unless the scope is over. `becomes` says what is kept of its value.
+    /// Adds a child, unless the scope is over. `becomes` handles its output.
     pub(super) fn spawn<F, T, M>(&self, future: F, becomes: M) -> Handle<'env, T>
     where
         F: Future + 'env,
         T: 'env,
         M: FnOnce(F::Output) -> Option<T> + 'env,
     {
-        // When the scope has ended there is no room for any.
+        // A scope that has ended has no room for children.
         let key = self.children.borrow().next_key()?;
         let id = wake::name(key, Priority::Normal);
         let child = Rc::new(Running {
@@ -162,7 +162,7 @@ impl<'env> Inner<'env> {
             wakeup: Wakeup::of(&self.board, id),
         });
         let polled: Rc<dyn Polled + 'env> = Rc::<Running<F, T, M>>::clone(&child);
-        // There is a next key, so there is room.
+        // There was a next key, so there is room.
         let _ = self.children.borrow_mut().insert(polled);
         self.ready.borrow_mut().push_back(id);
         if !self.polled.get() {
@@ -187,7 +187,7 @@ impl<'env> Inner<'env> {
         }
     }
 
-    /// The one that is to be polled next.
+    /// Takes the child to be polled next.
     fn next(&self) -> Option<TaskId> {
         let mut ready = self.ready.borrow_mut();
         if ready.is_empty() {
@@ -196,7 +196,7 @@ impl<'env> Inner<'env> {
         ready.pop_front()
     }
 
-    /// Nothing is left to be polled: has the parent woken when there is. False if there is already.
+    /// Stores the parent's waker when no child is left to be polled. Returns false if a child was woken already.
     fn may_wait(&self, context: &Context<'_>) -> bool {
         let waker = context.waker().clone();
         let mut list = self.board.list();
@@ -207,12 +207,12 @@ impl<'env> Inner<'env> {
         may_wait
     }
 
-    /// Whether there is no child.
+    /// Returns whether there is no child.
     pub(super) fn is_empty(&self) -> bool {
         self.children.borrow().is_empty()
     }
 
-    /// Nothing of the scope is to run on.
+    /// Ends the scope: no child runs on.
     pub(super) fn end(&self) {
         self.over.set(true);
     }
@@ -228,7 +228,7 @@ impl<'env> Inner<'env> {
 /// A scope that runs: its body, and its children.
 pub(super) struct Run<'env, B: Future> {
     inner: Rc<Inner<'env>>,
-    /// None once this is dropped.
+    /// None once the body was dropped.
     body: Option<Pin<Box<B>>>,
     wakeup: Counted<Wakeup<Board>>,
     value: Option<B::Output>,
@@ -257,7 +257,7 @@ impl<'env, B: Future> Run<'env, B> {
 
 impl<B: Future> Unpin for Run<'_, B> {}
 
-/// While it stands, the parent is being polled.
+/// A guard that marks the parent as being polled.
 struct WhilePolled<'a>(&'a Cell<bool>);
 
 impl Drop for WhilePolled<'_> {
@@ -267,7 +267,7 @@ impl Drop for WhilePolled<'_> {
 }
 
 impl<B: Future> Future for Run<'_, B> {
-    /// What the body gave; none if the scope was over before.
+    /// The body's output; None if the scope was over before.
     type Output = Option<B::Output>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

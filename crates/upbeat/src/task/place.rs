@@ -1,9 +1,9 @@
-//! The place that is reserved for the handlers of a slot.
+//! The table entry that is reserved for the handlers of a slot.
 //!
-//! A handler has a name before it is a task: the call that it makes in its first poll waits under that name, so
-//! that the reply is polled in place like that of any task. The slot reserves a place for that when it is made, and
-//! keeps the place from one handler to the next. Invariant: while no handler of the slot is a task, the place is
-//! vacant, and nothing is polled under the name.
+//! A handler has an identity before it is a task: the call that it makes in its first poll waits under that identity,
+//! so that the reply is polled in place like that of any task. The slot reserves an entry when it is made, and keeps
+//! it from one handler to the next. Invariant: while no handler of the slot is a task, the entry is vacant, and
+//! nothing is polled under the identity.
 
 use super::Tasks;
 use crate::wake::{Current, NOBODY, Roster, TaskId, Wakeup};
@@ -12,17 +12,17 @@ use std::sync::Arc;
 use std::task::Waker;
 use upbeat_memory::waker::Counted;
 
-/// A place in the table of tasks, and what wakes the task that lies there. Dropped, the place is free again.
+/// An entry in the table of tasks, and the data of its task's wakers. Dropping this frees the entry.
 pub(crate) struct Reserved {
-    /// The name of the next handler that becomes a task, and its waker; nobody where there was no place.
+    /// The identity of the next handler that becomes a task, and its waker; nobody if there was no free entry.
     current: Current,
-    /// Taken by the task.
+    /// None while the task has it.
     wakeup: Option<Counted<Wakeup>>,
     tasks: Weak<Tasks>,
 }
 
 impl Reserved {
-    /// Reserves a place, if there is one, and makes a waker.
+    /// Reserves an entry, if there is one, and makes a waker.
     pub(crate) fn new(tasks: &Rc<Tasks>, roster: &Arc<Roster>) -> (Reserved, Waker) {
         let wakeup = Wakeup::unnamed(roster);
         let waker = wakeup.waker();
@@ -32,7 +32,7 @@ impl Reserved {
         (reserved, waker)
     }
 
-    /// Finds a place where there was none.
+    /// Reserves an entry after an earlier attempt found none.
     #[cold]
     #[inline(never)]
     fn find_place(&mut self) -> Option<()> {
@@ -41,18 +41,18 @@ impl Reserved {
         Some(())
     }
 
-    /// Returns the name of the handler in the slot, and its waker, for its first poll.
+    /// Returns the identity of the handler in the slot, and its waker, for its first poll.
     #[inline(always)]
     pub(crate) fn current(&self) -> Current {
         self.current
     }
 
-    /// Returns what wakes the handler in the slot, as long as it is no task.
+    /// Returns the data of the handler's wakers, as long as the handler is no task.
     pub(crate) fn wakeup(&self) -> Option<&Counted<Wakeup>> {
         self.wakeup.as_ref()
     }
 
-    /// Gives the handler in the slot, which becomes a task, its name. None where there is no place.
+    /// Gives its identity to the handler in the slot, which becomes a task. Returns None if there is no entry.
     #[inline(always)]
     pub(crate) fn take(&mut self) -> Option<(TaskId, Counted<Wakeup>)> {
         if self.current.task == NOBODY.task {
@@ -61,7 +61,8 @@ impl Reserved {
         Some((self.current.task, self.wakeup.take()?))
     }
 
-    /// Takes back what the handler had that was the task, which has ended. The next one has this name.
+    /// Takes back the waker's data of a handler that was a task and has ended. `next` is the identity of the next
+    /// one.
     #[inline(always)]
     pub(crate) fn put_back(&mut self, wakeup: Counted<Wakeup>, next: TaskId) {
         wakeup.unname();

@@ -1,6 +1,6 @@
 //! Scopes: child tasks that borrow from their parent, and none of which outlives it.
 //!
-//! How children are polled and woken is left to `children`.
+//! The module `children` polls and wakes the children.
 
 use super::children::{Handle, Inner, Run};
 use std::cell::Cell;
@@ -9,16 +9,16 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// Where the children of a scope are spawned; handed to the body of [`scope`]. Cheap to clone: a
-/// child that spawns others of its scope has one of its own.
+/// A handle on which the children of a scope are spawned; the body of [`scope`] gets it. Cloning is cheap: a child
+/// that spawns other children of its scope has a clone.
 #[derive(Clone)]
 pub struct Scope<'env> {
     inner: Rc<Inner<'env>>,
 }
 
 impl<'env> Scope<'env> {
-    /// Runs a future beside others of the scope. It may borrow what the scope itself borrows. When
-    /// the scope has ended, the future is dropped.
+    /// Runs a future concurrently with the others of the scope. The future may borrow what the scope itself borrows.
+    /// A future that is spawned after the end of the scope is dropped.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -37,7 +37,7 @@ impl<'env> Scope<'env> {
     }
 }
 
-/// The same as [`Scope`] for children that may fail; handed to the body of [`try_scope`].
+/// A handle like [`Scope`] for children that may fail; the body of [`try_scope`] gets it.
 pub struct TryScope<'env, E> {
     inner: Rc<Inner<'env>>,
     first: Rc<Cell<Option<E>>>,
@@ -50,7 +50,7 @@ impl<E> Clone for TryScope<'_, E> {
 }
 
 impl<'env, E: 'env> TryScope<'env, E> {
-    /// Runs a future beside others of the scope. If it fails, the scope ends with its error.
+    /// Runs a future concurrently with the others of the scope. If the future fails, the scope ends with its error.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -82,10 +82,10 @@ impl<'env, E: 'env> TryScope<'env, E> {
     }
 }
 
-/// Waits for the value of a child. Dropped, it lets the child run on until its scope ends.
+/// A future of the value of a child. Dropping it lets the child run on until its scope ends.
 ///
 /// # Panics
-/// Awaited when the child was dropped with its scope, or its value was taken.
+/// If it is awaited after the child was dropped with its scope, or after its value was taken.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -106,7 +106,7 @@ impl<T> Future for Child<'_, T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         let Some(child) = &self.of else {
-            panic!("there is no value: the scope of this child has ended, or it was taken")
+            panic!("a child has no value: its scope has ended, or the value was taken")
         };
         let Some(value) = child.join(context) else { return Poll::Pending };
         self.of = None;
@@ -114,12 +114,12 @@ impl<T> Future for Child<'_, T> {
     }
 }
 
-/// Runs a body and the tasks that it spawns, which may borrow what the body borrows; gives what the
-/// body gives, when all of them are done.
+/// Runs a body and the tasks that it spawns, which may borrow what the body borrows. Returns the body's output when
+/// all of them are done.
 ///
-/// Dropped before, it drops them all: none outlives it. They are polled as part of the task that awaits the
-/// scope, and exclude each other between their awaits as all tasks of a node do. The panic of one is the
-/// panic of the task.
+/// Dropping this future drops all of them: none outlives it. They are polled as part of the task that awaits the
+/// scope, and exclude each other between their awaits like all tasks of a node. The panic of a child is the panic of
+/// the task.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -151,12 +151,12 @@ pub async fn scope<'env, T>(body: impl AsyncFnOnce(Scope<'env>) -> T) -> T {
     let body = body(Scope { inner: Rc::clone(&inner) });
     match Run::new(&inner, body).await {
         Some(value) => value,
-        None => unreachable!("nobody ends this scope before its body is done"),
+        None => unreachable!("this scope never ends before its body is done"),
     }
 }
 
-/// The same as [`scope`], which ends with the first error of the body or of a child: the others are
-/// dropped then.
+/// Runs a body and its tasks as [`scope`] does, and ends with the first error of the body or of a child: the others
+/// are dropped then.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -186,11 +186,11 @@ pub async fn try_scope<'env, T, E: 'env>(
     match (Run::new(&inner, body).await, first.take()) {
         (_, Some(error)) => Err(error),
         (Some(result), None) => result,
-        (None, None) => unreachable!("who ends this scope before its body is done has failed"),
+        (None, None) => unreachable!("only a failed child ends this scope before its body is done"),
     }
 }
 
-/// Runs futures beside each other, and gives their values in their order when all are done.
+/// Runs futures concurrently, and returns their outputs in their order when all are done.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -216,7 +216,7 @@ pub async fn all<'env, F: Future + 'env>(futures: impl IntoIterator<Item = F>) -
     .await
 }
 
-/// The same as [`all`] for futures that may fail: with the first error the others are dropped.
+/// Runs futures that may fail as [`all`] does: with the first error the others are dropped.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -240,11 +240,11 @@ pub async fn try_all<'env, T: 'env, E: 'env, F: Future<Output = Result<T, E>> + 
     .await
 }
 
-/// Runs futures beside each other until the first is done, and gives its value; the others are
-/// dropped. Futures of several types take part as `Pin<Box<dyn Future<Output = T>>>`.
+/// Runs futures concurrently until the first is done, and returns its output; the others are dropped. Futures of
+/// several types take part as `Pin<Box<dyn Future<Output = T>>>`.
 ///
 /// # Panics
-/// If there is none.
+/// If there are no futures.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -268,10 +268,10 @@ pub async fn race<'env, F: Future + 'env>(futures: impl IntoIterator<Item = F>) 
             None::<()>
         });
     }
-    assert!(!inner.is_empty(), "a race of nobody has no winner");
+    assert!(!inner.is_empty(), "`race` needs at least one future");
     let _: Option<()> = Run::new(&inner, std::future::pending()).await;
     match winner.take() {
         Some(value) => value,
-        None => unreachable!("the race is over when somebody has won"),
+        None => unreachable!("a race ends only when a future is done"),
     }
 }

@@ -1,4 +1,4 @@
-//! Tasks that the application spawns, the slots that they leave, and who waits for them.
+//! Tasks that the application spawns, their slots, and the handles that wait for them.
 
 use super::{Cancelled, Done, Live, Slots, Spawned, Task, Tasks};
 use crate::wake::{Priority, Roster, TaskId, Wakeup};
@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use upbeat_memory::stage::Stage;
 
-/// A task's slot: room for its future, then for its outcome.
+/// A task's slot: memory for its future, then for its outcome.
 type Slot<F> = Stage<F, Result<<F as Future>::Output, TaskEnded>>;
 
-/// Whether a task starts in the slot of one that has ended.
+/// Whether a task starts in the slot of a task that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Began {
     InKeptSlot,
@@ -23,7 +23,7 @@ pub(crate) enum Began {
 }
 
 impl Tasks {
-    /// Makes a task that is ready. None, and the future is dropped, where there are too many.
+    /// Makes a task that is ready. If there are too many tasks, the future is dropped, and None is returned.
     pub(crate) fn spawn<F: Future + 'static>(
         &self,
         future: F,
@@ -52,7 +52,7 @@ impl Tasks {
 
 impl<F: Future + 'static> Task for Slot<F> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Done> {
-        // Who was woken though it has ended has nothing to do.
+        // A task that was woken after its end has nothing to do.
         let Some(future) = self.as_mut().future() else { return Poll::Pending };
         future.poll(context).map(|value| {
             self.end(Ok(value));
@@ -99,7 +99,7 @@ impl<F: Future + 'static> Spawned for Slot<F> {
     }
 }
 
-/// Waits for a task's value. Dropped, it lets the task run on.
+/// A future of a task's value. Dropping it lets the task run on.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -129,21 +129,21 @@ pub struct JoinHandle<T> {
 #[derive(Clone, Copy)]
 enum State {
     Spawned(TaskId),
-    /// There was no room for it.
+    /// There was no room for the task.
     Refused,
     Joined,
 }
 
 impl<T> JoinHandle<T> {
-    /// The handle of this task; of one for which there was no room, if there is none.
+    /// Returns the handle of this task; without an ID, of a task for which there was no room.
     pub(crate) fn new(tasks: &Rc<Tasks>, id: Option<TaskId>) -> JoinHandle<T> {
         let state = id.map_or(State::Refused, State::Spawned);
         JoinHandle { tasks: Rc::clone(tasks), state, gives: PhantomData }
     }
 
-    /// Ends the task at the await at which it is: what it holds is dropped before this returns, and
-    /// who joins it gets [`TaskEnded::Cancelled`]. A task that cancels itself runs on to its next
-    /// await. One that has ended has its value still.
+    /// Ends the task at its current await: the values that it holds are dropped before this returns, and joining it
+    /// returns [`TaskEnded::Cancelled`]. A task that cancels itself runs on to its next await. A task that has ended
+    /// keeps its value.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -172,7 +172,7 @@ impl<T: 'static> Future for JoinHandle<T> {
     type Output = Result<T, TaskEnded>;
 
     /// # Panics
-    /// When it has given the value already.
+    /// If the value has been returned already.
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let id = match self.state {
             State::Spawned(id) => id,
@@ -211,7 +211,7 @@ impl<T> fmt::Debug for JoinHandle<T> {
     }
 }
 
-/// Why a task has ended without a value.
+/// The reason why a task has ended without a value.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -226,13 +226,13 @@ impl<T> fmt::Debug for JoinHandle<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TaskEnded {
-    /// It was cancelled.
+    /// The task was cancelled.
     Cancelled,
-    /// It panicked.
+    /// The task panicked.
     Panicked,
-    /// Its node was shut down.
+    /// The task's node was shut down.
     ShutDown,
-    /// It was never begun: its node had 1,048,576 tasks already.
+    /// The task was never started: its node had 1,048,576 tasks already.
     Full,
 }
 
@@ -242,7 +242,7 @@ impl fmt::Display for TaskEnded {
             TaskEnded::Cancelled => "the task was cancelled",
             TaskEnded::Panicked => "the task panicked",
             TaskEnded::ShutDown => "the task's node was shut down before it was done",
-            TaskEnded::Full => "the task was never begun: its node had 1,048,576 tasks already",
+            TaskEnded::Full => "the task was never started: its node had 1,048,576 tasks already",
         })
     }
 }

@@ -1,8 +1,8 @@
-//! The places of a node's tasks.
+//! The table of a node's tasks.
 //!
-//! Places come in blocks, which stay where they are, so that a node that grows to a million tasks never
-//! copies them, and takes little more memory than they fill. Invariant: whoever holds a task that is being polled puts it back or ends
-//! it; what is asked of it meanwhile is noted in its place.
+//! Entries come in blocks that never move, so that a node that grows to a million tasks copies none, and uses little
+//! more memory than its tasks fill. Invariant: the holder of a task that is being polled puts the task back or ends
+//! it; requests to the task meanwhile are noted in its entry.
 
 mod polled;
 
@@ -22,18 +22,18 @@ pub(crate) use polled::Polled;
 /// The most tasks that a node may have.
 pub(crate) const TASKS_MAX: u32 = 1 << 20;
 
-/// Places in a block, blocks in a shelf, shelves.
+/// The entries in a block, the blocks in a shelf, and the shelves.
 const BLOCK: usize = 128;
 const SHELF: usize = 256;
 const SHELVES: usize = 128;
 const PLACES_MAX: usize = BLOCK * SHELF * SHELVES;
-/// Ends the list of free places.
+/// The end of the list of free entries.
 const NONE: u32 = u32::MAX;
 
-/// Where a task is while it waits, or has ended and is to be joined.
+/// The entry of a task while it waits, or has ended and was not joined yet.
 enum Place {
     Waits(Live),
-    /// The generation is that of the task that is being polled, or of the next one.
+    /// An entry without a task. The generation is that of the task that is being polled, or of the next one.
     Vacant(u32, Vacant),
 }
 
@@ -42,7 +42,7 @@ enum Vacant {
     Free {
         next: u32,
     },
-    /// Its task is being polled.
+    /// The task of the entry is being polled.
     Polled {
         ends: Option<Cancelled>,
         alone: bool,
@@ -55,7 +55,7 @@ const _: () = assert!(size_of::<Place>() == 24);
 const _: () = assert!(TASKS_MAX as usize <= PLACES_MAX && PLACES_MAX <= wake::PLACES_MAX as usize);
 
 impl Place {
-    /// Whether it is this task's.
+    /// Returns whether the entry belongs to this task.
     #[inline]
     fn is_of(&self, id: TaskId) -> bool {
         match self {
@@ -70,12 +70,12 @@ impl Place {
 
 struct Block {
     places: [Cell<Place>; BLOCK],
-    /// Who waits for the end of these, if anybody does.
+    /// The wakers of tasks that join these, if there are any.
     joiners: RefCell<Option<Box<[Option<Waker>; BLOCK]>>>,
 }
 
 impl Block {
-    /// One with free places that begin at this number.
+    /// Returns a block of free entries, whose numbers begin here.
     fn new(begin: usize) -> Block {
         let free = |at: usize| {
             let next = if at + 1 == BLOCK { NONE } else { (begin + at + 1) as u32 };
@@ -89,7 +89,7 @@ impl Block {
         &self.places[wake::place(id).index as usize % BLOCK]
     }
 
-    /// Looks at the place of a task, or of none, and changes it. No code of the application's runs meanwhile.
+    /// Runs `with` on the entry of a task, if there is one. No code of the application runs meanwhile.
     fn with<R>(&self, id: TaskId, with: impl FnOnce(&mut Place) -> R) -> Option<R> {
         let cell = self.place(id);
         let mut place = cell.replace(Place::Vacant(0, POLLED));
@@ -98,13 +98,13 @@ impl Block {
         result
     }
 
-    /// Takes who waits for the end of a task.
+    /// Takes the waker of a task's joiner.
     fn joiner(&self, id: TaskId) -> Option<Waker> {
         let index = wake::place(id).index as usize;
         self.joiners.borrow_mut().as_mut()?[index % BLOCK].take()
     }
 
-    /// Wakes this one at the end of a task.
+    /// Stores the waker for the end of a task.
     fn join(&self, id: TaskId, waker: &Waker) {
         let mut joiners = self.joiners.borrow_mut();
         let joiners = joiners.get_or_insert_with(|| Box::new([const { None }; BLOCK]));
@@ -119,15 +119,15 @@ type Shelf = Box<[OnceCell<Box<Block>>; SHELF]>;
 
 /// The tasks of a node.
 pub(crate) struct Tasks {
-    /// The first block, which is all that most nodes need, and the blocks behind it.
+    /// The first block, which is enough for most nodes, and the blocks behind it.
     first: Block,
     shelves: [OnceCell<Shelf>; SHELVES],
-    /// How many blocks there are.
+    /// The number of blocks.
     blocks: Cell<usize>,
     free: Cell<u32>,
-    /// Those that have not ended.
+    /// The number of tasks that have not ended.
     live: Cell<u32>,
-    /// Whether something was asked of the task that is being polled. It is noted in its place.
+    /// Whether a request to the task that is being polled is noted in its entry.
     asked: Cell<bool>,
     pub(super) spares: Spares,
     /// Whether the node is driven.
@@ -162,7 +162,7 @@ impl Tasks {
         self.shelves.get(number / SHELF)?.get()?[number % SHELF].get().map(|block| &**block)
     }
 
-    /// Another block of free places. None where there are too many.
+    /// Adds a block of free entries. Returns None if there are too many.
     fn grow(&self) -> Option<()> {
         let number = self.blocks.get();
         let shelf = self.shelves.get(number / SHELF)?;
@@ -177,7 +177,7 @@ impl Tasks {
         self.block(id)?.with(id, with)
     }
 
-    /// Returns all places.
+    /// Returns all entries.
     fn places(&self) -> impl Iterator<Item = &Cell<Place>> {
         let shelves = self.shelves.iter().filter_map(OnceCell::get);
         let blocks = shelves.flat_map(|shelf| shelf.iter()).filter_map(OnceCell::get);
@@ -185,7 +185,7 @@ impl Tasks {
         blocks.flat_map(|block| &block.places)
     }
 
-    /// Takes a task in that is ready. Gives it back where there are too many.
+    /// Adds a task that is ready. Returns the task if there are too many.
     pub(crate) fn insert_ready(&self, live: Live, priority: Priority) -> Result<TaskId, Live> {
         let place = if self.is_full() { None } else { self.take_place(priority) };
         let Some((block, id)) = place else { return Err(live) };
@@ -194,13 +194,13 @@ impl Tasks {
         Ok(id)
     }
 
-    /// Takes a place for the handlers of a slot, of which the first that becomes a task has the name that is
-    /// given. None where all places are taken.
+    /// Reserves an entry for the handlers of a slot. The first handler that becomes a task has the returned identity.
+    /// Returns None if all entries are taken.
     pub(super) fn reserve(&self) -> Option<TaskId> {
         self.take_place(Priority::Normal).map(|(_, id)| id)
     }
 
-    /// Takes in a handler that has become the task of its place, and wakes it if it was woken before.
+    /// Adds a handler that has become the task of its entry, and wakes it if it was woken before.
     #[inline(always)]
     pub(crate) fn fill(&self, id: TaskId, live: Live) {
         live.wakeup.name(id);
@@ -209,7 +209,7 @@ impl Tasks {
         }
     }
 
-    /// The place of this task, or of the next, is reserved no more.
+    /// Frees the entry of this task or the next one, which was reserved.
     pub(super) fn release(&self, id: TaskId) {
         if let Some(block) = self.block(id) {
             self.free(block.place(id), id);
@@ -219,11 +219,11 @@ impl Tasks {
     #[inline(always)]
     fn enter(&self, block: &Block, id: TaskId, live: Live) {
         self.live.set(self.live.get() + 1);
-        // What was there is a note that says nothing.
+        // The replaced entry was vacant, and needs no drop.
         forget(block.place(id).replace(Place::Waits(live)));
     }
 
-    /// Takes a place that is free, for a task of the name that it gives. None where all are taken.
+    /// Takes a free entry, for a task with the returned identity. Returns None if all are taken.
     fn take_place(&self, priority: Priority) -> Option<(&Block, TaskId)> {
         if self.free.get() == NONE {
             self.grow()?;
@@ -234,14 +234,14 @@ impl Tasks {
         let Place::Vacant(generation, Vacant::Free { next }) =
             place.replace(Place::Vacant(0, POLLED))
         else {
-            unreachable!("a place on the list of free ones is free")
+            unreachable!("an entry on the free list is free")
         };
         forget(place.replace(Place::Vacant(generation, POLLED)));
         self.free.set(next);
         Some((block, wake::name(Key { index, generation }, priority)))
     }
 
-    /// Frees a task's place. Gives what was there.
+    /// Frees a task's entry, and returns its task.
     fn free(&self, place: &Cell<Place>, id: TaskId) -> Option<Live> {
         let key = wake::place(id);
         let generation = key.generation.checked_add(1).unwrap_or(1);
@@ -257,22 +257,22 @@ impl Tasks {
         }
     }
 
-    /// Whether there are as many as there may be.
+    /// Returns whether the node has as many tasks as it may have.
     pub(crate) fn is_full(&self) -> bool {
         self.live.get() == TASKS_MAX
     }
 
-    /// How many there are that have not ended.
+    /// Returns the number of tasks that have not ended.
     pub(crate) fn len(&self) -> usize {
         self.live.get() as usize
     }
 
-    /// Whether a task is there: it has not ended, or was not joined yet.
+    /// Returns whether a task is in the table: it has not ended, or was not joined yet.
     pub(crate) fn has(&self, id: TaskId) -> bool {
         self.with(id, |_| ()).is_some()
     }
 
-    /// Takes a task out to be polled. None if it is gone, or being polled.
+    /// Takes a task out to be polled. Returns None if it is gone, or is being polled.
     #[inline(always)]
     pub(crate) fn begin(&self, id: TaskId) -> Option<Polled<'_>> {
         let place = self.block(id)?.place(id);
@@ -285,7 +285,7 @@ impl Tasks {
         }
     }
 
-    /// Ends a task, now or, if it is being polled, when it waits next. False if it has ended.
+    /// Ends a task now or, if it is being polled, at its next wait. Returns false if it has ended.
     pub(crate) fn end(&self, id: TaskId, why: Cancelled) -> bool {
         let noted = self.with(id, |place| match place {
             Place::Vacant(_, Vacant::Polled { ends, .. }) => {
@@ -302,14 +302,14 @@ impl Tasks {
         if polled.live().is_none_or(|live| live.is_ended()) {
             return false;
         }
-        // One that goes on is put back when this is dropped.
+        // A task that goes on is put back when `polled` is dropped.
         if !polled.live().is_some_and(|live| live.task.as_mut().outlives(why)) {
             polled.cancel(self, id, why);
         }
         true
     }
 
-    /// The handlers of this session's one-way messages. One that is being polled is not among them.
+    /// Returns the handlers of this session's one-way messages, without one that is being polled.
     pub(crate) fn oneways_of(&self, session: Key) -> Vec<TaskId> {
         let mut found = Vec::new();
         for place in self.places() {
@@ -326,7 +326,7 @@ impl Tasks {
         found
     }
 
-    /// Ends everything that there is.
+    /// Ends all tasks.
     pub(crate) fn end_all(&self, why: Cancelled) {
         for place in self.places() {
             let mut was = place.replace(Place::Vacant(0, POLLED));
@@ -344,14 +344,14 @@ impl Tasks {
         }
     }
 
-    /// Forgets a task, and drops it.
+    /// Removes a task, and drops it.
     pub(crate) fn abandon(&self, id: TaskId) {
         if let Some(polled) = self.begin(id) {
             polled.abandon(self, id);
         }
     }
 
-    /// Ends a task that has panicked. Says whose request it was.
+    /// Ends a task that has panicked. Returns its caller.
     pub(crate) fn end_panicked(&self, id: TaskId) -> Option<Caller> {
         let mut polled = self.begin(id)?;
         let live = polled.live()?;
@@ -364,8 +364,8 @@ impl Tasks {
         caller
     }
 
-    /// Who holds the handle of a task looks whether it has ended, and takes its outcome out of it by
-    /// `take`; or else is woken when it has.
+    /// Takes the outcome of a task that has ended out of it by `take`, or stores the waker that is woken when the
+    /// task ends.
     pub(super) fn join(&self, id: TaskId, waker: &Waker, take: impl FnOnce(&mut Live)) -> bool {
         let Some(block) = self.block(id) else { return true };
         let ended = block.with(id, |place| match place {
@@ -384,7 +384,7 @@ impl Tasks {
         true
     }
 
-    /// Nobody waits for the end of a task any more.
+    /// Notes that nobody waits for the end of a task any more.
     pub(super) fn leave_alone(&self, id: TaskId) {
         let Some(block) = self.block(id) else { return };
         let ended = block.with(id, |place| match place {
@@ -405,7 +405,7 @@ impl Tasks {
         }
     }
 
-    /// Keeps the slot of a task that has ended. What nobody has taken out of it is dropped.
+    /// Keeps the slot of a task that has ended. An outcome that was not taken is dropped.
     fn keep(&self, live: Live) {
         contain(|| self.spares.keep(live));
     }
@@ -421,7 +421,7 @@ impl Drop for Tasks {
 }
 
 impl Live {
-    /// Whether it is a task that has ended and was not joined.
+    /// Returns whether this is a task that has ended and was not joined.
     fn is_ended(&self) -> bool {
         self.task.has_ended()
     }

@@ -1,50 +1,49 @@
-//! Neighbours of a node: other threads that want its processor.
+//! The neighbours of a node: other threads that want its processor.
 //!
-//! What notices them costs little where there are none: a gap between two looks and a `sched_yield` are
+//! Noticing neighbours costs little if there are none: the gap between two polls and the time of a `sched_yield` are
 //! measured anyway, and the kernel is asked less and less often.
 
-/// A gap between two readings that means: the processor was somebody else's meanwhile.
+/// A gap between two readings of the clock in which another thread must have had the processor.
 pub(super) const GAP_US: u64 = 40;
-/// A `sched_yield` that takes so long has let another thread run. Without one it takes under 1 us.
+/// A `sched_yield` that takes this long has let another thread run. Otherwise the call takes under 1 us.
 pub(super) const YIELD_US: u64 = 3;
-/// A node that was kept from running for this part of a time in which it did not sleep has others on its
-/// processor.
+/// A node that was kept from running for this part of a period without sleep has neighbours on its processor.
 pub(super) const DELAYED_PART: u64 = 16;
-/// So long is such a time, where the node has had others on its processor lately, and where it has not.
+/// The length of that period, if the node had neighbours on its processor lately, and if not.
 pub(super) const ASK_US: u64 = 5_000;
 pub(super) const ASK_US_MAX: u64 = 80_000;
-/// For so long a node does not poll after it has noticed others on its processor: at first, and at most.
-/// The time doubles where it notices them again as soon as it polls.
+/// The time for which a node does not spin after it has noticed neighbours: at first, and at most. The time doubles
+/// if the node notices them again as soon as it spins.
 pub(super) const CROWDED_US: u64 = 5_000;
 pub(super) const CROWDED_US_MAX: u64 = 1_000_000;
-/// It is also so many times as long as the processor was gone: what noticing costs is a small part.
+/// The time is also this many times as long as the processor was gone, so that noticing costs only a small part.
 pub(super) const CROWDED_FACTOR: u64 = 16;
-/// So many times a node then yields, and must come back at once, before it polls again.
+/// The number of times that a node must come back at once from a yield before it spins again.
 pub(super) const PROBES: u32 = 4;
 
-/// Whether a node has its processor to itself.
+/// The node's knowledge about whether other threads want its processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Company {
-    /// As far as it knows.
+    /// The node knows of no neighbours.
     None,
-    /// It does not, and does not look again before this time.
+    /// The node has neighbours, and does not check again before this time.
     Others { until: u64 },
-    /// It looks again: so many times it still has to come back at once from a `sched_yield`.
+    /// The node checks again: it still has to come back at once from this many `sched_yield`s.
     Probing { left: u32 },
 }
 
-/// What a node knows of its neighbours. Times are in ticks, of which `per_us` make a microsecond.
+/// The neighbours of a node. Times are in ticks, of which `per_us` make a microsecond.
 pub(super) struct Neighbours {
     pub(super) company: Company,
-    /// When the node last found its processor to itself, and for how long it had not polled before.
+    /// The time at which the node last found itself without neighbours, and for how long it had not spun before.
     polls_since: u64,
     pub(super) crowded_us: u64,
-    /// When the kernel was last asked for how long it has kept this thread from running, what it said, and
-    /// after which time it is asked again.
+    /// The time at which the kernel was last asked for how long it has kept this thread from running, the answer, and
+    /// the time after which it is asked again.
     asked: u64,
     delayed_ns: u64,
     pub(super) ask_us: u64,
-    /// Whether the node has polled ever since: what delays a thread that is woken tells nothing.
+    /// Whether the node has been awake since then: the delay of a thread that is woken says nothing.
     polled_since: bool,
 }
 
@@ -61,17 +60,17 @@ impl Neighbours {
         }
     }
 
-    /// Returns whether the node has its processor to itself, as far as it knows.
+    /// Returns whether the node has no neighbours, as far as it knows.
     pub(super) fn are_gone(&self) -> bool {
         self.company == Company::None
     }
 
-    /// The node has slept.
+    /// Notes that the node has slept.
     pub(super) fn slept(&mut self) {
         self.polled_since = false;
     }
 
-    /// The node has its processor again after a `sched_yield` of so many ticks.
+    /// Notes that the node has its processor again after a `sched_yield` of `gone` ticks.
     pub(super) fn yielded(&mut self, now: u64, gone: u64, per_us: u64) {
         if gone > YIELD_US * per_us {
             self.noticed(now, gone, per_us);
@@ -84,15 +83,15 @@ impl Neighbours {
         }
     }
 
-    /// The node looks again, so many ticks after it looked last.
+    /// Notes that the node polls again, `gone` ticks after its last poll.
     pub(super) fn looked(&mut self, now: u64, gone: u64, per_us: u64) {
         if gone > GAP_US * per_us {
             self.noticed(now, gone, per_us);
         }
     }
 
-    /// Returns whether the processor is left to the neighbours. When that time is over, the node probes
-    /// whether they are gone.
+    /// Returns whether the processor is left to the neighbours. After that time the node probes whether they are
+    /// gone.
     pub(super) fn have_the_processor(&mut self, now: u64) -> bool {
         let Company::Others { until } = self.company else { return false };
         if now >= until {
@@ -101,10 +100,10 @@ impl Neighbours {
         now < until
     }
 
-    /// Another thread wants this processor, and has had it for so many ticks.
+    /// Notes that another thread wants this processor, and has had it for `gone` ticks.
     pub(super) fn noticed(&mut self, now: u64, gone: u64, per_us: u64) {
         let soon = (self.crowded_us + ASK_US_MAX) * per_us;
-        // Noticed again as soon as it polls: they have been there all the time.
+        // Neighbours that are noticed as soon as the node spins have been there all the time.
         let still = self.company != Company::None
             || self.polls_since != 0 && now.saturating_sub(self.polls_since) < soon;
         let least = if still { (self.crowded_us * 2).min(CROWDED_US_MAX) } else { CROWDED_US };

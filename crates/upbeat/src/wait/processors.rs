@@ -1,9 +1,9 @@
-//! What the system says of processors: how many the program has, and how long a thread waited for its own.
+//! The system's answers about processors: how many the program has, and how long a thread waited for its own.
 
 use rustix::fs::{Mode, OFlags};
 
-/// The processors that the program can be on. The affinity of this thread says nothing of where its
-/// peers run; a quota of the control group does.
+/// Returns the number of processors that the program can use. The affinity of this thread says nothing about its
+/// peers; a quota of the control group does.
 pub(super) fn processors() -> usize {
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
     let online = online.and_then(|list| count_in(list.trim())).unwrap_or(1);
@@ -11,7 +11,7 @@ pub(super) fn processors() -> usize {
     quota.and_then(|text| whole_processors(&text)).map_or(online, |quota| online.min(quota))
 }
 
-/// The processors in a list such as `0-3,8`.
+/// Returns the number of processors in a list such as `0-3,8`.
 fn count_in(list: &str) -> Option<usize> {
     list.split(',').try_fold(0, |count, range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -20,15 +20,14 @@ fn count_in(list: &str) -> Option<usize> {
     })
 }
 
-/// The whole processors that a quota such as `150000 100000` grants, at least one.
+/// Returns the whole processors that a quota such as `150000 100000` grants, at least one.
 fn whole_processors(quota: &str) -> Option<usize> {
     let (time, period) = quota.trim().split_once(' ')?;
     let (time, period) = (time.parse::<usize>().ok()?, period.parse::<usize>().ok()?);
     Some((time / period.max(1)).max(1))
 }
 
-/// Nanoseconds for which this thread was ready to run while others ran, as the kernel counts them, if it
-/// does.
+/// Returns the nanoseconds for which this thread was ready to run while others ran, if the kernel counts them.
 pub(super) fn delayed_ns() -> Option<u64> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = rustix::fs::open("/proc/thread-self/schedstat", flags, Mode::empty()).ok()?;

@@ -1,4 +1,4 @@
-//! What a node does while it waits, by its signs.
+//! Tests of a node's decisions while it waits.
 
 use super::neighbours::*;
 use super::*;
@@ -8,7 +8,7 @@ fn adaptive() -> Pace {
 }
 
 #[test]
-fn waits_that_end_soon_are_looked_out_and_long_ones_are_not() {
+fn short_waits_are_spun_through_and_long_ones_are_slept_through() {
     let mut pace = adaptive();
     (0..32).for_each(|_| pace.learn(10));
     assert!((24..=60).contains(&pace.spin()), "{}", pace.spin());
@@ -19,17 +19,17 @@ fn waits_that_end_soon_are_looked_out_and_long_ones_are_not() {
             pace.spin()
         })
         .collect();
-    // One of eight is tried.
+    // One of eight waits is a trial.
     assert_eq!(spins.iter().filter(|spin| **spin == 0).count(), 7, "{spins:?}");
 }
 
 #[test]
-fn a_single_processor_is_not_polled_on() {
+fn a_node_on_a_single_processor_does_not_spin() {
     let mut pace = Pace { alone: true, ..adaptive() };
     assert_eq!((pace.looks(false), pace.idle(false)), (1, Idle::Sleep));
 }
 
-/// Waits until the node sleeps, from this time on, and gives what it did before.
+/// Waits from this time on until the node sleeps, and returns its acts before that.
 fn wait(pace: &mut Pace, mut now: u64, yield_us: u64) -> Vec<Idle> {
     let mut acts = Vec::new();
     loop {
@@ -48,11 +48,11 @@ fn wait(pace: &mut Pace, mut now: u64, yield_us: u64) -> Vec<Idle> {
 }
 
 #[test]
-fn whoever_shares_a_processor_sleeps_and_probes_less_and_less_often() {
+fn a_node_that_shares_a_processor_sleeps_and_probes_less_and_less_often() {
     let mut pace = adaptive();
     let mut now = 1_000_000;
     assert_eq!((wait(&mut pace, now, 0).len(), pace.looks(false)), (4, LOOKS_PER_TICK));
-    // A yield that takes long.
+    // This yield takes long.
     wait(&mut pace, now, YIELD_US + 1);
     let mut spans = Vec::new();
     for _ in 0..8 {
@@ -66,7 +66,7 @@ fn whoever_shares_a_processor_sleeps_and_probes_less_and_less_often() {
         assert_eq!(wait(&mut pace, now, YIELD_US + 1), [Idle::Yield, Idle::Sleep]);
     }
     assert_eq!(spans, [5, 10, 20, 40, 80, 160, 320, 640]);
-    // The others are gone.
+    // The neighbours are gone.
     let Company::Others { until } = pace.neighbours.company else {
         panic!("{:?}", pace.neighbours.company)
     };
@@ -77,7 +77,7 @@ fn whoever_shares_a_processor_sleeps_and_probes_less_and_less_often() {
     }
     assert_eq!(wait(&mut pace, now, 0)[..2], [Idle::Yield, Idle::Tick]);
     assert_eq!((pace.neighbours.company, pace.looks(false)), (Company::None, LOOKS_PER_TICK));
-    // A gap between two looks, at once: they are not; later, they are new.
+    // A gap at once means that the neighbours were there all the time; a later gap means new ones.
     pace.consider_at(now);
     assert_eq!(pace.consider_at(now + GAP_US + 1), Idle::Sleep);
     assert_eq!(pace.neighbours.crowded_us, CROWDED_US_MAX);
@@ -85,13 +85,13 @@ fn whoever_shares_a_processor_sleeps_and_probes_less_and_less_often() {
     pace.neighbours.company = Company::None;
     pace.neighbours.noticed(now, YIELD_US + 1, 1);
     assert_eq!(pace.neighbours.crowded_us, CROWDED_US);
-    // Those that keep the processor for a time slice are not tried again soon.
+    // Neighbours that keep the processor for a time slice are not probed again soon.
     pace.neighbours.noticed(now, 3_000, 1);
     assert_eq!(pace.neighbours.crowded_us, 3_000 * CROWDED_FACTOR);
 }
 
 #[test]
-fn a_node_that_does_not_wait_learns_of_others_from_the_kernel() {
+fn a_busy_node_learns_of_neighbours_from_the_kernel() {
     let mut pace = adaptive();
     let mut now = 1_000_000;
     let mut tick = |pace: &mut Pace, us, delayed_us: u64| {
@@ -103,11 +103,11 @@ fn a_node_that_does_not_wait_learns_of_others_from_the_kernel() {
         });
         (asked.get(), pace.neighbours.company == Company::None)
     };
-    // Asked less and less often, as long as this thread runs.
+    // The kernel is asked less and less often, as long as this thread runs.
     let asked = (0..1000).filter(|_| tick(&mut pace, 1000, 90).0).count();
     assert!((14..=18).contains(&asked), "{asked}");
     assert_eq!(tick(&mut pace, ASK_US_MAX, 90 + ASK_US_MAX / DELAYED_PART), (true, true));
-    // What it was delayed when it was woken does not count.
+    // The delay of a thread that is woken does not count.
     pace.slept();
     assert_eq!(tick(&mut pace, 1000, 60_000), (false, true));
     assert_eq!(tick(&mut pace, ASK_US_MAX, 60_000), (true, true));
@@ -119,18 +119,18 @@ fn a_node_that_does_not_wait_learns_of_others_from_the_kernel() {
 }
 
 #[test]
-fn the_policies_do_as_they_say() {
+fn each_strategy_waits_as_documented() {
     assert_eq!(Pace::new(Waiting::Sleeping).idle(false), Idle::Sleep);
     assert_eq!(Pace::new(Waiting::Sleeping).looks(false), 1);
     let mut polling = Pace::new(Waiting::Polling);
     assert!((0..1000).all(|_| polling.idle(false) == Idle::Tick));
-    // An adaptive node that nothing reaches lets others run, and then sleeps.
+    // An adaptive node that gets no message yields, and then sleeps.
     let acts = wait(&mut adaptive(), 1, 0);
     assert_eq!(acts[acts.len() - 3..], [Idle::Tick, Idle::Yield, Idle::Sleep]);
 }
 
 #[test]
-fn nobody_looks_beside_a_computation_or_learns_from_it() {
+fn a_node_neither_spins_beside_a_computation_nor_learns_from_it() {
     for policy in [Waiting::Polling, Waiting::Adaptive, Waiting::Sleeping] {
         let mut pace = Pace::new(policy);
         assert_eq!((pace.looks(true), pace.idle(true)), (1, Idle::Sleep), "{policy:?}");

@@ -1,7 +1,7 @@
 //! Tasks that were woken by their node's own thread.
 //!
-//! A thread has one list, which is of one of its nodes at a time. Invariant: what is written down is of
-//! a node of this thread's that lives.
+//! A thread has one list, which belongs to one of its nodes at a time. Invariant: the tasks on the list belong to a
+//! live node of this thread.
 
 use super::{Roster, TaskId, empty};
 use std::cell::{Cell, RefCell};
@@ -18,12 +18,12 @@ thread_local! {
 }
 
 struct Woken {
-    /// The roster of the node whose they are.
+    /// The roster of the node to which the tasks belong.
     of: *const Roster,
     tasks: Vec<TaskId>,
 }
 
-/// The number of this thread, which makes a node.
+/// Returns the number of this thread, which makes a node.
 pub(super) fn number() -> u64 {
     if NUMBER.get() == 0 {
         NUMBER.set(NEXT.fetch_add(1, Ordering::Relaxed));
@@ -31,7 +31,8 @@ pub(super) fn number() -> u64 {
     NUMBER.get()
 }
 
-/// Writes a task down, if its node is of this thread. Not while that node may sleep: it is to be rung.
+/// Adds a task, if its node belongs to this thread. Returns false while that node may sleep, because then its
+/// doorbell must ring.
 #[inline]
 pub(super) fn push(roster: &Roster, task: TaskId) -> bool {
     let thread = NUMBER.get();
@@ -54,7 +55,7 @@ pub(super) fn push(roster: &Roster, task: TaskId) -> bool {
     pushed.unwrap_or(false)
 }
 
-/// Empties the list, if it is of this node.
+/// Empties the list, if it belongs to this node.
 #[inline]
 pub(super) fn take(roster: &Roster, each: impl FnMut(TaskId)) {
     with(|woken| {
@@ -64,7 +65,7 @@ pub(super) fn take(roster: &Roster, each: impl FnMut(TaskId)) {
     });
 }
 
-/// None in what a thread drops last, when its list is gone.
+/// Runs `act` on the list. Returns None in the last drops of a thread whose list is gone.
 #[inline]
 fn with<R>(act: impl FnOnce(&mut Woken) -> R) -> Option<R> {
     WOKEN.try_with(|woken| act(&mut woken.borrow_mut())).ok()

@@ -1,13 +1,12 @@
-//! Tasks that are ready, in the order in which they are to be run.
+//! The ready queue: ready tasks, in the order in which they are run.
 
 use super::TaskId;
 use std::collections::VecDeque;
 
-/// How soon a task that is ready is run.
+/// The priority of a task, which decides how soon the task is run when it is ready.
 ///
-/// Those that are ready of a higher priority go first. None is starved: of 16 polls that
-/// tasks of normal priority have waited for, and of 64 that those of low priority have, one is
-/// theirs.
+/// Ready tasks of a higher priority are run first. No task starves: normal tasks get at least one of 16 polls for
+/// which they wait, and low tasks at least one of 64.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -28,20 +27,19 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Priority {
-    /// Behind all others: what may take its time.
+    /// Low: run after all others, for work that may take its time.
     Low,
-    /// That of tasks of which nothing else is said, of handlers that have become tasks, and of the
-    /// future that drives the node.
+    /// Normal: the priority of tasks without another one, of handlers that have become tasks, and of the main future.
     #[default]
     Normal,
-    /// Ahead of all others.
+    /// High: run before all others.
     High,
 }
 
 impl Priority {
     const ALL: [Priority; 3] = [Priority::Low, Priority::Normal, Priority::High];
 
-    /// Starts a task ahead of those that are ready of its priority, and not behind them.
+    /// Starts a task ahead of the ready tasks of its priority instead of behind them.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -63,7 +61,7 @@ impl Priority {
         Start { priority: self, first: true }
     }
 
-    /// That of a task.
+    /// Returns the priority of a task.
     #[inline]
     pub(crate) fn of(task: TaskId) -> Priority {
         match task >> super::PRIORITY_SHIFT & 0b11 {
@@ -74,7 +72,7 @@ impl Priority {
     }
 }
 
-/// How a task starts: its priority, and its place among the others of it.
+/// The start of a task: its priority, and its place among the tasks of that priority.
 ///
 /// ```
 /// use upbeat::{Priority, Start};
@@ -95,28 +93,28 @@ impl From<Priority> for Start {
     }
 }
 
-/// Polls of others after which one that waited has its turn: of low, of normal priority.
+/// The polls of other tasks after which a waiting one has its turn: of low and of normal priority.
 const PATIENCE: [u8; 2] = [63, 15];
 /// The most tasks for which an empty queue keeps memory.
 const KEPT_MAX: usize = 1024;
 
-/// A node's tasks that are ready.
+/// A node's ready tasks.
 #[derive(Default)]
 pub(crate) struct Ready {
-    /// By priority, from the lowest.
+    /// The queues by priority, from the lowest.
     queues: [VecDeque<TaskId>; 3],
-    /// How often others went before those of low and normal priority since their last turn.
+    /// The number of polls that went before tasks of low and normal priority since their last turn.
     passed: [u8; 2],
 }
 
 impl Ready {
-    /// How many there are.
+    /// Returns the number of ready tasks.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.queues.iter().map(VecDeque::len).sum()
     }
 
-    /// The highest priority of which there is one.
+    /// Returns the highest priority of the ready tasks.
     #[inline]
     pub(crate) fn top(&self) -> Option<Priority> {
         let has = |priority: &&Priority| !self.queues[**priority as usize].is_empty();
@@ -134,7 +132,7 @@ impl Ready {
         self.queues[Priority::of(task) as usize].push_front(task);
     }
 
-    /// The one that is to be run next.
+    /// Takes the task to be run next.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<TaskId> {
         let top = self.top()? as usize;
@@ -174,7 +172,7 @@ mod tests {
     }
 
     fn order(ready: &mut Ready, polls: usize) -> Vec<Priority> {
-        // Each is ready again at once, as one that yields.
+        // Each task is ready again at once, as after a yield.
         let mut turn = || {
             let task = ready.next()?;
             ready.push(task);
@@ -184,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_higher_go_first_and_equals_in_order() {
+    fn higher_priorities_go_first_and_equals_in_order() {
         let mut ready = Ready::default();
         for index in 0..6 {
             ready.push(task(index, Priority::ALL[index as usize % 3]));
@@ -198,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_starved_and_everybody_has_the_share_that_is_promised() {
+    fn no_priority_starves_and_each_gets_its_documented_share() {
         let mut ready = Ready::default();
         for (index, priority) in (0..).zip(Priority::ALL) {
             ready.push(task(index, priority));

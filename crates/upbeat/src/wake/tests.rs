@@ -7,7 +7,7 @@ fn listed(roster: &Roster) -> Vec<TaskId> {
     all
 }
 
-/// Whether the bell has been rung, which takes the ring down.
+/// Returns whether the doorbell was rung, and takes the wake-up off it.
 fn is_rung(roster: &Roster) -> bool {
     rustix::io::read(&roster.bell, &mut [0u8; 8]).is_ok()
 }
@@ -22,14 +22,14 @@ fn a_task_stands_in_the_list_once_until_it_is_polled() {
     assert_eq!(listed(&roster), [7]);
     assert!(!roster.any());
     waker.wake_by_ref();
-    assert_eq!(listed(&roster), [], "it is to be polled already");
+    assert_eq!(listed(&roster), [], "its flag is set already");
     wakeup.begin_poll();
     waker.wake_by_ref();
     assert_eq!(listed(&roster), [7]);
 }
 
 #[test]
-fn what_woke_a_future_before_it_was_a_task_is_made_up_for() {
+fn a_wake_before_a_future_becomes_a_task_is_not_lost() {
     let roster = Roster::new().unwrap();
     let wakeup = Wakeup::unnamed(&roster);
     wakeup.waker().wake();
@@ -39,11 +39,11 @@ fn what_woke_a_future_before_it_was_a_task_is_made_up_for() {
     wakeup.begin_poll();
     wakeup.unname();
     wakeup.waker().wake();
-    assert_eq!(listed(&roster), [], "it is no task any more");
+    assert_eq!(listed(&roster), [], "the future is no longer a task");
 }
 
 #[test]
-fn the_list_says_the_highest_priority_and_what_the_node_keeps() {
+fn the_list_tells_the_highest_priority_and_the_ready_tasks() {
     let roster = Roster::new().unwrap();
     let task = |priority| name(Key { index: 1, generation: 1 }, priority);
     let above = |priority| roster.any_above(priority);
@@ -59,7 +59,7 @@ fn the_list_says_the_highest_priority_and_what_the_node_keeps() {
 }
 
 #[test]
-fn a_task_of_which_somebody_asks_says_when_it_was_woken() {
+fn a_stamped_wake_tells_its_time() {
     let roster = Roster::new().unwrap();
     let wakeup = Wakeup::of(&roster, 7);
     let before = ticks();
@@ -67,16 +67,16 @@ fn a_task_of_which_somebody_asks_says_when_it_was_woken() {
     wakeup.rouse();
     let woken = wakeup.woken();
     assert!(woken >= before && woken <= ticks());
-    assert_eq!(wakeup.woken(), 0, "it was taken");
+    assert_eq!(wakeup.woken(), 0, "the time was taken");
     wakeup.begin_poll();
     wakeup.ask();
-    assert_eq!(wakeup.woken(), 0, "nobody has woken it");
+    assert_eq!(wakeup.woken(), 0, "the task was not woken");
     wakeup.rouse();
     assert_eq!((wakeup.woken(), listed(&roster).len()), (0, 2));
 }
 
 #[test]
-fn a_task_that_starts_ready_stands_in_the_list_already() {
+fn a_task_that_starts_ready_is_not_listed_again() {
     let roster = Roster::new().unwrap();
     let wakeup = Wakeup::unnamed(&roster);
     wakeup.name_ready(9);
@@ -85,13 +85,13 @@ fn a_task_that_starts_ready_stands_in_the_list_already() {
     wakeup.leave_alone();
     wakeup.begin_poll();
     wakeup.rouse();
-    assert_eq!(listed(&roster), [9], "its flags are not in its name");
+    assert_eq!(listed(&roster), [9], "flags are no part of the identity");
     wakeup.unname();
     assert!(!wakeup.is_alone());
 }
 
 #[test]
-fn only_a_sleeper_is_rung() {
+fn only_a_sleeping_node_is_woken() {
     let roster = Roster::new().unwrap();
     roster.push(1);
     assert!(!is_rung(&roster) && !roster.may_sleep());
@@ -106,7 +106,7 @@ fn only_a_sleeper_is_rung() {
 }
 
 #[test]
-fn the_end_of_a_computation_wakes_a_sleeper_once_for_nobody() {
+fn the_end_of_a_computation_wakes_a_sleeping_node_once() {
     let roster = Roster::new().unwrap();
     roster.computation_begins();
     roster.computation_begins();
@@ -116,13 +116,13 @@ fn the_end_of_a_computation_wakes_a_sleeper_once_for_nobody() {
     assert!(is_rung(&roster) && roster.is_computing());
     roster.computation_ends();
     roster.nudge();
-    assert!(!is_rung(&roster), "it is about to look");
+    assert!(!is_rung(&roster), "the node is about to read the list");
     assert!(!roster.is_computing());
-    assert_eq!(listed(&roster), [], "it was woken for nobody");
+    assert_eq!(listed(&roster), [], "no task was woken");
 }
 
 #[test]
-fn no_wake_is_slept_over() {
+fn a_node_never_sleeps_through_a_wake() {
     const WAKES: u64 = if cfg!(miri) { 50 } else { 20_000 };
     let roster = Roster::new().unwrap();
     let wakeup = Wakeup::of(&roster, 5);
@@ -132,7 +132,7 @@ fn no_wake_is_slept_over() {
         for number in 1..=WAKES {
             telling.store(number, Ordering::Relaxed);
             waker.wake_by_ref();
-            // Not before this one was seen: each has to wake by itself.
+            // The next wake waits until this one was seen, so that each has to wake the node by itself.
             while telling.load(Ordering::Relaxed) != 0 {
                 thread::yield_now();
             }
@@ -147,7 +147,11 @@ fn no_wake_is_slept_over() {
             let mut polled =
                 [rustix::event::PollFd::new(&roster.bell, rustix::event::PollFlags::IN)];
             let limit = rustix::event::Timespec { tv_sec: 30, tv_nsec: 0 };
-            assert_eq!(rustix::event::poll(&mut polled, Some(&limit)), Ok(1), "slept over");
+            assert_eq!(
+                rustix::event::poll(&mut polled, Some(&limit)),
+                Ok(1),
+                "the node slept through a wake"
+            );
             roster.awake(true);
         }
         wakeup.begin_poll();
@@ -157,7 +161,7 @@ fn no_wake_is_slept_over() {
 }
 
 #[test]
-fn who_is_woken_by_the_nodes_own_thread_needs_no_lock() {
+fn a_wake_by_the_nodes_own_thread_needs_no_lock() {
     let (roster, other) = (Roster::new().unwrap(), Roster::new().unwrap());
     let [wakeup, second] = [(&roster, 7), (&other, 8)].map(|(of, task)| Wakeup::of(of, task));
     let locked = roster.list();
@@ -165,7 +169,7 @@ fn who_is_woken_by_the_nodes_own_thread_needs_no_lock() {
     wakeup.rouse();
     drop(locked);
     assert!(roster.any() && !other.any());
-    // The list is of the first as long as something stands there.
+    // The list belongs to the first node as long as a task stands in it.
     second.rouse();
     assert_eq!(other.list().woken, [8]);
     assert_eq!(listed(&other), [8]);
@@ -179,7 +183,7 @@ fn who_is_woken_by_the_nodes_own_thread_needs_no_lock() {
 }
 
 #[test]
-fn who_is_woken_by_the_nodes_own_thread_while_it_may_sleep_rings() {
+fn a_wake_by_the_nodes_own_thread_rings_while_the_node_may_sleep() {
     let roster = Roster::new().unwrap();
     assert!(roster.may_sleep());
     roster.push(7);
@@ -191,7 +195,7 @@ fn who_is_woken_by_the_nodes_own_thread_while_it_may_sleep_rings() {
 }
 
 #[test]
-fn a_node_that_ends_leaves_nothing_to_the_next() {
+fn a_node_that_ends_leaves_no_tasks_to_the_next() {
     let roster = Roster::new().unwrap();
     roster.push(7);
     roster.forget();

@@ -1,4 +1,4 @@
-//! Scopes that are polled by hand.
+//! Tests of scopes that are polled by hand.
 
 use crate::task::{Child, Scope, all, race, scope, try_scope, yield_now};
 use std::cell::{Cell, RefCell};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Counts how often the parent is woken.
+/// A waker that counts how often the parent is woken.
 #[derive(Default)]
 struct Woken(AtomicU32);
 
@@ -27,7 +27,7 @@ fn poll<F: Future>(future: Pin<&mut F>, woken: &Arc<Woken>) -> Option<F::Output>
     }
 }
 
-/// Polls until it is done or waits for somebody else.
+/// Polls a future until it is done or waits for an event outside of it.
 fn settle<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
     let woken = Arc::new(Woken::default());
     loop {
@@ -38,7 +38,7 @@ fn settle<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
     }
 }
 
-/// A wait that a test ends; it counts how often it is polled.
+/// A wait that a test ends, with the number of its polls.
 #[derive(Default)]
 struct Gate {
     polls: Cell<u32>,
@@ -71,7 +71,7 @@ impl Drop for OnDrop<'_> {
 }
 
 #[test]
-fn only_those_that_were_woken_are_polled() {
+fn only_woken_children_are_polled() {
     let gates: Vec<Gate> = (0..100).map(|_| Gate::default()).collect();
     let mut scope = pin!(scope(async |s: Scope<'_>| {
         for gate in &gates {
@@ -101,7 +101,7 @@ fn children_borrow_and_change_what_their_parent_has() {
         let inner = s.clone();
         let one = s.spawn(async move {
             *left += 10;
-            // A child that spawns another one of the scope.
+            // This child spawns another child of the scope.
             inner.spawn(async move { log.borrow_mut().push("grandchild") });
             *left
         });
@@ -118,7 +118,7 @@ fn children_borrow_and_change_what_their_parent_has() {
 }
 
 #[test]
-fn scopes_nest_and_one_that_is_dropped_midway_drops_all_of_them() {
+fn a_nested_scope_that_is_dropped_midway_drops_all_its_children() {
     let (dropped, gate) = (&Cell::new(0), &Gate::default());
     let waits = move || {
         let held = OnDrop(dropped);
@@ -134,7 +134,7 @@ fn scopes_nest_and_one_that_is_dropped_midway_drops_all_of_them() {
                 s.spawn(waits());
             }));
             s.spawn(waits());
-            // One that holds its own scope does not keep it.
+            // A child that holds its own scope does not keep it alive.
             let (own, waits) = (s.clone(), waits());
             s.spawn(async move {
                 waits.await;
@@ -174,7 +174,7 @@ fn the_first_error_drops_the_others_and_is_the_result() {
         Err::<(), _>("body")
     }));
     assert_eq!((settle(by_body), dropped.get()), (Some(Err("body")), 2));
-    // The body is done when a child fails for which it has not waited.
+    // The body is done when a child fails for which the body did not wait.
     let behind = pin!(try_scope(async |s: crate::task::TryScope<'_, &str>| {
         s.spawn(async {
             yield_now().await;
@@ -191,7 +191,7 @@ fn the_first_error_drops_the_others_and_is_the_result() {
 }
 
 #[test]
-fn the_winner_of_a_race_drops_the_others_and_all_are_in_their_order() {
+fn race_drops_the_losers_and_all_keeps_the_order() {
     let dropped = Cell::new(0);
     let turns = |turns: u32| {
         let held = OnDrop(&dropped);
@@ -211,7 +211,7 @@ fn the_winner_of_a_race_drops_the_others_and_all_are_in_their_order() {
 }
 
 #[test]
-fn one_that_wakes_itself_for_ever_lets_others_run() {
+fn a_child_that_always_wakes_itself_lets_others_run() {
     let (gate, turns) = (Gate::default(), Cell::new(0));
     let mut scope = pin!(scope(async |s: Scope<'_>| {
         s.spawn(async {
@@ -225,8 +225,8 @@ fn one_that_wakes_itself_for_ever_lets_others_run() {
     let woken = Arc::new(Woken::default());
     for round in 1..=3 {
         assert!(poll(scope.as_mut(), &woken).is_none(), "a poll has an end");
-        assert_eq!(woken.0.load(Ordering::Relaxed), round, "there is more to do");
-        assert!(turns.get() <= 32 * round, "a poll has its bound: {turns:?} in {round}");
+        assert_eq!(woken.0.load(Ordering::Relaxed), round, "the parent is woken for the rest");
+        assert!(turns.get() <= 32 * round, "a poll is bounded: {turns:?} in {round}");
     }
     assert_eq!(gate.polls.get(), 1);
 }
@@ -264,7 +264,7 @@ fn a_hundred_thousand_children_end_one_after_another() {
 }
 
 #[test]
-fn what_comes_when_a_scope_is_over_is_dropped() {
+fn a_child_spawned_after_the_scope_is_dropped() {
     let dropped = Cell::new(0);
     let kept = RefCell::new(None);
     settle(pin!(scope(async |s: Scope<'_>| *kept.borrow_mut() = Some(s)))).unwrap();
@@ -277,7 +277,7 @@ fn what_comes_when_a_scope_is_over_is_dropped() {
 }
 
 #[test]
-fn who_keeps_a_child_beyond_its_scope_keeps_nothing_that_it_held() {
+fn a_child_kept_beyond_its_scope_holds_nothing() {
     let (dropped, kept) = (&Cell::new(0), RefCell::new(None));
     let failed = settle(pin!(try_scope(async |s: crate::task::TryScope<'_, &str>| {
         let held = OnDrop(dropped);
@@ -294,11 +294,11 @@ fn who_keeps_a_child_beyond_its_scope_keeps_nothing_that_it_held() {
 }
 
 #[test]
-fn who_asked_last_for_a_child_is_woken_at_its_end() {
+fn the_last_joiner_of_a_child_is_woken_at_its_end() {
     let (gate, joined) = (Gate::default(), Cell::new(false));
     let mut scope = pin!(scope(async |s: Scope<'_>| {
         let mut child = Box::pin(s.spawn(gate.pass()));
-        // One asks, and passes it on to another one.
+        // One task polls the child's handle, and then passes it on to another task.
         let asked = s.spawn(async move {
             let polled = poll_fn(|context| Poll::Ready(child.as_mut().poll(context))).await;
             assert!(polled.is_pending());
@@ -314,7 +314,7 @@ fn who_asked_last_for_a_child_is_woken_at_its_end() {
     assert!(settle(scope.as_mut()).is_none() && !joined.get());
     gate.open();
     assert!(settle(scope.as_mut()).is_none());
-    assert!(joined.get(), "nobody woke it");
+    assert!(joined.get(), "the joiner was not woken");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A task that is being polled, which is in nobody's place meanwhile.
+//! A task that is being polled, and that is not in its entry meanwhile.
 
 use super::{Live, POLLED, Place, Tasks, Vacant};
 use crate::contain::contain;
@@ -8,33 +8,33 @@ use std::cell::Cell;
 use std::mem::forget;
 use std::task::Waker;
 
-/// A task that is being polled. Dropped, as by a panic, it is in its place again.
+/// A task that is being polled. Dropping this, for example in a panic, puts the task back into its entry.
 pub(crate) struct Polled<'t> {
     pub(super) place: &'t Cell<Place>,
     pub(super) live: Option<Live>,
 }
 
 impl Polled<'_> {
-    /// What is to be polled, and what wakes it.
+    /// Returns the future to be polled, and the data of its wakers.
     #[inline(always)]
     pub(crate) fn live(&mut self) -> Option<&mut Live> {
         self.live.as_mut()
     }
 
-    /// It waits on.
+    /// Puts the task back, because it waits.
     #[inline(always)]
     pub(crate) fn waits(mut self, tasks: &Tasks, id: TaskId) {
         if tasks.asked.get() {
             return self.waits_or_ends(tasks, id);
         }
         if let Some(live) = self.live.take() {
-            // What was there is a note that says nothing.
+            // The replaced entry was vacant, and needs no drop.
             forget(self.place.replace(Place::Waits(live)));
             forget(self);
         }
     }
 
-    /// Something may have been asked of it while it was polled.
+    /// Puts the task back or ends it, because its end may have been asked for while it was polled.
     #[cold]
     #[inline(never)]
     fn waits_or_ends(mut self, tasks: &Tasks, id: TaskId) {
@@ -44,7 +44,7 @@ impl Polled<'_> {
         }
     }
 
-    /// Puts it back. Gives why it is to be ended, if it is.
+    /// Puts the task back. Returns the reason why it is to be ended, if there is one.
     pub(super) fn put_back(&mut self) -> Option<Cancelled> {
         let live = self.live.take()?;
         let was = self.place.replace(Place::Vacant(0, POLLED));
@@ -59,7 +59,7 @@ impl Polled<'_> {
         why
     }
 
-    /// It is done.
+    /// Handles the end of a task that is done.
     #[inline(never)]
     pub(crate) fn done(mut self, what: Done, tasks: &Tasks, id: TaskId) {
         let Some(live) = self.live.take() else { return };
@@ -69,7 +69,7 @@ impl Polled<'_> {
         match what {
             Done::Handler => {
                 let (Live { task, wakeup }, next) = (live, wake::next(id));
-                // What was there is a note that says nothing. The place stays the slot's.
+                // The replaced entry was vacant, and needs no drop. It stays reserved for the slot.
                 forget(place.replace(Place::Vacant(wake::place(next).generation, POLLED)));
                 task.done(wakeup, next);
             }
@@ -77,14 +77,14 @@ impl Polled<'_> {
         }
     }
 
-    /// A task that the application has spawned is done.
+    /// Handles the end of a task that the application has spawned.
     #[inline(never)]
     fn spawned_done(place: &Cell<Place>, live: Live, tasks: &Tasks, id: TaskId) {
         let was = place.replace(Place::Vacant(0, POLLED));
         let alone = matches!(was, Place::Vacant(_, Vacant::Polled { alone: true, .. }));
         place.set(was);
         if !alone && !live.wakeup.is_alone() {
-            // Its outcome lies there until it is joined.
+            // The outcome stays in the entry until the task is joined.
             place.set(Place::Waits(live));
             let joiner = tasks.block(id).and_then(|block| block.joiner(id));
             return joiner.into_iter().for_each(Waker::wake);
@@ -93,7 +93,7 @@ impl Polled<'_> {
         tasks.keep(live);
     }
 
-    /// It is forgotten, and dropped.
+    /// Removes the task, and drops it.
     pub(super) fn abandon(mut self, tasks: &Tasks, id: TaskId) {
         let Some(live) = self.live.take() else { return };
         tasks.live.set(tasks.live.get() - 1);
@@ -101,7 +101,7 @@ impl Polled<'_> {
         contain(|| drop(live));
     }
 
-    /// It is ended before it is done.
+    /// Ends the task before it is done.
     pub(super) fn cancel(mut self, tasks: &Tasks, id: TaskId, why: Cancelled) {
         let Some(live) = &mut self.live else { return };
         contain(|| live.task.as_mut().cancel(why));
@@ -114,7 +114,7 @@ impl Drop for Polled<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.live.is_some() {
-            // What was asked of it meanwhile is no matter: it is ended, for it has panicked.
+            // A noted request does not matter, because the task has panicked and is ended.
             self.put_back();
         }
     }
