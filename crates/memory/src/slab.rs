@@ -13,11 +13,16 @@
 //! rules damages only its own messages or its own reads: whatever a peer writes into its word, the owner at worst
 //! reuses a buffer too early or never; whatever an owner lends, the peer reads inside the slab.
 
+mod fault;
+mod reservation;
+
+pub use fault::SlabFault;
+pub use reservation::Reservation;
+
 use crate::probe::Lines;
 use crate::region::{Region, WORD};
 use crate::sync::{AtomicU64, Ordering, fence};
 use std::cell::Cell;
-use std::fmt;
 use std::sync::Arc;
 
 /// The largest number of buffers of a slab, since one word records their returns.
@@ -450,48 +455,6 @@ impl Drop for Loan {
         self.slab.returns.toggle(0, bit);
     }
 }
-
-/// A peer broke a rule of slabs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SlabFault {
-    /// The slab has no buffer of this index.
-    Index {
-        /// The index that was lent.
-        index: u32,
-        /// The number of buffers.
-        count: u32,
-    },
-    /// A buffer has fewer bytes than were announced.
-    Length {
-        /// The announced number of bytes.
-        len: usize,
-        /// The size of a buffer in bytes.
-        each: usize,
-    },
-    /// The buffer was lent again before it was returned.
-    Held {
-        /// The index that was lent.
-        index: u32,
-    },
-}
-
-impl fmt::Display for SlabFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SlabFault::Index { index, count } => {
-                write!(f, "buffer {index} was lent of a slab of {count}")
-            }
-            SlabFault::Length { len, each } => {
-                write!(f, "{len} bytes were lent in a buffer of {each}")
-            }
-            SlabFault::Held { index } => {
-                write!(f, "buffer {index} was lent again before it was back")
-            }
-        }
-    }
-}
-
-impl std::error::Error for SlabFault {}
 
 #[cfg(all(test, not(loom)))]
 mod tests;

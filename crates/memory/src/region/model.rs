@@ -90,6 +90,11 @@ impl Region {
         Region { first: self.first + first, words, ..self.clone() }
     }
 
+    /// Returns whether these words begin at word `first` of `whole`.
+    pub(crate) fn is_part_of(&self, whole: &Region, first: usize) -> bool {
+        self.first == whole.first + first
+    }
+
     /// Returns the region without the right to store, which models do not check.
     #[must_use]
     pub fn read_only(&self) -> Region {

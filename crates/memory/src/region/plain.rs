@@ -171,6 +171,11 @@ impl Region {
         Region { base, words, writable: self.writable, _keep: Arc::clone(&self._keep) }
     }
 
+    /// Returns whether these words begin at word `first` of `whole`.
+    pub(crate) fn is_part_of(&self, whole: &Region, first: usize) -> bool {
+        self.base.as_ptr() == whole.base.as_ptr().wrapping_add(first)
+    }
+
     /// Returns one word, which is then loaded without a check of bounds.
     ///
     /// # Panics

@@ -289,3 +289,39 @@ fn an_access_outside_of_a_buffer_panics() {
     assert!(refused(&|| _ = loan.load(usize::MAX)));
     assert_eq!(loan.read_value::<u32>(8), 0);
 }
+
+#[test]
+fn a_reservation_keeps_its_buffer_until_it_is_lent_or_freed() {
+    let bench = Bench::new(24, 2, 0);
+    let mut reservation = bench.claim().unwrap().reserve();
+    reservation.write(0, b"written in ");
+    reservation.write(11, b"pieces");
+    let mut read = [0; 17];
+    reservation.read(0, &mut read);
+    assert_eq!(&read, b"written in pieces");
+    // The other buffer goes out and comes back meanwhile; this one is given to nobody.
+    for _ in 0..4 {
+        let other = bench.claim().unwrap().lend();
+        assert!(bench.claim().is_none());
+        drop(bench.borrowed.take(other, 24).unwrap());
+    }
+    assert!(!bench.slab.is_idle(bench.word.load(0)));
+    let loan = bench.borrowed.take(bench.slab.resume(reservation).lend(), 17).unwrap();
+    let mut read = [0; 17];
+    loan.read(0, &mut read);
+    assert_eq!(&read, b"written in pieces");
+    drop(loan);
+    drop(bench.slab.resume(bench.claim().unwrap().reserve()));
+    assert!(bench.slab.is_idle(bench.word.load(0)));
+}
+
+#[test]
+fn a_reservation_belongs_to_its_slab() {
+    let (bench, other) = (Bench::new(24, 2, 0), Bench::new(24, 2, 0));
+    let reservation = bench.claim().unwrap().reserve();
+    let foreign = AssertUnwindSafe(|| drop(other.slab.resume(reservation)));
+    assert!(catch_unwind(foreign).is_err());
+    let mut reservation = bench.claim().unwrap().reserve();
+    let beyond = AssertUnwindSafe(|| reservation.write(8, &[1; 17]));
+    assert!(catch_unwind(beyond).is_err());
+}
