@@ -51,6 +51,9 @@ names! {
     call: call::Call;
     try_call: call::TryCall;
     send: call::Send;
+    loaning: call::Loaning;
+    whole: call::Whole;
+    split: call::Split;
 
     handle_client: handle::HandleClient;
     bound_handle: handle::BoundHandle;

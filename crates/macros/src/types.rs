@@ -318,6 +318,17 @@ pub(crate) fn is_long_array(ty: &Type) -> bool {
     length.base10_parse::<usize>().is_ok_and(|length| length >= LONG_ARRAY)
 }
 
+/// Returns the type of the items of an `InPlace`.
+pub(crate) fn in_place_item(ty: &Type) -> Option<&Type> {
+    let Type::Path(path) = ungrouped(ty) else { return None };
+    let last = path.path.segments.last().filter(|last| last.ident == "InPlace")?;
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
+    match arguments.args.first() {
+        Some(GenericArgument::Type(item)) if arguments.args.len() == 1 => Some(item),
+        _ => None,
+    }
+}
+
 /// Whether it is `String`, as users write it or as it is emitted.
 fn is_text(path: &TypePath) -> bool {
     let last = path.path.segments.last();

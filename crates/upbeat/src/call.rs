@@ -19,7 +19,10 @@ mod future;
 
 mod oneway;
 
+mod loan;
+
 pub use future::CallFuture;
+pub use loan::{Loan, Loaning};
 pub use node::NodeRoute;
 pub use oneway::SendFuture;
 pub(crate) use open::{Open, Reads, Route, State, To};
@@ -29,7 +32,7 @@ pub(crate) use until::Until;
 
 use crate::dispatch::Dispatcher;
 use crate::session::Session;
-use crate::wire::{Content, Wire};
+use crate::wire::{Content, Plain, Wire};
 use std::rc::Rc;
 use upbeat_core::frame::{CallNumber, Head};
 
@@ -109,6 +112,17 @@ impl Bound {
     ) -> Send<'_, A> {
         const { assert!(!A::STREAMS, "nobody goes on with the streams of a one-way message") };
         SendFuture::new(NodeRoute(self), self.to(index, method), arguments)
+    }
+
+    /// Loans a buffer in which a message is built whose last argument are `items` items of plain data.
+    pub fn loan<A: Content, T: Plain, K>(
+        &self,
+        index: usize,
+        method: &'static str,
+        before: A,
+        items: usize,
+    ) -> Loaning<'_, A, T, K> {
+        Loaning::new(self, self.to(index, method), before, items)
     }
 
     #[inline(always)]

@@ -11,6 +11,7 @@ mod reply;
 mod samples;
 mod put;
 mod write;
+mod built;
 mod flow;
 mod pool;
 mod kinds;

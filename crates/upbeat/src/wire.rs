@@ -12,6 +12,7 @@
 mod carried;
 mod context;
 mod content;
+mod built;
 mod describe;
 mod forms;
 mod by_reference;
@@ -22,6 +23,9 @@ mod look;
 mod output;
 mod fills;
 
+#[doc(hidden)]
+pub use built::Built;
+pub(crate) use built::{Lender, Reserved};
 #[doc(hidden)]
 pub use by_reference::{ByRef, ByReference, Incoming, Passed, Received};
 #[doc(hidden)]
@@ -36,8 +40,8 @@ pub use describe::{Describe, signature, signature_text};
 pub use fills::Fills;
 pub(crate) use fills::try_fill;
 pub use forms::Plain;
-pub use in_place::InPlace;
 pub(crate) use in_place::{Hold, Unread};
+pub use in_place::{InPlace, InPlaceReader};
 pub use input::Input;
 #[doc(hidden)]
 pub use look::{Look, NoStreams};

@@ -1,9 +1,10 @@
-//! The stamps of one message, and their combination into a sample.
+//! The stamps that were taken of one message, and how those of two sides become its sample.
 //!
-//! Each side stamps its own points. One side then sends its stamps to the side that bills the message: the caller
-//! of a call, or the receiver of a one-way message. The stamps of a peer may be lies. The stamps of another host
-//! are translated into our ticks when they arrive, with an uncertainty in ticks, the doubt. Invariant: a finished
-//! sample never goes backwards, and no stamp of the peer is later than a later stamp of ours.
+//! Each side takes the stamps of its own points. One side then sends what it has to the other,
+//! where the message is billed: the caller of a call, the receiver of a one-way message.
+//! The stamps of the peer are its word; those of another host are translated into our ticks as they come, which is
+//! certain to a number of ticks, the doubt. Invariant: a finished sample never goes backwards, and
+//! no stamp of the peer's lies behind a later one of ours.
 
 use super::Item;
 use super::clock::{DRIFT_PPM, Offset};
@@ -11,28 +12,28 @@ use super::way::{Happened, Manner, POINTS_MAX, Phase, Point, Way};
 use crate::fault::Rule;
 use crate::limits::{LOCK_NAME_BYTES_MAX, STAMPS_BYTES_MAX};
 
-/// The stamps of some points of one message, in ticks.
+/// Stamps of some points of one message, in ticks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// Further events of the message.
+    /// The events that happened to the message besides.
     pub happened: Happened,
-    /// The largest number of ticks by which all of the peer's stamps may be too early, or too late.
+    /// By how many ticks the peer's stamps may all be too early, or all too late.
     pub doubt: u64,
     points: u32,
     stamps: [u64; POINTS_MAX],
 }
 
-/// The side that bills a message, and trusts its own stamps.
+/// Which side bills a message, and whose stamps it need not believe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Billed {
-    /// The side where the message begins: the stamps of the receiver's points are the peer's.
+    /// Where it begins: the others are of the points there.
     Here,
-    /// The receiving side: the stamps of the points before the arrival are the peer's.
+    /// Where it is for: the others are of the points before it was seen.
     There,
 }
 
 impl Billed {
-    /// Returns the points whose stamps are the peer's, one bit each.
+    /// The points of which the stamps are the peer's, a bit each.
     const fn peers(self) -> u32 {
         match self {
             Billed::Here => {
@@ -46,7 +47,7 @@ impl Billed {
         }
     }
 
-    /// Returns the point of this side that is later than all of the peer's stamps.
+    /// The point at which this side has the peer's stamps behind it.
     const fn bound(self) -> Point {
         match self {
             Billed::Here => Point::NoticedHere,
@@ -55,14 +56,14 @@ impl Billed {
     }
 }
 
-/// The times at which a message between hosts was written to its socket, in ticks.
+/// When a message between hosts was given to its socket, in ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Writing {
-    /// When the first write of the message, or of data before it, began.
+    /// The first write of it, or of what went with it, began.
     pub began: u64,
-    /// The ticks that encryption took, or 0 without encryption.
+    /// So long all that was encrypted took; 0 where nothing is.
     pub encrypting: u64,
-    /// When the write that took the end of the message returned.
+    /// The write that took the last of it has returned.
     pub ended: u64,
 }
 
@@ -77,12 +78,12 @@ pub enum Written {
     Unknown,
 }
 
-/// The times at which a message between hosts was read from its socket, in ticks.
+/// When a message between hosts was taken from its socket, in ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// When the read that brought the end of the message began.
+    /// The read that brought the last of it began.
     pub began: u64,
-    /// When the data of that read was handled.
+    /// What that read has brought was taken in.
     pub ended: u64,
 }
 
@@ -93,20 +94,20 @@ impl Default for Taken {
 }
 
 impl Taken {
-    /// Creates an empty set of stamps.
+    /// None yet.
     #[inline]
     pub const fn new() -> Taken {
         Taken { happened: Happened(0), doubt: 0, points: 0, stamps: [0; POINTS_MAX] }
     }
 
-    /// Records when the message passed a point. A second stamp replaces the first.
+    /// Notes when the message passed a point. A second time takes the first one's place.
     #[inline(always)]
     pub const fn set(&mut self, point: Point, ticks: u64) {
         self.points |= 1 << point as u32;
         self.stamps[point as usize] = ticks;
     }
 
-    /// Records when the message passed the point with this number.
+    /// The same by the point's place in its way.
     #[inline]
     pub const fn set_index(&mut self, point: usize, ticks: u64) {
         if point < POINTS_MAX {
@@ -115,7 +116,7 @@ impl Taken {
         }
     }
 
-    /// Removes all stamps.
+    /// Forgets all of them.
     #[inline]
     pub const fn clear(&mut self) {
         self.points = 0;
@@ -123,7 +124,7 @@ impl Taken {
         self.doubt = 0;
     }
 
-    /// Returns when the message passed the point with this number, if it was stamped.
+    /// When it passed the point at this place of its way, if that was noted.
     #[inline]
     pub const fn at_index(&self, point: usize) -> Option<u64> {
         if point >= POINTS_MAX || self.points & 1 << point == 0 {
@@ -132,19 +133,19 @@ impl Taken {
         Some(self.stamps[point])
     }
 
-    /// Returns when the message passed a point, if it was stamped.
+    /// When it passed a point, if that was noted.
     #[inline]
     pub const fn at(&self, point: Point) -> Option<u64> {
         self.at_index(point as usize)
     }
 
-    /// Records when a request was written to its socket.
+    /// Notes when a request was written to its socket.
     pub const fn request_written(&mut self, writing: Writing) {
         let points = [Point::Published, Point::EncryptedHere, Point::WrittenHere];
         self.written(points, writing);
     }
 
-    /// Records when a reply was written to its socket.
+    /// Notes when an answer was written to its socket.
     pub const fn reply_written(&mut self, writing: Writing) {
         self.written([Point::Replied, Point::EncryptedThere, Point::WrittenThere], writing);
     }
@@ -153,25 +154,25 @@ impl Taken {
         let Writing { began, encrypting, ended } = writing;
         self.set(begin, began);
         if encrypting != 0 {
-            // The encryption counts as one piece, although it may have been done in parts.
+            // All of it at once, though it was encrypted in parts.
             self.set(encrypted, began.saturating_add(encrypting));
         }
         self.set(written, ended);
     }
 
-    /// Records when a request was read from its socket.
+    /// Notes when a request was read from its socket.
     pub const fn request_read(&mut self, reading: Reading) {
         self.set(Point::SeenThere, reading.began);
         self.set(Point::ReadThere, reading.ended);
     }
 
-    /// Records when a reply was read from its socket.
+    /// Notes when an answer was read from its socket.
     pub const fn reply_read(&mut self, reading: Reading) {
         self.set(Point::SeenHere, reading.began);
         self.set(Point::ReadHere, reading.ended);
     }
 
-    /// Adds the peer's stamps of the points that are the peer's.
+    /// Takes over the peer's stamps, of the points that are the peer's to stamp.
     pub fn join(&mut self, peer: &Taken, billed: Billed) {
         self.happened = self.happened.with(peer.happened);
         self.doubt = self.doubt.max(peer.doubt);
@@ -184,7 +185,7 @@ impl Taken {
         }
     }
 
-    /// Translates the stamps of a peer on another host into our ticks.
+    /// Translates the stamps of a peer of another host into our ticks.
     pub fn translate(&mut self, offset: &Offset) {
         for point in (0..POINTS_MAX).filter(|point| self.points & 1 << point != 0) {
             let (stamp, doubt) = offset.ours(self.stamps[point]);
@@ -193,8 +194,8 @@ impl Taken {
         }
     }
 
-    /// Moves all of the peer's stamps of a whole story by the same distance, between those of our stamps that must
-    /// enclose them: to the middle of their possible range. The doubt becomes the distance to either end.
+    /// Moves the peer's stamps of a whole story, all alike, between those of ours that they must lie between: to the
+    /// middle of where they can be. What is left of the doubt is the distance to either end.
     pub fn fit(&mut self, billed: Billed) {
         if self.doubt == 0 {
             return;
@@ -207,7 +208,7 @@ impl Taken {
             ),
             Billed::There => (None, either(Point::ReadThere, Point::NoticedThere)),
         };
-        // A node may have woken and begun to read long before it saw the message, and its peer may have read a
+        // A node may have woken, and begun to read, long before it saw the message; and its peer may have read a
         // message before the write of it returned.
         const LOOSE: u32 = Point::WokeThere.bit()
             | Point::SeenThere.bit()
@@ -218,13 +219,13 @@ impl Taken {
         let bound = bound.filter_map(|point| self.at_index(point)).map(i128::from);
         let (Some(first), Some(last)) = (bound.clone().min(), bound.max()) else { return };
         let doubt = i128::from(self.doubt);
-        // The two counters may have drifted apart between the first and the last stamp.
+        // Between the first and the last the two counters may have drifted apart.
         let drift = (last - first) * i128::from(DRIFT_PPM) / 1_000_000;
         let least =
             before.map_or(-doubt, |before| (i128::from(before) - first - drift).max(-doubt));
         let most = after.map_or(doubt, |after| (i128::from(after) - last + drift).min(doubt));
         if least > most {
-            // The peer's stamps are impossible, so each one is bounded by itself.
+            // What its peer says cannot be: each stamp is held for itself.
             return;
         }
         let by = (least + most) / 2;
@@ -235,8 +236,8 @@ impl Taken {
         }
     }
 
-    /// Writes the payload of a frame of stamps, with the name of the awaited lock, if there is one. Returns the
-    /// length.
+    /// Writes the payload of a frame of stamps, with the name of the lock that was waited for, if
+    /// any. Gives its length.
     pub fn encode(&self, lock: &str, into: &mut [u8; STAMPS_BYTES_MAX]) -> usize {
         let mut len = 0;
         let mut put = |bytes: &[u8]| {
@@ -251,7 +252,7 @@ impl Taken {
         len
     }
 
-    /// Reads the payload of a frame of stamps. Returns the rule that the payload breaks, if it breaks one.
+    /// Reads the payload of a frame of stamps. Fails with the rule that the payload breaks.
     pub fn decode(payload: &[u8]) -> Result<(Taken, &str), Rule> {
         let len = payload.len() as u32;
         let wrong = |points| Rule::StampsLength { points, len };
@@ -269,9 +270,9 @@ impl Taken {
         if lock.len() > LOCK_NAME_BYTES_MAX { Err(wrong(taken.points)) } else { Ok((taken, lock)) }
     }
 
-    /// Returns the sample: with [`Manner::Whole`] a stamp for each point of the way, in order, otherwise the first
-    /// stamp and that of the pair. Returns none if a required stamp is missing: for a whole story the first one,
-    /// that of the arrival at the billing side, and those of sockets.
+    /// The sample: a stamp for each point of the way, in its order, if the manner is [`Manner::Whole`], else the
+    /// first and that of the pair. None where a stamp is missing that the manner needs: of a whole story the first, that
+    /// of its arrival where it is billed, and those of sockets.
     pub fn finish(&self, way: &Way, manner: Manner, billed: Billed) -> Option<[u64; POINTS_MAX]> {
         match manner {
             Manner::Whole => self.whole(way, billed),
@@ -279,8 +280,8 @@ impl Taken {
         }
     }
 
-    /// Returns whether all sockets of this way are stamped. The time of an unstamped socket would be charged to
-    /// the wire.
+    /// Whether all is known of the sockets that a message of this way went through. What was not stamped there would be
+    /// charged to the wire.
     fn has_sockets(&self, way: &Way) -> bool {
         let of_sockets = |phase: &&Phase| matches!(phase.item, Item::Write | Item::Read);
         way.phases.iter().filter(of_sockets).all(|phase| self.at(phase.ends).is_some())
@@ -293,7 +294,7 @@ impl Taken {
         }
         let wanted = manner.points();
         if wanted == Point::Begun.bit() {
-            // The second stamp is directly after the first.
+            // The second one is right behind the first.
             stamps[1] = self.at(Point::Roomed)?.max(self.at(Point::Begun)?);
         }
         let rung = wanted.ilog2() as usize;
@@ -321,11 +322,10 @@ impl Taken {
         let mut last = begun.min(bound);
         for (place, point) in stamps.iter_mut().zip(way.order()) {
             let taken = match point {
-                // In memory it is not known when the message could have been seen, so the time at which it was
-                // seen counts.
+                // In memory it is not known when it could have been seen: not before it was.
                 Point::SeenThere => stamp(point).or(stamp(Point::NoticedThere)),
                 Point::SeenHere => stamp(point).or(stamp(Point::NoticedHere)),
-                // The reader may have the message before the write returns; the message then continues there.
+                // Its reader may have it before the write returns: the message goes on there.
                 Point::WrittenHere | Point::WrittenThere => {
                     let met = ARRIVING[usize::from(point == Point::WrittenThere)].map(stamp);
                     let met = met.into_iter().flatten().filter(|met| *met >= last).min();
@@ -333,7 +333,7 @@ impl Taken {
                 }
                 _ => stamp(point),
             };
-            // A point without a stamp gets the stamp before it, so its phase has no time.
+            // A point without a stamp gets the stamp before it: its phase took no time.
             last = taken.map_or(last, |taken| last.max(taken));
             *place = last;
         }
@@ -341,7 +341,7 @@ impl Taken {
     }
 }
 
-/// The points at which a request, and its reply, arrive from a socket.
+/// The points at which a message arrives from a socket, and its answer.
 const ARRIVING: [[Point; 4]; 2] = [
     [Point::WokeThere, Point::SeenThere, Point::ReadThere, Point::NoticedThere],
     [Point::WokeHere, Point::SeenHere, Point::ReadHere, Point::NoticedHere],

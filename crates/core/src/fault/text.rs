@@ -1,4 +1,4 @@
-//! The text of each rule: its name, and the observed numbers.
+//! The text of each rule: which rule it is, and the numbers that were seen.
 
 use core::fmt;
 
@@ -35,7 +35,7 @@ impl Rule {
                 write!(f, "span beyond ring: a frame of {span} slots where 1 to {slots} are left")
             }
             Rule::ReservedBits { bits } => {
-                write!(f, "reserved bits: {bits:#x} that must be zero")
+                write!(f, "reserved bits: {bits:#x} where only zero may stand")
             }
             Rule::UnknownFlags { kind, flags } => {
                 let name = kind_name(kind);
@@ -43,7 +43,7 @@ impl Rule {
             }
             Rule::StrayManner { kind, manner } => {
                 let name = kind_name(kind);
-                write!(f, "stray manner: a {name} cannot be sampled in manner {manner}")
+                write!(f, "stray manner: a {name} cannot be stamped in manner {manner}")
             }
             Rule::StampsLength { points, len } => {
                 write!(f, "stamps length: {len} bytes of stamps for the points {points:#x}")
@@ -57,7 +57,7 @@ impl Rule {
                 write!(f, "stray method: number {method} in a {name}, which names none")
             }
             Rule::UnknownMethod { method, known } => {
-                write!(f, "unknown method: number {method}, with {known} assigned")
+                write!(f, "unknown method: number {method}, of {known} given out")
             }
             Rule::UnknownControl { code } => {
                 write!(f, "unknown control: no channel has code {code:#x}")
@@ -100,7 +100,7 @@ impl Rule {
                 write!(f, "beyond credit: a frame of {span} slots where the ring has no room")
             }
             Rule::StraySegment { generation } => {
-                write!(f, "stray segment: generation {generation} was not expected")
+                write!(f, "stray segment: generation {generation} is none that is due")
             }
             Rule::UngrantedRing { bytes } => write!(
                 f,
@@ -110,12 +110,12 @@ impl Rule {
             Rule::StrayBuffer { slab, index } => {
                 write!(
                     f,
-                    "stray buffer: bytes for buffer {index} of slab {slab}, which does not exist or is too short"
+                    "stray buffer: bytes for buffer {index} of slab {slab}, which has no place for them"
                 )
             }
             Rule::StrayPlace { kind, number } => {
                 let name = kind_name(kind);
-                write!(f, "stray place: a {name} for request {number}, which does not expect one")
+                write!(f, "stray place: a {name} for request {number}, which waits for none")
             }
             Rule::TooManyPlaces { max } => {
                 write!(f, "too many places: more than {max} requests wait to be accepted")
@@ -127,13 +127,10 @@ impl Rule {
                 write!(f, "beyond reserved: {len} bytes where room for {reserved} was asked for")
             }
             Rule::SwitchWithoutSegment { generation } => {
-                write!(f, "switch without segment: generation {generation} was never passed")
+                write!(f, "switch without segment: generation {generation} was not handed over")
             }
             Rule::SegmentSize { bytes, min, max } => {
-                write!(
-                    f,
-                    "segment size: {bytes} bytes where {min} to {max} in whole pages are allowed"
-                )
+                write!(f, "segment size: {bytes} bytes where {min} to {max} in whole pages may be")
             }
             Rule::OutOfPlace { kind, state } => {
                 let name = kind_name(kind);
@@ -168,7 +165,7 @@ impl Rule {
             }
             Rule::RecordKind { kind } => write!(f, "record kind: no record has kind {kind}"),
             Rule::RecordOutOfPlace { kind } => {
-                write!(f, "record out of place: a {kind} may not come now")
+                write!(f, "record out of place: a {kind} where none may come")
             }
             Rule::RecordTooLong { len, max } => {
                 write!(f, "record too long: {len} bytes, at most {max} are sent")
@@ -190,7 +187,7 @@ impl Rule {
     }
 }
 
-/// Returns the name of a frame's kind, from its byte.
+/// The name of a frame's kind, in words, from its byte.
 pub(crate) const fn kind_name(kind: u8) -> &'static str {
     match kind {
         0 => "pad",

@@ -1,6 +1,7 @@
 //! What callers hold: the client on a node, the handle for other threads, and its blocking forms.
 
 mod form;
+mod loan;
 mod stand_in;
 
 use form::{Form, head, result};
@@ -275,7 +276,11 @@ fn methods(service: &Service, bounds: &Bounds, form: Form) -> TokenStream {
         let head = head(service, method, form, &types, None);
         let clause = bounds.of_method(method);
         let Some(filled) = filled else {
-            return quote!(#head #clause { self.#way.#verb(#index, #wire_name, #given) });
+            let loan = match form {
+                Form::Client => loan::method(service, bounds, method, &index),
+                _ => None,
+            };
+            return quote!(#head #clause { self.#way.#verb(#index, #wire_name, #given) } #loan);
         };
         let (fills, buffer) = (service.runtime.fills(), buffer(service));
         let clause = match clause.is_empty() {

@@ -171,6 +171,45 @@ fn long_arrays_stay_in_memory_that_their_method_keeps() {
 }
 
 #[test]
+fn a_message_whose_last_argument_is_read_in_place_can_be_built_in_place() {
+    let code = "trait Store {
+        async fn put(&self, key: u64, page: InPlace<u8>) -> u64;
+        async fn swap(&self, page: upbeat::InPlace<[u8; 16]>) -> Result<u64, Fault>;
+        #[oneway] async fn note(&self, text: InPlace<u8>);
+        async fn first(&self, page: InPlace<u8>, key: u64);
+        #[method(nack)] async fn again(&self, page: InPlace<u8>);
+        async fn taken(&self, page: InPlace<u8>);
+        async fn loan_taken(&self);
+    }";
+    let file = emitted("", code);
+    for (name, expected) in [
+        (
+            "loan_put",
+            "fnloan_put(&self,key:u64,page_items:usize)->::upbeat::call::Loaning<'_,(u64,),u8,\
+             ::upbeat::call::Whole<u64>>whereInPlace<u8>:::upbeat::wire::Wire\
+             {self.bound.loan(0,\"put\",(key,),page_items)}",
+        ),
+        (
+            "loan_swap",
+            "fnloan_swap(&self,page_items:usize)->::upbeat::call::Loaning<'_,(),[u8;16],\
+             ::upbeat::call::Split<u64,Fault>>\
+             whereupbeat::InPlace<[u8;16]>:::upbeat::wire::Wire,Fault:::upbeat::wire::Wire\
+             {self.bound.loan(1,\"swap\",(),page_items)}",
+        ),
+        (
+            "loan_note",
+            "fnloan_note(&self,text_items:usize)->::upbeat::call::Loaning<'_,(),u8,()>whereInPlace<u8>:::upbeat::wire::Wire\
+             {self.bound.loan(2,\"note\",(),text_items)}",
+        ),
+    ] {
+        assert_eq!(method(&file, "StoreClient", name), expected);
+    }
+    let text = text(&file);
+    assert!(!text.contains("fnloan_first") && !text.contains("fnloan_again"));
+    assert_eq!(text.matches("fnloan_taken(&self,page").count(), 0);
+}
+
+#[test]
 fn the_server_does_not_take_the_names_of_others() {
     let file = emitted("", COUNTER);
     let methods = method(&file, "CounterServer<Service>", "methods");

@@ -333,6 +333,11 @@ impl Session {
         domain: Domain,
         stamps: &mut dyn Stamps,
     ) -> Result<Result<(), usize>, Put> {
+        if let Some(built) = value.built().filter(|built| built.lies_in(self)) {
+            let claim = self.slots(1, domain.keep)?;
+            self.put_built(front, built, claim, stamps);
+            return Ok(Ok(()));
+        }
         let number = self.slab_for(domain.usage, len)?;
         let memory = self.pool.memory();
         let slab = memory.get(number).and_then(Option::as_ref);
@@ -340,7 +345,7 @@ impl Session {
         let Some(buffer) = slab.and_then(|slab| slab.claim(returned)) else {
             return Err(self.lacks(Lack::Buffer));
         };
-        let mut claim = self.slots(1, domain.keep)?;
+        let claim = self.slots(1, domain.keep)?;
         stamps.at(Point::Claimed);
         let mut out = Output::lent(buffer).attaching(value.context());
         value.put(&mut out).map_err(bad_value)?;
@@ -351,12 +356,23 @@ impl Session {
         let len = out.len();
         stamps.at(Point::Marshalled);
         let placed = Placed { slab: number as u16, index: out.lend() as u16, len: len as u32 };
+        self.commit_placed(front, placed, claim, stamps);
+        Ok(Ok(()))
+    }
+
+    /// Publishes the frame of a payload that lies in a buffer.
+    pub(super) fn commit_placed(
+        &self,
+        front: Front,
+        placed: Placed,
+        mut claim: Claim<'_>,
+        stamps: &mut dyn Stamps,
+    ) {
         let (head, bytes) = front.extensions.write(front.head, Some(placed), &mut claim);
         claim.commit(stamps.on_head(with_len(head, bytes)), bytes);
         stamps.at(Point::Published);
         stamps.published(&self.carrier);
-        self.wrote_long(len);
-        Ok(Ok(()))
+        self.wrote_long(placed.len as usize);
     }
 
     /// Claims slots of our lane.

@@ -1,6 +1,6 @@
 //! What a caller writes into a message: a value, or arguments of which some are references.
 
-use super::{Carried, MessageContext, Output, Wire, WireError};
+use super::{Built, Carried, MessageContext, Output, Wire, WireError};
 use std::rc::Rc;
 
 /// A payload that can be written: every [`Wire`] value, and arguments that a caller passes by
@@ -28,6 +28,11 @@ pub trait Content {
     /// Shows the streams that stand in it.
     fn streams(&self, _show: &mut dyn FnMut(&Rc<dyn Carried>)) {}
 
+    /// Returns the content as one that was built in place, if it was.
+    fn built(&self) -> Option<&Built> {
+        None
+    }
+
     /// The context in which its attachments are opened, if it may have any.
     #[inline(always)]
     fn context(&self) -> Option<&MessageContext<'_>> {
@@ -41,6 +46,9 @@ pub(crate) trait Payload {
 
     fn put(&self, out: &mut Output<'_>) -> Result<(), WireError>;
 
+    /// Returns the payload as one that was built in place, if it was.
+    fn built(&self) -> Option<&Built>;
+
     fn context(&self) -> Option<&MessageContext<'_>>;
 }
 
@@ -53,6 +61,10 @@ impl<T: Content> Payload for T {
     #[inline(always)]
     fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
         Content::put(self, out)
+    }
+
+    fn built(&self) -> Option<&Built> {
+        Content::built(self)
     }
 
     #[inline(always)]

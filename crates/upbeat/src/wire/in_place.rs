@@ -1,6 +1,10 @@
 //! Plain data that is read where its sender wrote it.
 
-use super::{Describe, Input, Output, Plain, Wire, WireError, reserved};
+mod reader;
+
+pub use reader::InPlaceReader;
+
+use super::{Describe, Input, Output, Plain, Wire, WireError, reserve, reserved};
 use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -223,6 +227,43 @@ impl<T: Plain + Default> InPlace<T> {
                 read(lease.loan(), start + first * size_of::<T>(), to);
             }
         }
+    }
+
+    /// Copies as many items as there are and fit into `to`, from item `first` on, and returns their number.
+    ///
+    /// ```
+    /// let text = upbeat::InPlace::from(b"GET / HTTP/1.1".to_vec());
+    /// let mut version = [0; 64];
+    /// let bytes = text.read_into(6, &mut version);
+    /// assert_eq!(&version[..bytes], b"HTTP/1.1");
+    /// ```
+    pub fn read_into(&self, first: usize, to: &mut [T]) -> usize {
+        let items = to.len().min(self.count.saturating_sub(first));
+        if items > 0 {
+            self.copy_to(first, &mut to[..items]);
+        }
+        items
+    }
+
+    /// Copies all items into a vector that the caller keeps, in place of its items, and returns them as a slice: for
+    /// parsers of `&[u8]`. The sender cannot change the copy any more.
+    ///
+    /// # Errors
+    /// [`WireError::NoMemory`] when there is no memory for the copy.
+    ///
+    /// ```
+    /// let message = upbeat::InPlace::from(b"user=ada".to_vec());
+    /// let mut kept = Vec::new();
+    /// let text = std::str::from_utf8(message.copy_into(&mut kept)?)?;
+    /// assert_eq!(text.split_once('='), Some(("user", "ada")));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn copy_into<'k>(&self, kept: &'k mut Vec<T>) -> Result<&'k [T], WireError> {
+        kept.clear();
+        reserve(kept, self.count)?;
+        kept.resize(self.count, T::default());
+        self.copy_to(0, kept);
+        Ok(kept)
     }
 
     /// A copy of all items.

@@ -1,6 +1,6 @@
 //! Every form: what is written is read again, whatever is read harms nothing.
 
-use super::{Input, Output, Wire, WireError};
+use super::{InPlace, Input, Output, Wire, WireError};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
@@ -145,4 +145,53 @@ fn a_value_that_is_too_deep_is_refused() {
     assert!(decode::<Chain>(&deep(50)).is_ok());
     let error = decode::<Chain>(&deep(1_000_000)).unwrap_err();
     assert!(error.to_string().contains("depth"), "{error}");
+}
+
+#[test]
+fn bytes_in_place_are_read_as_a_stream() {
+    use std::io::{BufRead, Read, Seek, SeekFrom};
+
+    let bytes: Vec<u8> = (0..20_000_u32).map(|at| (at / 3) as u8).collect();
+    let in_place = InPlace::from(bytes.clone());
+    for piece in [1, 7, 4095, 4096, 4097, 30_000] {
+        let (mut reader, mut read, mut to) = (in_place.reader(), Vec::new(), vec![0; piece]);
+        loop {
+            assert_eq!(reader.remaining(), bytes.len() - read.len());
+            match reader.read(&mut to).unwrap() {
+                0 => break,
+                count => read.extend_from_slice(&to[..count]),
+            }
+        }
+        assert_eq!(read, bytes, "in pieces of {piece}");
+    }
+    let mut reader = in_place.reader();
+    assert_eq!(reader.fill_buf().unwrap()[..3], bytes[..3]);
+    reader.consume(2);
+    let mut one = [0];
+    for (to, position) in
+        [(SeekFrom::Current(5), 7), (SeekFrom::Start(4_096), 4_096), (SeekFrom::End(-1), 19_999)]
+    {
+        assert_eq!(reader.seek(to).unwrap(), position);
+        reader.read_exact(&mut one).unwrap();
+        assert_eq!(one[0], bytes[position as usize]);
+    }
+    reader.seek(SeekFrom::End(9)).unwrap();
+    assert_eq!((reader.read(&mut one).unwrap(), reader.remaining()), (0, 0));
+    assert!(reader.seek(SeekFrom::Current(-1 << 40)).is_err());
+}
+
+#[test]
+fn a_kept_buffer_takes_the_bytes_of_each_message_in_turn() {
+    let mut kept = Vec::new();
+    for len in [10, 0, 5_000, 7] {
+        let in_place = InPlace::from(vec![len as u16; len]);
+        assert_eq!(in_place.copy_into(&mut kept).unwrap(), vec![len as u16; len]);
+        let mut some = [9; 8];
+        let count = in_place.read_into(3, &mut some);
+        assert_eq!(count, len.saturating_sub(3).min(8));
+        assert!(
+            some[..count].iter().all(|item| *item == len as u16)
+                && some[count..].iter().all(|item| *item == 9)
+        );
+    }
 }

@@ -9,6 +9,7 @@ mod depot;
 mod forgotten;
 mod full;
 mod lent;
+mod loans;
 mod long;
 mod mutual;
 mod turn;

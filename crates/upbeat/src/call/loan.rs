@@ -1,0 +1,186 @@
+//! Messages that are built in place: a buffer of the session is loaned, filled, and sent as it lies.
+
+use super::waits::{Waits, not_sent};
+use super::{
+    Bound, Call, CallFuture, MISSING, NodeRoute, Send, SendFuture, Split, To, TryCall, Whole,
+};
+use crate::error::CallError;
+use crate::wire::{Built, Content, Output, Plain, Wire};
+use std::future::Future;
+use std::io;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use upbeat_core::limits::MESSAGE_BYTES_MAX;
+use zerocopy::IntoBytes;
+
+/// Waits for a buffer in which a message is built in place. Awaited, it gives a [`Loan`].
+///
+/// `A` are the arguments before the items, `T` is the type of an item, `K` says what the method returns.
+#[must_use = "nothing is loaned until it is awaited"]
+pub struct Loaning<'c, A, T, K> {
+    bound: &'c Bound,
+    to: To,
+    /// The arguments before the items.
+    before: A,
+    items: usize,
+    waits: Waits,
+    kind: PhantomData<fn() -> (T, K)>,
+}
+
+// The arguments are written where they are polled: nothing in it is pinned.
+impl<A, T, K> Unpin for Loaning<'_, A, T, K> {}
+
+impl<'c, A: Content, T: Plain, K> Loaning<'c, A, T, K> {
+    pub(super) fn new(bound: &'c Bound, to: To, before: A, items: usize) -> Self {
+        Loaning { bound, to, before, items, waits: Waits::default(), kind: PhantomData }
+    }
+
+    /// Returns the message up to its items, and the bytes of the whole message.
+    fn beginning(&self) -> Result<(Vec<u8>, usize), CallError> {
+        let mut out = Output::own(MESSAGE_BYTES_MAX);
+        let written = self.before.put(&mut out).and_then(|()| {
+            out.align();
+            Wire::put(&(self.items as u64), &mut out)
+        });
+        written.map_err(|error| CallError::Value { text: error.to_string().into() })?;
+        let begin = out.len();
+        let bytes = self.items.saturating_mul(size_of::<T>()).saturating_add(begin);
+        if bytes > MESSAGE_BYTES_MAX {
+            return Err(CallError::TooLarge { bytes, most: MESSAGE_BYTES_MAX });
+        }
+        let text = "the allocator has none";
+        let beginning = out.into_bytes();
+        let beginning = beginning.ok_or(CallError::NoMemory { bytes: begin, text: text.into() })?;
+        Ok((beginning, bytes))
+    }
+}
+
+impl<'c, A: Content, T: Plain, K> Future for Loaning<'c, A, T, K> {
+    type Output = Result<Loan<'c, T, K>, CallError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        const { assert!(!A::STREAMS, "a message that is built in place carries no streams") };
+        let bound = self.bound;
+        if self.to.number == MISSING {
+            return Poll::Ready(Err(CallError::NoSuchMethod { method: self.to.method }));
+        }
+        let (beginning, bytes) = self.beginning()?;
+        match bound.session.reserve(bytes) {
+            Ok(reserved) => {
+                self.waits = Waits::default();
+                let mut built = Built::new(reserved, bytes);
+                built.write(0, &beginning);
+                let (begin, items) = (beginning.len(), self.items);
+                let to = self.to;
+                Poll::Ready(Ok(Loan { bound, to, built, begin, items, at: 0, kind: PhantomData }))
+            }
+            Err(put) => match not_sent(bound, put, &mut self.waits, context) {
+                Ok(()) => {
+                    bound.node.awaits_room();
+                    Poll::Pending
+                }
+                Err(error) => Poll::Ready(Err(error)),
+            },
+        }
+    }
+}
+
+/// A message that is built in place: its items are written where their reader finds them, with no copy in between.
+///
+/// A client has a method for that beside each method whose last argument is an [`InPlace`](crate::InPlace):
+/// `loan_put` beside `put`. Until a loan is sent or dropped, it holds one of the session's buffers, which other
+/// messages of about its length have to do without. Items that are not written have the bytes of earlier messages to
+/// the same node, or zeros.
+///
+/// ```
+/// use upbeat::InPlace;
+///
+/// #[upbeat::service]
+/// pub trait Store {
+///     async fn put(&self, key: u64, page: InPlace<u8>) -> u64;
+/// }
+///
+/// async fn write(store: &StoreClient, rows: &[[u8; 512]]) -> Result<u64, upbeat::CallError> {
+///     let mut page = store.loan_put(7, rows.len() * 512).await?;
+///     for (at, row) in rows.iter().enumerate() {
+///         page.write_at(at * 512, row);
+///     }
+///     page.send().await
+/// }
+/// ```
+#[must_use = "a loan that is dropped sends nothing"]
+pub struct Loan<'c, T, K> {
+    bound: &'c Bound,
+    to: To,
+    built: Built,
+    /// The byte of the message at which the items begin.
+    begin: usize,
+    items: usize,
+    /// The item that [`io::Write`] writes next.
+    at: usize,
+    kind: PhantomData<fn() -> (T, K)>,
+}
+
+impl<T: Plain, K> Loan<'_, T, K> {
+    /// Returns the number of items.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.items
+    }
+
+    /// Returns whether there are no items.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.items == 0
+    }
+
+    /// Writes items, from item `first` on.
+    ///
+    /// # Panics
+    /// When the loan ends before them.
+    pub fn write_at(&mut self, first: usize, items: &[T]) {
+        assert!(
+            first <= self.items && items.len() <= self.items - first,
+            "items {first}..+{} of a loan of {}",
+            items.len(),
+            self.items
+        );
+        self.built.write(self.begin + first * size_of::<T>(), items.as_bytes());
+    }
+}
+
+impl<'c, T, R: Wire> Loan<'c, T, Whole<R>> {
+    /// Sends the message, as the method does.
+    pub fn send(self) -> Call<'c, Built, R> {
+        CallFuture::new(NodeRoute(self.bound), self.to, self.built, Whole::default())
+    }
+}
+
+impl<'c, T, V: Wire, E: Wire> Loan<'c, T, Split<V, E>> {
+    /// Sends the message, as the method does.
+    pub fn send(self) -> TryCall<'c, Built, V, E> {
+        CallFuture::new(NodeRoute(self.bound), self.to, self.built, Split::default())
+    }
+}
+
+impl<'c, T> Loan<'c, T, ()> {
+    /// Sends the message, as the one-way method does.
+    pub fn send(self) -> Send<'c, Built> {
+        SendFuture::new(NodeRoute(self.bound), self.to, self.built)
+    }
+}
+
+/// Writes bytes one behind the other, from the first on. Where the loan is full, it takes none.
+impl<K> io::Write for Loan<'_, u8, K> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = bytes.len().min(self.items - self.at);
+        self.write_at(self.at, &bytes[..taken]);
+        self.at += taken;
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
