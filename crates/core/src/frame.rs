@@ -1,4 +1,4 @@
-//! The head of a frame: three words that say what a message is, in a lane and on a socket.
+//! The head of a frame: three words that describe a message, in a lane and on a socket.
 //!
 //! ```text
 //! word 0   byte 0     lap      belongs to the ring; 0 here, ignored when parsing
@@ -14,12 +14,13 @@
 //!          byte 7     1 if the payload lies in a buffer, which an extension names; else 0
 //! ```
 //!
-//! In a message whose manner is not 0 a stamp stands where it has nothing else: in a one-way
-//! message's call number, and in the lower six bytes of a reply's word 2.
+//! If the manner is not 0, a one-way message and a reply carry a stamp in fields that they do not use otherwise:
+//! the one-way message in the place of the call number, and the reply in the lower six bytes of word 2.
 //!
-//! Words are little-endian on the wire; whoever stores them converts. A kind has a shape: what
-//! does not belong to it is zero. Where a frame lies, its lap and its span are the ring's, payloads
-//! the runtime's. The invariant: `parse` is the inverse of `words`, and any three words give a
+//! Words are little-endian on the wire; the code that stores them converts them. Each kind has a shape: fields
+//! that do not belong to it are zero. The ring has the frame's position, its lap and its span, and the runtime has
+//! the payloads. Invariant: `parse` is the inverse of `words`, and any three words give a [`Head`] that keeps its
+//! shape, or the [`Rule`] that they break.
 //! [`Head`] that keeps its shape or the [`Rule`] that they break.
 
 mod flags;
@@ -46,10 +47,10 @@ const FLAGS_SHIFT: u32 = 16;
 const SPARE_SHIFT: u32 = 32;
 const MANNER_SHIFT: u32 = 48;
 const PLACED_SHIFT: u32 = 56;
-/// What a stamped reply has of its stamp, in word 2.
+/// The bits of word 2 in which a reply carries its stamp.
 const STAMP_MASK: u64 = (1 << MANNER_SHIFT) - 1;
 
-/// The number of a call: a place in the caller's table and which use of that place it is.
+/// The number of a call: an index in the caller's table, and a generation that counts the uses of that index.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct CallNumber(u64);
 
@@ -57,31 +58,31 @@ impl CallNumber {
     /// The number of frames that belong to no call.
     pub const NONE: CallNumber = CallNumber(0);
 
-    /// Returns the number of a place in the caller's table, and of which use of the place it is, from 1.
+    /// Creates the number of an index in the caller's table and a generation, from 1.
     #[inline(always)]
     pub const fn new(index: u32, generation: u32) -> CallNumber {
         CallNumber(index as u64 | (generation as u64) << 32)
     }
 
-    /// Returns the place in the caller's table.
+    /// Returns the index in the caller's table.
     #[inline(always)]
     pub const fn index(self) -> u32 {
         self.0 as u32
     }
 
-    /// Returns which use of the place it is, from 1.
+    /// Returns the generation, from 1.
     #[inline(always)]
     pub const fn generation(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
-    /// The number as it stands in a head.
+    /// Returns the number as a word of a head.
     #[inline(always)]
     pub const fn as_u64(self) -> u64 {
         self.0
     }
 
-    /// The number that stands in a head.
+    /// Returns the number of a word of a head.
     #[inline(always)]
     pub const fn from_u64(word: u64) -> CallNumber {
         CallNumber(word)
@@ -113,33 +114,33 @@ impl fmt::Display for CallNumber {
 pub struct Head {
     /// The kind of the frame.
     pub kind: Kind,
-    /// Which extensions stand at the payload's start.
+    /// The extensions at the payload's start.
     pub flags: Flags,
     /// Payload bytes, extensions included.
     pub len: u32,
-    /// The call that it belongs to.
+    /// The call that the frame belongs to.
     pub call: CallNumber,
     /// The method's number in this session.
     pub method: u16,
-    /// How it is stamped for its bill, if it is.
+    /// The manner in which the message is stamped for its bill, if it is.
     pub manner: Option<Manner>,
     /// The stamp that a one-way message or a reply carries if it is stamped; 0 otherwise.
     pub stamp: u64,
 }
 
-/// The kind of a frame without extensions.
+/// The kind of a frame without extensions, as [`Head::plain`] finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plain {
-    /// It is a call or a one-way message.
+    /// A call or a one-way message.
     Request,
-    /// It is a reply.
+    /// A reply.
     Reply,
-    /// It is something else, or has extensions.
+    /// Another frame, or a frame with extensions.
     Not,
 }
 
 impl Head {
-    /// A head whose fields are all empty, for constructors that set few of them.
+    /// A head whose fields are all empty, for constructors that set only some of them.
     const BARE: Head = Head {
         kind: Kind::Goodbye,
         flags: Flags::NONE,
@@ -150,119 +151,119 @@ impl Head {
         stamp: 0,
     };
 
-    /// A call of `len` argument bytes.
+    /// Creates the head of a call with `len` bytes of arguments.
     #[inline(always)]
     pub const fn call(method: u16, call: CallNumber, len: u32) -> Head {
         Head { kind: Kind::Call, len, call, method, ..Head::BARE }
     }
 
-    /// A one-way message of `len` argument bytes.
+    /// Creates the head of a one-way message with `len` bytes of arguments.
     #[inline(always)]
     pub const fn oneway(method: u16, len: u32) -> Head {
         Head { kind: Kind::Oneway, len, method, ..Head::BARE }
     }
 
-    /// The result of a call, of `len` bytes.
+    /// Creates the head of a reply with a result of `len` bytes.
     #[inline(always)]
     pub const fn reply(call: CallNumber, len: u32) -> Head {
         Head { kind: Kind::Reply, len, call, ..Head::BARE }
     }
 
-    /// A call without a result; `len` is [`Failure::len`].
+    /// Creates the head of a failure; `len` is [`Failure::len`].
     #[inline]
     pub const fn failed(call: CallNumber, len: u32) -> Head {
         Head { kind: Kind::Failed, len, call, ..Head::BARE }
     }
 
-    /// The caller no longer wants the answer.
+    /// Creates the head of a cancel: the caller no longer wants the reply.
     #[inline]
     pub const fn cancel(call: CallNumber) -> Head {
         Head { kind: Kind::Cancel, call, ..Head::BARE }
     }
 
-    /// An operation of a channel, of `len` bytes, which is answered under this number.
+    /// Creates the head of an operation of a channel with `len` bytes, which is answered under this number.
     #[inline(always)]
     pub const fn operation(code: u16, call: CallNumber, len: u32) -> Head {
         Head { kind: Kind::Operation, len, call, method: code, ..Head::BARE }
     }
 
-    /// Control of a channel, about what has this number there.
+    /// Creates the head of a control message of a channel, about the object with this number.
     #[inline]
     pub const fn control(code: u16, number: u32) -> Head {
         let call = CallNumber::new(number, 0);
         Head { kind: Kind::Control, call, method: code, ..Head::BARE }
     }
 
-    /// The lane goes on in the segment of this generation.
+    /// Creates the head of a switch: the lane continues in the segment of this generation.
     #[inline]
     pub const fn switch(generation: u32) -> Head {
         let call = CallNumber::new(0, generation);
         Head { kind: Kind::Switch, call, ..Head::BARE }
     }
 
-    /// There is no room for the request of this number.
+    /// Creates the head of a refusal: there is no room for the request of this number.
     #[inline]
     pub const fn nack(number: u64) -> Head {
         Head { kind: Kind::Nack, call: CallNumber::from_u64(number), ..Head::BARE }
     }
 
-    /// Asks for room for the next request.
+    /// Creates the head of a question for room for the next request.
     #[inline]
     pub const fn reserve() -> Head {
         Head { kind: Kind::Reserve, len: 8, ..Head::BARE }
     }
 
-    /// There is room for the request of this number.
+    /// Creates the head of a grant: there is room for the request of this number.
     #[inline]
     pub const fn grant(number: u64) -> Head {
         Head { kind: Kind::Grant, call: CallNumber::from_u64(number), ..Head::BARE }
     }
 
-    /// Room is no longer wanted for the request of this number.
+    /// Creates the head of a withdrawal: the request of this number no longer needs room.
     #[inline]
     pub const fn withdraw(number: u64) -> Head {
         Head { kind: Kind::Withdraw, call: CallNumber::from_u64(number), ..Head::BARE }
     }
 
-    /// The slab of this index stands ready.
+    /// Creates the head of the announcement that the slab of this index is ready.
     #[inline]
     pub const fn slab(index: u32) -> Head {
         let call = CallNumber::new(index, 0);
         Head { kind: Kind::Slab, len: 8, call, ..Head::BARE }
     }
 
-    /// The slab of this index is not used any more.
+    /// Creates the head of the announcement that the slab of this index is no longer used.
     #[inline]
     pub const fn retire(index: u32) -> Head {
         let call = CallNumber::new(index, 0);
         Head { kind: Kind::Retire, call, ..Head::BARE }
     }
 
-    /// Asks for more time for a call.
+    /// Creates the head of a question for more time for a call.
     #[inline]
     pub const fn extend(call: CallNumber) -> Head {
         Head { kind: Kind::Extend, len: 8, call, ..Head::BARE }
     }
 
-    /// Says how much time a call has.
+    /// Creates the head of the answer with the time of a call.
     #[inline]
     pub const fn extended(call: CallNumber) -> Head {
         Head { kind: Kind::Extended, len: 8, call, ..Head::BARE }
     }
 
-    /// Stamps of a call, or of a one-way message if the number is none.
+    /// Creates the head of stamps of a call, or of a one-way message if the number is none.
     #[inline]
     pub const fn stamps(call: CallNumber, len: u32) -> Head {
         Head { kind: Kind::Stamps, len, call, ..Head::BARE }
     }
 
-    /// No more requests will come.
+    /// Creates the head of a goodbye: no more requests will come.
     #[inline]
     pub const fn goodbye() -> Head {
         Head { kind: Kind::Goodbye, ..Head::BARE }
     }
 
-    /// The same head with flags added; its length must count their extensions already.
+    /// Returns the head with flags added. Its length must include their extensions already.
     #[inline(always)]
     #[must_use]
     pub const fn with_flags(mut self, flags: Flags) -> Head {
@@ -270,7 +271,7 @@ impl Head {
         self
     }
 
-    /// The same head of a message that is stamped in this manner.
+    /// Returns the head for a message that is stamped in this manner.
     #[inline(always)]
     #[must_use]
     pub const fn with_manner(mut self, manner: Option<Manner>) -> Head {
@@ -278,33 +279,33 @@ impl Head {
         self
     }
 
-    /// The words of a one-way message that is stamped, with a stamp.
+    /// Returns the words of a stamped one-way message with its stamp.
     #[inline(always)]
     #[must_use]
     pub const fn stamped_oneway(words: [u64; 3], stamp: u64) -> [u64; 3] {
         [words[0], stamp, words[2]]
     }
 
-    /// The words of a reply that is stamped, with a stamp, of which the lower 48 bits are carried.
+    /// Returns the words of a stamped reply with the lower 48 bits of its stamp.
     #[inline(always)]
     #[must_use]
     pub const fn stamped_reply(words: [u64; 3], stamp: u64) -> [u64; 3] {
         [words[0], words[1], words[2] | stamp & STAMP_MASK]
     }
 
-    /// Bytes of payload behind the extensions.
+    /// Returns the bytes of payload behind the extensions.
     #[inline]
     pub const fn body_bytes(&self) -> u32 {
         self.len - self.flags.extension_bytes()
     }
 
-    /// Slots that the frame takes in a ring.
+    /// Returns the number of slots of the frame in a ring.
     #[inline]
     pub const fn slots(&self) -> u32 {
         slots(self.len)
     }
 
-    /// The three words of the head; lap and span, the ring's own, are zero.
+    /// Returns the three words of the head. Lap and span, which belong to the ring, are zero.
     #[inline(always)]
     pub const fn words(&self) -> [u64; 3] {
         let words = [
@@ -321,10 +322,10 @@ impl Head {
         }
     }
 
-    /// The head in three words, or the rule that they break. Lap and span are not looked at.
+    /// Parses the head in three words, or returns the rule that they break. Lap and span are ignored.
     ///
-    /// Plain calls, replies and one-way messages (no extension) are recognised inline; the rest
-    /// and everything that is wrong goes through a function of its own.
+    /// Plain calls, replies and one-way messages, without extensions, are recognised inline. All other heads, and
+    /// all faults, go through a separate function.
     #[inline]
     pub fn parse(words: [u64; 3]) -> Result<Head, Rule> {
         let kind = (words[0] >> KIND_SHIFT) as u8;
@@ -345,14 +346,14 @@ impl Head {
         Head::parse_any(words)
     }
 
-    /// Returns whether a head with these words is of a plain request or reply, as [`Head::plain`] does.
+    /// Returns whether these words are the head of a plain request or reply, as [`Head::plain`] does.
     #[inline]
     pub const fn plain_in(words: &[u64; 3]) -> Plain {
         Head::plain((words[0] >> KIND_SHIFT) as u8, words)
     }
 
-    /// Returns whether a head of this kind and with these words is of a request or a reply without extensions.
-    /// A one-way message has no number. The caller still compares the length with the frame's span, which is
+    /// Returns whether a head of this kind and with these words is a request or a reply without extensions. A
+    /// one-way message has no number. The caller must still compare the length with the frame's span, which is
     /// shorter than any limit.
     #[inline(always)]
     pub const fn plain(kind: u8, words: &[u64; 3]) -> Plain {
@@ -367,14 +368,14 @@ impl Head {
         }
     }
 
-    /// The words of the same frame with a flag.
+    /// Returns the words of the frame with a flag added.
     #[inline]
     #[must_use]
     pub const fn flagged(words: [u64; 3], flags: Flags) -> [u64; 3] {
         [words[0], words[1], words[2] | flags.in_head()]
     }
 
-    /// Whether the payload of the frame of these words may lie in a buffer.
+    /// Returns whether the payload of the frame with these words may lie in a buffer.
     #[inline]
     pub const fn may_be_placed(words: &[u64; 3]) -> bool {
         match Head::kind_in(words) {
@@ -383,13 +384,13 @@ impl Head {
         }
     }
 
-    /// In which manner the frame of these words is stamped, if it is.
+    /// Returns the manner in which the frame with these words is stamped, if it is.
     #[inline]
     pub const fn manner_in(words: &[u64; 3]) -> Option<Manner> {
         Manner::from_byte((words[2] >> MANNER_SHIFT) as u8)
     }
 
-    /// The words of the same frame if it were not stamped, and the stamp that it carries.
+    /// Returns the words of the frame without its stamp, and the stamp.
     #[inline]
     pub const fn unstamped(words: &[u64; 3]) -> ([u64; 3], u64) {
         let kind = (words[0] >> KIND_SHIFT) as u8;
@@ -403,13 +404,13 @@ impl Head {
         }
     }
 
-    /// The kind that stands in a head's words, if there is one.
+    /// Returns the kind in a head's words, if there is one.
     #[inline]
     pub const fn kind_in(words: &[u64; 3]) -> Option<Kind> {
         Kind::from_byte((words[0] >> KIND_SHIFT) as u8)
     }
 
-    /// The length that stands in a head's words.
+    /// Returns the length in a head's words.
     #[inline(always)]
     pub const fn len_in(words: &[u64; 3]) -> u32 {
         (words[0] >> LEN_SHIFT) as u32
@@ -424,7 +425,7 @@ const fn manner_byte(manner: Option<Manner>) -> u8 {
     }
 }
 
-/// Slots that a frame of `len` payload bytes takes in a ring.
+/// Returns the number of slots of a frame with `len` bytes of payload in a ring.
 #[inline]
 pub const fn slots(len: u32) -> u32 {
     (len as u64 + HEAD_BYTES as u64).div_ceil(SLOT_BYTES as u64) as u32

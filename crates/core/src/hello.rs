@@ -9,18 +9,18 @@
 //!                   <-            Ready
 //! ```
 //!
-//! Where one of them cannot share memory, or is not to, a byte stream takes the place of the segments:
-//! the listener says [`Record::Stream`], at once or when it cannot map what came, and the caller answers
-//! with [`Record::Joined`] and a socket beside it; a caller that cannot map what came answers so unasked.
-//! Between hosts each side sends a [`Record::Network`] behind its first record instead, and no more.
+//! Where one of the sides cannot share memory, or must not, a byte stream replaces the segments. The listener
+//! sends [`Record::Stream`], at once or when it cannot map the caller's segments, and the caller answers with
+//! [`Record::Joined`] and a socket beside it. A caller that cannot map the listener's segments sends that answer
+//! unasked. Between hosts each side sends a [`Record::Network`] after its first record instead, and no more.
 //!
-//! Every record is a header of sixteen bytes (the magic, the version of the format, the kind, a
-//! zero, the length of the body) and a body of fields, little-endian. The socket, time limits and
-//! the checks of descriptors are the transport's; so is the order above, which it may only cut
-//! short with a refusal. After the handshake the socket carries [`signal`](crate::signal)s.
+//! Every record is a header of sixteen bytes (the magic, the version of the format, the kind, a zero, the length
+//! of the body) and a body of fields, little-endian. The transport has the socket and the time limits, and checks
+//! the descriptors. It also keeps the order above, which only a refusal may cut short. After the handshake the
+//! socket carries [`signal`](crate::signal)s.
 //!
-//! The invariant: a record that was parsed has names that are names and numbers within their
-//! bounds, whatever the bytes were, and a parser never asks for more than [`HELLO_BYTES_MAX`].
+//! Invariant: a parsed record has valid names, and numbers within their bounds, whatever the bytes were, and a
+//! parser never asks for more than [`HELLO_BYTES_MAX`].
 
 mod listening;
 
@@ -40,17 +40,17 @@ use crate::name::{NodeName, ProgramId, ProgramName};
 use crate::record::{Fields, push_text};
 use alloc::vec::Vec;
 
-/// What every record starts with. The first byte is not 0, which is a bell.
+/// The first bytes of every record. The first byte is not 0, which is a doorbell.
 pub const MAGIC: [u8; 8] = *b"upbeat\x00\x01";
 
-/// The version of the records' format, which a refusal keeps for ever so that old and new can read
-/// why they do not understand each other.
+/// The version of the records' format. A refusal keeps it for ever, so that old and new sides can read why they do
+/// not understand each other.
 pub const FORMAT: u16 = 1;
 
-/// The oldest version of the protocol that this build speaks.
+/// The oldest version of the protocol that this build supports.
 pub const VERSION_MIN: u16 = 2;
 
-/// The newest version of the protocol that this build speaks.
+/// The newest version of the protocol that this build supports.
 pub const VERSION_MAX: u16 = 2;
 
 const BODY_BYTES_MAX: usize = HELLO_BYTES_MAX - RECORD_HEADER_BYTES;
@@ -68,10 +68,10 @@ pub enum Passed {
 }
 
 impl Passed {
-    /// All of them, in the order in which they ride.
+    /// All descriptors, in the order in which they are passed.
     pub const ALL: [Passed; 3] = [Passed::Lane, Passed::NodePage, Passed::Board];
 
-    /// What it is, in words.
+    /// Returns the name of the object, in words.
     pub const fn name(self) -> &'static str {
         match self {
             Passed::Lane => "lane",
@@ -85,28 +85,29 @@ impl Passed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum RecordKind {
-    /// Who calls and whom it wants.
+    /// The caller and the node that it wants.
     Hello = 1,
-    /// Who answers, and in which version.
+    /// The listener and the version of the protocol.
     Welcome = 2,
     /// The sender's side of the session.
     Segments = 3,
-    /// The listener has mapped the caller's side: frames may flow.
+    /// The listener has mapped the caller's side, and frames may be sent.
     Ready = 4,
-    /// There will be no session.
+    /// The side refuses the session.
     Refusal = 5,
-    /// A bigger segment for the sender's lane; after the handshake only.
+    /// A larger segment for the sender's lane, only after the handshake.
     Segment = 6,
     /// The listener's side of a session over a byte stream.
     Stream = 7,
-    /// The caller's side of it; the listener's end of the stream's socket rides beside it.
+    /// The caller's side of a session over a byte stream. The listener's end of the stream's socket is passed
+    /// beside it.
     Joined = 8,
     /// The sender's side of a session between hosts.
     Network = 9,
 }
 
 impl RecordKind {
-    /// The kind of a byte, if there is one.
+    /// Returns the kind of a byte, if there is one.
     pub const fn from_byte(byte: u8) -> Option<RecordKind> {
         Some(match byte {
             1 => RecordKind::Hello,
@@ -122,7 +123,7 @@ impl RecordKind {
         })
     }
 
-    /// The kind in words.
+    /// Returns the kind in words.
     pub const fn name(self) -> &'static str {
         match self {
             RecordKind::Hello => "hello",
@@ -137,7 +138,7 @@ impl RecordKind {
         }
     }
 
-    /// Descriptors that ride beside a record of this kind.
+    /// Returns the number of descriptors that are passed beside a record of this kind.
     pub const fn descriptors(self) -> usize {
         match self {
             RecordKind::Segments => Passed::ALL.len(),
@@ -146,7 +147,7 @@ impl RecordKind {
         }
     }
 
-    /// That as many descriptors came beside a record as its kind has.
+    /// Checks that as many descriptors came beside a record as its kind has.
     pub fn check_descriptors(self, seen: usize) -> Result<(), Rule> {
         if seen == self.descriptors() {
             return Ok(());
@@ -159,17 +160,17 @@ impl RecordKind {
 /// The first record of a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// The oldest version of the protocol that the caller speaks.
+    /// The oldest version of the protocol that the caller supports.
     pub version_min: u16,
-    /// The newest.
+    /// The newest version of the protocol that the caller supports.
     pub version_max: u16,
-    /// The program it belongs to.
+    /// The program that the caller belongs to.
     pub program: ProgramId,
-    /// Its node's name; none for a bare handle.
+    /// The name of the caller's node, or none for a bare handle.
     pub caller: Option<NodeName>,
-    /// The name of the node that it wants.
+    /// The name of the node that the caller wants.
     pub wanted: NodeName,
-    /// Which life of the caller this is.
+    /// The incarnation of the caller.
     pub incarnation: u64,
     /// The caller's process.
     pub pid: u32,
@@ -178,7 +179,7 @@ pub struct Hello {
 }
 
 impl Hello {
-    /// The version that both sides speak and that is newest, if there is one.
+    /// Returns the newest version that both sides support, if there is one.
     pub fn version(&self) -> Option<u16> {
         let version = self.version_max.min(VERSION_MAX);
         (version >= self.version_min.max(VERSION_MIN)).then_some(version)
@@ -226,14 +227,14 @@ impl Hello {
     }
 }
 
-/// The answer of a listener that wants the session.
+/// The first record of a listener that accepts the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Welcome {
     /// The listener's name.
     pub node: NodeName,
-    /// Which life of the listener this is.
+    /// The incarnation of the listener.
     pub incarnation: u64,
-    /// The version of the protocol in which both go on.
+    /// The version of the protocol that both sides use from now on.
     pub version: u16,
 }
 
@@ -268,37 +269,37 @@ impl Welcome {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// Who calls and whom it wants.
+    /// The caller and the node that it wants.
     Hello(Hello),
-    /// Who answers, and in which version.
+    /// The listener and the version of the protocol.
     Welcome(Welcome),
     /// The sender's side of the session.
     Segments(Segments),
-    /// The listener has mapped the caller's side: frames may flow.
+    /// The listener has mapped the caller's side, and frames may be sent.
     Ready,
-    /// There will be no session.
+    /// The side refuses the session.
     Refusal(Refusal),
-    /// A bigger segment for the sender's lane; after the handshake only.
+    /// A larger segment for the sender's lane, only after the handshake.
     Segment(Segment),
     /// The listener's side of a session over a byte stream.
     Stream(Streamed),
-    /// The caller's side of it.
+    /// The caller's side of a session over a byte stream.
     Joined(Streamed),
     /// The sender's side of a session between hosts.
     Network(Networked),
 }
 
-/// How far the parsing of a record came.
+/// The result of parsing a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parsed<T> {
-    /// The record, and how many of the bytes it took.
+    /// The record, and the number of bytes that it took.
     Complete(T, usize),
-    /// It is not whole: at least so many bytes are missing.
+    /// The record is not complete: at least this many bytes are missing.
     NeedMore(usize),
 }
 
 impl Record {
-    /// Its kind.
+    /// Returns the kind of the record.
     pub const fn kind(&self) -> RecordKind {
         match self {
             Record::Hello(_) => RecordKind::Hello,
@@ -313,7 +314,7 @@ impl Record {
         }
     }
 
-    /// Appends the record.
+    /// Appends the record to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&MAGIC);
@@ -330,18 +331,18 @@ impl Record {
             Record::Network(networked) => networked.write(out),
         }
         let body = start + RECORD_HEADER_BYTES;
-        let len = u32::try_from(out.len() - body).expect("a record is within its bound");
+        let len = u32::try_from(out.len() - body).expect("the record is within its bound");
         out[body - 4..body].copy_from_slice(&len.to_le_bytes());
     }
 
-    /// The record in bytes of its own.
+    /// Returns the bytes of the record.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.write(&mut out);
         out
     }
 
-    /// The record that a packet holds, whole and alone.
+    /// Parses the record that a packet consists of.
     pub fn decode(packet: &[u8]) -> Result<Record, Rule> {
         match Record::parse(packet)? {
             Parsed::Complete(record, len) if len == packet.len() => Ok(record),
@@ -353,10 +354,9 @@ impl Record {
         }
     }
 
-    /// The record at the front of the bytes that have come so far, or the rule that they break.
+    /// Parses the record at the front of the received bytes, or returns the rule that they break.
     ///
-    /// A wrong header is found as soon as its bytes are there, so nobody waits for a body that
-    /// would not be read.
+    /// A wrong header is found as soon as its bytes are there, so no side waits for a body that would not be read.
     pub fn parse(bytes: &[u8]) -> Result<Parsed<Record>, Rule> {
         let magic = &bytes[..bytes.len().min(MAGIC.len())];
         if !MAGIC.starts_with(magic) {
@@ -387,7 +387,7 @@ impl Record {
     }
 }
 
-/// Kind and length of the body, from a header whose magic was checked.
+/// Parses the kind and the length of the body in a header whose magic was checked.
 fn parse_header(header: &[u8; RECORD_HEADER_BYTES]) -> Result<(RecordKind, usize), Rule> {
     let mut fields = Fields::new(&header[MAGIC.len()..]);
     let seen = fields.u16("version of the format")?;

@@ -1,43 +1,40 @@
-//! Quotes: what of an operation's bill can be counted, said before it is done.
+//! Quotes: the countable part of an operation's bill, before the operation is done.
 //!
-//! A [`Quote`] is of the steady state: the session is open, its lanes and its buffers are those that its
-//! messages need and have room, the callee has room for requests, the handler is done when first
-//! polled, and the caller takes the result where it lies. It is the same over every lane, on the heap
-//! or shared, from a node or from a blocking handle; of a stream, from a node, where its writer is ahead of
-//! its reader. What it counts, on both sides together:
+//! A [`Quote`] describes the steady state: the session is open, its lanes and buffers exist and have room, the
+//! callee has room for requests, the handler finishes in its first poll, and the caller reads the result in place.
+//! The quote is equal for every lane, on the heap or shared, and for a node and a blocking handle; for a stream,
+//! it holds on a node whose writer is ahead of its reader. A quote counts, for both sides together:
 //!
-//! - *cache lines*: of frames and buffers, that their writer stored and their reader loads; head and
-//!   payload share the first, a payload of more than 64 KiB has its buffer's. Of a sleeper one more:
-//!   its promise, which it has written since the last look.
-//! - *bytes*: of payload, counts and the gaps up to whole words included, and what a frame says where
-//!   a payload lies; heads are not.
-//! - *copies*: one pass over a payload into lane or buffer and one out of it, however many arguments
-//!   it has. What a program moves by value on its own side is its own.
-//! - *allocations*: what values own where they are received.
-//! - *system calls* and *wakes*: of ringing a sleeper, and of hearing that.
+//! - *cache lines*: lines of frames and buffers that their writer stores and their reader loads. Head and payload
+//!   share the first line, and a payload of more than 64 KiB has the lines of its buffer. A sleeping reader adds
+//!   the line of its polling flag, which it has written since the last read.
+//! - *bytes*: the payload, including counts, the gaps up to whole words, and the place of a payload in a buffer;
+//!   heads are not counted.
+//! - *copies*: one pass over a payload into the lane or buffer and one out of it, for any number of arguments.
+//!   Moves of values within a program are not counted.
+//! - *allocations*: the memory that the received values own.
+//! - *system calls* and *wakes*: those of ringing a sleeping reader, on both sides.
 //!
-//! Over a byte stream ([`quote_over`], [`Carrier::Stream`]) no line goes from one side's core to the other's, and
-//! a quote counts besides:
+//! Over a byte stream ([`quote_over`], [`Carrier::Stream`]) no line moves between the cores of the two sides, and
+//! a quote counts in addition:
 //!
-//! - *system calls*: a message that goes alone is one write and one read that returns data; a sleeping reader's
-//!   wait is one more. Messages that are sent in one turn share a write, and then cost less than their quotes.
+//! - *system calls*: a message alone is one write and one read that returns data; the wait of a sleeping reader is
+//!   one more. Messages that are sent in one turn share a write, and then cost less than their quotes.
 //! - *copies*: into the sender's lane and out of it, into the kernel and out of it, into the receiver's replica of
 //!   the lane and out of it.
 //!
-//! Left to others there: reads that find nothing, which a polling node tries again and again; what the receiver of
-//! one-way messages says of its progress, once in a quarter of the ring, in a write and a read of its own, and along
-//! with answers otherwise; the memory that rustls takes for a record, and its own passes over it.
+//! A quote over a byte stream does not count reads that find nothing, which a polling node repeats; the progress
+//! that the receiver of one-way messages reports once per quarter of the ring, in its own write and read, and
+//! otherwise along with replies; and the memory and the passes of rustls.
 //!
-//! Left to others: what is due by time and not by message (a look at the sockets, once in a
-//! millisecond awake); what is due once in a lap of the ring (padding: [`Lap`]; the line of the
-//! reader's progress, loaded when the room that the writer knows of runs out); the line of the buffers
-//! that the reader has returned, loaded when the writer knows of none that is free: once in as many
-//! messages as there are buffers of their size, and with every message that has a buffer of its
-//! own, which are those of more than 64 KiB; such a buffer, which is given up when nobody used it for
-//! a while, and made again; the word that is wiped where messages of different
-//! lengths follow each other; what is read in place, which lies in a buffer however short it is if
-//! it does not fit a slot; what goes through serde, whose length nobody knows before it is written.
-//! Invariant: the tests run every operation in every size, count, and find this.
+//! No quote counts work that depends on time (one poll of the sockets per millisecond awake) or on laps of the
+//! ring (padding, see [`Lap`], and the line of the reader's progress, loaded when the known room runs out). No
+//! quote counts the line of returned buffers, which is loaded once in as many messages as there are buffers of a
+//! size, and with every message of more than 64 KiB; such a long buffer, which is given up and created again when
+//! it is unused for a while; the word that is wiped where messages of different lengths follow each other; values
+//! that are read in place, which lie in a buffer unless they fit a slot; and values that go through serde, whose
+//! length is unknown before they are written. Invariant: the tests run every operation in every size, count, and
+//! find these numbers.
 
 use crate::bill::Item;
 use crate::frame::slots;
@@ -47,73 +44,72 @@ use crate::limits::{
 };
 use core::fmt;
 
-/// Lines that are loaded to see that a reader sleeps.
+/// The lines that a sender loads to see that a reader sleeps.
 const PROMISE_LINES: u64 = 1;
 
-/// Calls into the kernel for a bell: one that rings, the sleeper's wait that ends, one that takes
-/// the ring and one that finds no other.
+/// The system calls for a doorbell: one that rings, the end of the sleeper's wait, one that reads the doorbell,
+/// and one that finds no other.
 const BELL_SYSTEM_CALLS: u64 = 4;
 
-/// Calls into the kernel for a message over a byte stream: the write, and the read that returns its bytes. The wait of
-/// a reader that sleeps is one more.
+/// The system calls for a message over a byte stream: the write, and the read that returns its bytes. The wait of
+/// a sleeping reader is one more.
 const STREAM_SYSTEM_CALLS: u64 = 2;
 
-/// Copies of a payload that goes over a byte stream: each side copies it twice in user space, and its kernel once.
+/// The copies of a payload over a byte stream: each side copies it twice in user space, and its kernel copies it
+/// once.
 const STREAM_COPIES: u64 = 6;
 
 /// The state of a message's reader when the message comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reader {
-    /// It looks at its lanes: its promise stands.
+    /// The reader polls its lanes, and its polling flag is set.
     Looks,
-    /// It sleeps, and is rung.
+    /// The reader sleeps, and the sender rings its doorbell.
     Sleeps,
 }
 
-/// What carries the messages of an operation.
+/// The carrier of an operation's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Carrier {
-    /// Lanes that both sides have in memory: within a host.
+    /// Lanes in memory that both sides have, within a host.
     Memory,
     /// A byte stream: a unix socket, TCP, or TLS over TCP.
     Stream,
 }
 
-/// An operation that has a price.
+/// An operation with a quote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// A call and its answer.
+    /// A call and its reply.
     Call {
-        /// Who reads the request.
+        /// The state of the node that reads the request.
         callee: Reader,
-        /// Who reads the answer.
+        /// The state of the node that reads the reply.
         caller: Reader,
     },
     /// A one-way message.
     Oneway {
-        /// Who reads it.
+        /// The state of the node that reads the message.
         receiver: Reader,
     },
-    /// Items of a stream of a result that go together: the call that asks for them, and its answer, which
-    /// has them as a [`batch`](Payload::batch). As many items share what this costs as are there, up to
-    /// 256 or about 32 KiB.
+    /// A batch of items of a stream in a result: the call that asks for them, and its reply, which has them as a
+    /// [`batch`](Payload::batch). Up to 256 items or about 32 KiB share the cost.
     Pull {
-        /// Who writes the stream, and reads that it is asked for.
+        /// The state of the node that writes the stream, and reads the pull.
         writer: Reader,
-        /// Who reads the stream.
+        /// The state of the node that reads the stream.
         reader: Reader,
     },
-    /// Items of a stream of an argument that go together: the call that brings them, and its answer. The
-    /// batch is its arguments.
+    /// A batch of items of a stream in an argument: the call that brings them as its arguments, and its reply.
     Push {
-        /// Who reads the stream.
+        /// The state of the node that reads the stream.
         reader: Reader,
-        /// Who writes the stream, and reads that there is room for more.
+        /// The state of the node that writes the stream, and reads the reply.
         writer: Reader,
     },
 }
 
-/// The payload of a message: how many bytes its values take, and what they own when received.
+/// The payload of a message: the bytes of its values, and the memory that they own when received.
 ///
 /// ```
 /// use upbeat_core::quote::Payload;
@@ -124,29 +120,29 @@ pub enum Operation {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Payload {
-    /// Bytes in the lane.
+    /// The bytes in the lane.
     pub bytes: usize,
-    /// Pieces of memory that its receiver asks for.
+    /// The number of allocations of the receiver.
     pub allocations: u64,
 }
 
 impl Payload {
-    /// No values.
+    /// The payload without values.
     pub const NONE: Payload = Payload::plain(0);
 
-    /// A value of plain data: a number, an array of numbers, a `#[wire(plain)]` struct.
+    /// Returns the payload of a value of plain data: a number, an array of numbers, a `#[wire(plain)]` struct.
     pub const fn plain(bytes: usize) -> Payload {
         Payload { bytes, allocations: 0 }
     }
 
-    /// A `String`, or a `Vec` of plain data, whose elements take so many bytes together. A count
-    /// stands before them; an empty one owns nothing.
+    /// Returns the payload of a `String`, or of a `Vec` of plain data, whose elements take `bytes` bytes. A count
+    /// precedes the elements; an empty sequence owns nothing.
     pub const fn sequence(bytes: usize) -> Payload {
         let bytes_all = size_of::<u64>().saturating_add(bytes);
         Payload { bytes: bytes_all, allocations: (bytes != 0) as u64 }
     }
 
-    /// The same sequence, as a result that its caller has written into a buffer of its own.
+    /// Returns the payload of a sequence as a result that its caller writes into its own buffer.
     ///
     /// ```
     /// use upbeat_core::quote::Payload;
@@ -158,7 +154,7 @@ impl Payload {
         Payload::plain(Payload::sequence(bytes).bytes)
     }
 
-    /// Items of a stream that go together, of plain data that takes so many bytes together.
+    /// Returns the payload of a batch of items of a stream, of plain data that takes `bytes` bytes.
     ///
     /// ```
     /// use upbeat_core::quote::{Operation, Payload, Reader, quote};
@@ -172,7 +168,7 @@ impl Payload {
         Payload::plain(size_of::<u64>()).and(Payload::sequence(bytes))
     }
 
-    /// These values and then others, which begin at a whole word.
+    /// Returns the payload of these values followed by others, which begin at a whole word.
     pub const fn and(self, next: Payload) -> Payload {
         let start = self.bytes.div_ceil(size_of::<u64>()).saturating_mul(size_of::<u64>());
         let bytes = if next.bytes == 0 { self.bytes } else { start.saturating_add(next.bytes) };
@@ -183,23 +179,23 @@ impl Payload {
 /// The countable items of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Quote {
-    /// Cache lines that go from one core to another.
+    /// The cache lines that move from one core to another.
     pub cache_lines: u64,
-    /// Bytes of payload sent.
+    /// The bytes of payload sent.
     pub bytes: u64,
-    /// Times that payload is moved from one place in memory to another.
+    /// The passes that move payload from one place in memory to another.
     pub copies: u64,
-    /// Pieces of memory asked of the allocator.
+    /// The calls to the allocator for memory.
     pub allocations: u64,
-    /// Calls into the kernel.
+    /// The calls into the kernel.
     pub system_calls: u64,
-    /// Sleepers whose bell was rung.
+    /// The sleeping nodes whose doorbell was rung.
     pub wakes: u64,
 }
 
-/// Returns the cost of an operation in the steady state, as the module says. None if one of its messages is longer
-/// than messages may be. It ignores the result of a one-way message, the arguments of an operation that asks for items
-/// of a stream, and the result of an operation that brings them: the wire format fixes these.
+/// Returns the quote of an operation in the steady state, as the module describes, or none if one of its messages
+/// is too long. The result of a one-way message, the arguments of a pull and the result of a push are ignored,
+/// since the wire format fixes them.
 ///
 /// ```
 /// use upbeat_core::quote::{Operation, Payload, Quote, Reader, quote};
@@ -215,15 +211,16 @@ pub const fn quote(operation: Operation, arguments: Payload, result: Payload) ->
     quote_over(Carrier::Memory, operation, arguments, result)
 }
 
-/// Returns the cost of an operation over a carrier, as [`quote()`] does over memory. None over a byte stream also if a
-/// payload is longer than [`STREAM_WHOLE_BYTES`]: how many reads it takes depends on how the network cuts it.
+/// Returns the quote of an operation over a carrier, as [`quote()`] does over memory. Over a byte stream it is
+/// none also if a payload is longer than [`STREAM_WHOLE_BYTES`], since the number of reads then depends on how the
+/// network splits it.
 ///
 /// ```
 /// use upbeat_core::quote::{Carrier, Operation, Payload, Reader, quote_over};
 ///
 /// let call = Operation::Call { callee: Reader::Looks, caller: Reader::Looks };
 /// let null = quote_over(Carrier::Stream, call, Payload::NONE, Payload::NONE).unwrap();
-/// // Either side writes once and reads once.
+/// // Each side writes once and reads once.
 /// assert_eq!((null.system_calls, null.copies, null.cache_lines), (4, 0, 0));
 /// ```
 pub const fn quote_over(
@@ -245,10 +242,10 @@ pub const fn quote_over(
 /// The number of a stream, as a payload.
 const STREAM: Payload = Payload::plain(size_of::<u32>());
 
-/// The answer to an operation that brings items: whether more are wanted.
+/// The reply to a push: whether more items are wanted.
 const WANTED: Payload = Payload::plain(1);
 
-/// A request and its answer, each with who reads it.
+/// Returns the quote of a request and its reply, each with the state of its reader.
 const fn call(
     carrier: Carrier,
     request: (Payload, Reader),
@@ -267,7 +264,7 @@ const fn message(carrier: Carrier, payload: Payload, reader: Reader) -> Option<Q
     }
 }
 
-/// Returns the cost of a message that one write sends and one read returns.
+/// Returns the quote of a message that one write sends and one read returns.
 const fn message_over_stream(payload: Payload, reader: Reader) -> Option<Quote> {
     if payload.bytes > STREAM_WHOLE_BYTES {
         return None;
@@ -286,7 +283,7 @@ const fn message_over_stream(payload: Payload, reader: Reader) -> Option<Quote> 
     })
 }
 
-/// A message whose payload lies behind its head, or in a buffer that its frame names.
+/// Returns the quote of a message whose payload follows its head, or lies in a buffer that its frame names.
 const fn message_in_memory(payload: Payload, reader: Reader) -> Option<Quote> {
     if payload.bytes > MESSAGE_BYTES_MAX {
         return None;
@@ -306,7 +303,7 @@ const fn message_in_memory(payload: Payload, reader: Reader) -> Option<Quote> {
     Some(Quote { copies, allocations: payload.allocations, ..quote })
 }
 
-/// A frame with so many bytes behind its head.
+/// Returns the quote of a frame with `bytes` bytes behind its head.
 const fn frame(bytes: usize, reader: Reader) -> Quote {
     let bells = match reader {
         Reader::Looks => 0,
@@ -322,11 +319,11 @@ const fn frame(bytes: usize, reader: Reader) -> Quote {
 }
 
 impl Quote {
-    /// Nothing.
+    /// The quote of nothing.
     const NONE: Quote =
         Quote { cache_lines: 0, bytes: 0, copies: 0, allocations: 0, system_calls: 0, wakes: 0 };
 
-    /// The quote of one item; None of a time, which is measured and not quoted.
+    /// Returns the amount of one item, or none for a time, which is measured and not quoted.
     pub const fn of(&self, item: Item) -> Option<u64> {
         match item {
             Item::CacheLines => Some(self.cache_lines),
@@ -339,7 +336,7 @@ impl Quote {
         }
     }
 
-    /// Every countable item and its amount.
+    /// Iterates over the countable items and their amounts.
     ///
     /// ```
     /// use upbeat_core::quote::Quote;
@@ -351,7 +348,7 @@ impl Quote {
         Item::ALL.iter().filter_map(|item| Some((*item, self.of(*item)?)))
     }
 
-    /// Both.
+    /// Returns the sum of both quotes.
     #[must_use]
     pub const fn and(self, other: Quote) -> Quote {
         Quote {
@@ -364,7 +361,7 @@ impl Quote {
         }
     }
 
-    /// So many of them.
+    /// Returns the quote of `count` such operations.
     #[must_use]
     pub const fn times(self, count: u64) -> Quote {
         Quote {
@@ -378,14 +375,14 @@ impl Quote {
     }
 }
 
-/// A line for each item.
+/// Prints one line for each item.
 impl fmt::Display for Quote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.items().try_for_each(|(item, amount)| writeln!(f, "{item:<14}{amount:>12}"))
     }
 }
 
-/// A lap of a ring through which messages of one length go.
+/// One lap of a ring with messages of one length.
 ///
 /// ```
 /// use upbeat_core::quote::Lap;
@@ -395,14 +392,14 @@ impl fmt::Display for Quote {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lap {
-    /// Messages in a lap.
+    /// The number of messages in a lap.
     pub messages: u64,
-    /// Lines that say that what is left of the ring stays empty.
+    /// The number of lines with padding for the rest of the ring.
     pub padding_lines: u64,
 }
 
 impl Lap {
-    /// Of a ring of so many slots, and messages of so many bytes of payload, no more than fit.
+    /// Returns the lap of a ring of `ring_slots` slots, with messages of `payload` bytes that fit the ring.
     pub const fn of(ring_slots: u32, payload: u32) -> Lap {
         let span = slots(payload);
         Lap {
@@ -419,7 +416,7 @@ mod tests {
     const CALL: Operation = Operation::Call { callee: Reader::Looks, caller: Reader::Looks };
 
     #[test]
-    fn a_quote_has_every_item_that_is_counted() {
+    fn a_quote_has_every_counted_item() {
         let quote = quote(CALL, Payload::plain(41), Payload::sequence(1)).unwrap();
         let items: Vec<Item> = quote.items().map(|(item, _)| item).collect();
         let counted: Vec<Item> = Item::ALL.iter().copied().filter(|item| !item.is_time()).collect();
@@ -429,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_writes_and_reads_each_message_that_a_read_returns_whole() {
+    fn a_stream_quotes_one_write_and_one_read_for_a_short_message() {
         let quote = |bytes, callee| {
             let call = Operation::Call { callee, caller: Reader::Looks };
             quote_over(Carrier::Stream, call, Payload::plain(bytes), Payload::NONE)
@@ -443,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_more_begins_where_a_line_ends() {
+    fn a_payload_takes_one_more_line_at_each_boundary() {
         let lines = |bytes| quote(CALL, Payload::plain(bytes), Payload::NONE).unwrap().cache_lines;
         let sizes =
             [0, 40, 41, 104, 105, IN_RING_BYTES_MAX, IN_RING_BYTES_MAX + 1, MESSAGE_BYTES_MAX];
@@ -453,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_sleeps_is_rung() {
+    fn a_sleeping_reader_is_rung() {
         let quote = |callee, caller| {
             quote(Operation::Call { callee, caller }, Payload::NONE, Payload::NONE).unwrap()
         };
@@ -464,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_follow_begin_at_a_whole_word() {
+    fn further_values_begin_at_a_whole_word() {
         let two = Payload::plain(1).and(Payload::plain(1));
         assert_eq!((two.bytes, Payload::plain(1).and(Payload::NONE).bytes), (9, 1));
         let texts = Payload::sequence(0).and(Payload::sequence(5));
@@ -489,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_payload_has_a_buffer_and_its_frame_says_where() {
+    fn a_long_payload_has_a_buffer_that_its_frame_names() {
         let long = Payload::plain(IN_RING_BYTES_MAX + 1);
         let short = quote(CALL, Payload::plain(IN_RING_BYTES_MAX), Payload::NONE).unwrap();
         let more = Quote { cache_lines: 1, bytes: 1 + 8, ..Quote::NONE };

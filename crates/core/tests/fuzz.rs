@@ -1,8 +1,8 @@
-//! Every parser of bytes that a peer or a user writes, against bytes near to good ones.
+//! A fuzz test of every parser of bytes that a peer or a user writes, with bytes near valid ones.
 //!
-//! A seeded mutator changes good inputs: bits, bytes, words at their bounds, lengths, parts of other inputs. So many
-//! inputs as `UPBEAT_FUZZ_INPUTS` says are parsed. What is parsed stays within its bounds and is written again as
-//! the bytes that it came from; all else breaks a rule, and nothing panics.
+//! A seeded mutator changes valid inputs: bits, bytes, words at their bounds, lengths, parts of other inputs.
+//! `UPBEAT_FUZZ_INPUTS` sets the number of inputs. A parsed value stays within its bounds and is written as the
+//! bytes that it came from. All other inputs break a rule, and nothing panics.
 
 mod mutate;
 
@@ -23,7 +23,7 @@ use upbeat_core::name::{NodeName, ProgramId, ProgramName};
 use upbeat_core::signal::Signals;
 use upbeat_core::stream::{self, Chunk, PROGRESS_BYTES_MAX};
 
-/// A parser: whether it takes these bytes.
+/// A parser, which returns whether it accepts these bytes.
 type Parser = fn(&[u8]) -> bool;
 
 fn records() -> Vec<Vec<u8>> {
@@ -83,7 +83,7 @@ fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
     texts.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
 
-/// What comes over a byte stream.
+/// Parses the bytes of a byte stream.
 fn parse_streamed(bytes: &[u8]) -> bool {
     let (head, len) = match stream::parse(bytes) {
         Ok(Parsed::Complete(head, len)) => (head, len),
@@ -120,7 +120,7 @@ fn parse_streamed(bytes: &[u8]) -> bool {
     check(again == bytes[..len])
 }
 
-/// A record of a handshake.
+/// Parses a record of a handshake.
 fn parse_record(bytes: &[u8]) -> bool {
     match Record::parse(bytes) {
         Ok(Parsed::Complete(record, len)) => check(record.encode() == bytes[..len]),
@@ -131,7 +131,7 @@ fn parse_record(bytes: &[u8]) -> bool {
     }
 }
 
-/// The head of a frame in a lane.
+/// Parses the head of a frame in a lane.
 fn parse_head(bytes: &[u8]) -> bool {
     let word = |at: usize| {
         let word = bytes.get(8 * at..8 * at + 8).map_or([0; 8], |word| word.try_into().unwrap());
@@ -156,7 +156,7 @@ fn parse_failure(bytes: &[u8]) -> bool {
     })
 }
 
-/// The socket of a session, however its bytes are cut.
+/// Parses the bytes of a session's socket, in two pieces.
 fn parse_signals(bytes: &[u8]) -> bool {
     let (first, second) = bytes.split_at(bytes.len() / 3);
     let mut signals = Signals::new();
@@ -181,10 +181,10 @@ fn parse_address(bytes: &[u8]) -> bool {
     address | node
 }
 
-/// What holds of all that was parsed.
+/// Asserts a property of a parsed value.
 #[track_caller]
 fn check(holds: bool) -> bool {
-    assert!(holds, "what was parsed is not what was written");
+    assert!(holds, "a parsed value breaks its bounds or is written differently");
     true
 }
 
@@ -215,14 +215,14 @@ fn no_bytes_go_beyond_a_bound() {
         mutate(&mut bytes, &good[other], &mut random);
         taken[target] += u64::from(parse(&bytes));
     }
-    eprintln!("{inputs} inputs in {:?}; so many were taken: {taken:?}", began.elapsed());
-    // A parser that takes nothing was not tried behind its first bytes.
+    eprintln!("{inputs} inputs in {:?}; accepted by each parser: {taken:?}", began.elapsed());
+    // A parser that accepts nothing was not tested behind its first bytes.
     assert!(taken.iter().all(|taken| *taken > 0), "{taken:?}");
 }
 
-/// A rule that is broken is told in words, whatever was seen.
+/// A broken rule has a text, whatever the numbers are.
 #[test]
-fn what_breaks_a_rule_is_told() {
+fn every_broken_rule_has_a_text() {
     let mut random = Random::new(11);
     let good = records();
     for round in 0..20_000 {

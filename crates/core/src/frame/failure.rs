@@ -1,8 +1,7 @@
 //! The payload of a failed call: a code and a text.
 //!
-//! The frame around it is the module's above; what the user is told is the runtime's. The
-//! invariant: the payload is bounded, and any bytes give a [`Failure`] or the [`Rule`] that they
-//! break.
+//! The module above has the frame around it, and the runtime tells the user. Invariant: the payload is bounded,
+//! and any bytes give a [`Failure`] or the [`Rule`] that they break.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -10,24 +9,24 @@ use core::fmt;
 use crate::fault::Rule;
 use crate::limits::ERROR_TEXT_BYTES_MAX;
 
-/// The kind of the frame around it, for the rules.
+/// The kind of the frame around the payload, for the rules.
 pub(super) const KIND: u8 = 5;
 
-/// Why a call has no result.
+/// The reason why a call has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum FailCode {
-    /// The callee has no method of that number.
+    /// The callee has no method of this number.
     NoSuchMethod = 1,
     /// The arguments do not decode.
     BadArguments = 2,
     /// The handler panicked.
     Panicked = 3,
-    /// The handler was ended because the caller cancelled.
+    /// The handler was dropped because the caller cancelled.
     Cancelled = 4,
     /// The deadline passed before the handler was done.
     Deadline = 5,
-    /// The callee is closing and takes no more calls.
+    /// The callee is closing and accepts no more calls.
     Closing = 6,
     /// The result is longer than a message may be.
     TooLarge = 7,
@@ -35,19 +34,19 @@ pub enum FailCode {
     Overloaded = 8,
     /// The result does not encode.
     BadResult = 9,
-    /// What the handler needs was not there, so nothing of it has run: the caller, which may be
-    /// refused, comes again.
+    /// A precondition of the handler did not hold, so nothing of the handler has run. The caller, whose call is
+    /// refusable, retries.
     Refused = 10,
-    /// The handler would have had to wait, and may not: it was ended there.
+    /// The handler had to wait although its method must not, and was ended at that point.
     WouldWait = 11,
-    /// The arguments are longer than the callee takes, and nothing has run.
+    /// The arguments are longer than the callee accepts, and nothing has run.
     ArgumentsTooLarge = 12,
     /// The callee has no memory for the arguments, and nothing has run.
     NoMemory = 13,
 }
 
 impl FailCode {
-    /// Every code.
+    /// All codes.
     pub const ALL: [FailCode; 13] = [
         FailCode::NoSuchMethod,
         FailCode::BadArguments,
@@ -64,7 +63,7 @@ impl FailCode {
         FailCode::NoMemory,
     ];
 
-    /// The code of a byte, if there is one.
+    /// Returns the code of a byte, if there is one.
     pub const fn from_byte(byte: u8) -> Option<FailCode> {
         if byte == 0 || byte as usize > FailCode::ALL.len() {
             return None;
@@ -72,12 +71,12 @@ impl FailCode {
         Some(FailCode::ALL[byte as usize - 1])
     }
 
-    /// The byte of the code.
+    /// Returns the byte of the code.
     pub const fn byte(self) -> u8 {
         self as u8
     }
 
-    /// What happened, in words.
+    /// Returns the reason in words.
     pub const fn text(self) -> &'static str {
         match self {
             FailCode::NoSuchMethod => "the callee has no such method",
@@ -89,9 +88,11 @@ impl FailCode {
             FailCode::TooLarge => "the result is longer than a message may be",
             FailCode::Overloaded => "the callee has no room for another task",
             FailCode::BadResult => "the callee could not encode the result",
-            FailCode::Refused => "the handler lacks what it needs, and nothing of it has run",
-            FailCode::WouldWait => "the handler would have had to wait, and may not",
-            FailCode::ArgumentsTooLarge => "the arguments are longer than the callee takes",
+            FailCode::Refused => {
+                "a precondition of the handler did not hold, and nothing of it has run"
+            }
+            FailCode::WouldWait => "the handler had to wait, which its method does not allow",
+            FailCode::ArgumentsTooLarge => "the arguments are longer than the callee accepts",
             FailCode::NoMemory => "the callee has no memory for the arguments",
         }
     }
@@ -103,7 +104,7 @@ impl fmt::Display for FailCode {
     }
 }
 
-/// The payload of a [`Kind::Failed`](super::Kind::Failed) frame: a byte of code, then text.
+/// The payload of a [`Kind::Failed`](super::Kind::Failed) frame: one byte of code, and then text.
 ///
 /// ```
 /// use upbeat_core::frame::{FailCode, Failure};
@@ -119,23 +120,23 @@ pub struct Failure<'a> {
 }
 
 impl<'a> Failure<'a> {
-    /// A failure; text beyond [`ERROR_TEXT_BYTES_MAX`] is cut at a character's end.
+    /// Creates a failure. Text beyond [`ERROR_TEXT_BYTES_MAX`] is cut after a whole character.
     pub fn new(code: FailCode, text: &'a str) -> Failure<'a> {
         Failure { code, text: &text[..text.floor_char_boundary(ERROR_TEXT_BYTES_MAX)] }
     }
 
-    /// Why the call has no result.
+    /// Returns the reason why the call has no result.
     pub fn code(&self) -> FailCode {
         self.code
     }
 
-    /// What the callee adds; may be empty.
+    /// Returns the text that the callee adds, which may be empty.
     pub fn text(&self) -> &'a str {
         self.text
     }
 
-    /// Bytes of the payload.
-    #[allow(clippy::len_without_is_empty)] // a failure has its code at least
+    /// Returns the bytes of the payload.
+    #[allow(clippy::len_without_is_empty)] // a failure has at least its code
     pub fn len(&self) -> u32 {
         1 + self.text.len() as u32
     }
@@ -146,7 +147,7 @@ impl<'a> Failure<'a> {
         out.extend_from_slice(self.text.as_bytes());
     }
 
-    /// The failure in a payload (behind its extensions), or the rule it breaks.
+    /// Parses the failure in a payload, behind its extensions, or returns the rule that it breaks.
     pub fn parse(payload: &'a [u8]) -> Result<Failure<'a>, Rule> {
         let kind = KIND;
         let len = u32::try_from(payload.len()).unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! Kinds of frames, and the shape of each: what it carries, and within which bounds.
+//! The kinds of frames, and the shape of each: its fields, and their bounds.
 
 use super::flags::Flags;
 use crate::fault;
@@ -7,58 +7,59 @@ use crate::limits::{ERROR_TEXT_BYTES_MAX, EXTENSION_BYTES, MESSAGE_BYTES_MAX, ST
 /// The longest payload.
 pub(super) const LEN_MAX: u32 = MESSAGE_BYTES_MAX as u32;
 
-/// What may stand before the payload of a request.
+/// The extensions that a request may have.
 const REQUEST: Flags = Flags::DEADLINE.with(Flags::PLACED).with(Flags::GRANTED);
 
-/// What may stand before the arguments of a call.
+/// The extensions that a call may have.
 const CALL: Flags = REQUEST.with(Flags::REFUSABLE).with(Flags::EXTENDABLE).with(Flags::MADE);
 
-/// What a frame is. Byte 0 is padding of the ring and never a frame.
+/// The kind of a frame. Byte 0 is padding of the ring and never a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
-    /// A call; it is answered by one [`Kind::Reply`] or [`Kind::Failed`] of the same number.
+    /// A call, which is answered by one [`Kind::Reply`] or [`Kind::Failed`] of the same number.
     Call = 1,
-    /// A one-way message; never answered.
+    /// A one-way message, which is never answered.
     Oneway = 2,
     /// The result of a call.
     Reply = 4,
-    /// A call that has no result; its payload is a [`Failure`](super::Failure).
+    /// A failure: a call has no result. The payload is a [`Failure`](super::Failure).
     Failed = 5,
-    /// The caller no longer wants the answer, which must come all the same.
+    /// A cancel: the caller no longer wants the reply, which must be sent nevertheless.
     Cancel = 6,
-    /// The lane goes on in the next segment; the number's generation says which.
+    /// A switch: the lane continues in the segment of the generation in the number.
     Switch = 7,
-    /// The sender will send no more requests and closes when its answers are sent.
+    /// A goodbye: the sender will send no more requests, and closes when its replies are sent.
     Goodbye = 8,
-    /// The stamps that its sender took of a call of this number, or of the one-way message before.
+    /// Stamps that the sender took of the call of this number, or of the one-way message before.
     Stamps = 9,
-    /// There is no room for the request of this number, which keeps its place.
+    /// A refusal: there is no room for the request of this number, which keeps its place.
     Nack = 10,
-    /// Asks for room for a request, which takes its place by this; the payload says how many bytes.
+    /// A question for room for a request, which gets its place by this frame. The payload has the number of bytes.
     Reserve = 11,
-    /// There is room for the request of this number.
+    /// A grant: there is room for the request of this number.
     Grant = 12,
-    /// Room is no longer wanted for the request of this number.
+    /// A withdrawal: the request of this number no longer needs room.
     Withdraw = 13,
-    /// A segment with buffers stands ready; the number's index is the slab's, the payload says how
-    /// many bytes a buffer has and how many buffers there are.
+    /// An announcement: the slab of the index in the number is ready. The payload has the bytes of a buffer and
+    /// the number of buffers.
     Slab = 14,
-    /// The slab of this index is not used any more; all of its buffers are back.
+    /// An announcement: the slab of the index in the number is no longer used, and all of its buffers were
+    /// returned.
     Retire = 15,
-    /// The callee asks for more time for the call of this number; the payload says how much.
+    /// A question of the callee for more time for the call of this number. The payload has the time.
     Extend = 16,
-    /// The caller's answer to that; the payload says how much time there is, or 0.
+    /// The caller's answer to a question for more time. The payload has the time that is left, or 0.
     Extended = 17,
-    /// An operation of a channel other than calls, answered as a call is; the method is its code.
+    /// An operation of a channel, which is answered as a call is. The method is its code.
     Operation = 18,
-    /// Control of a channel other than calls, which is not answered; the method is its code, and the
-    /// number's index says of what.
+    /// A control message of a channel, which is not answered. The method is its code, and the index in the number
+    /// names its object.
     Control = 19,
 }
 
 impl Kind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Kind; 18] = [
         Kind::Call,
         Kind::Oneway,
@@ -80,7 +81,7 @@ impl Kind {
         Kind::Control,
     ];
 
-    /// The kind of a byte, if there is one.
+    /// Returns the kind of a byte, if there is one.
     #[inline]
     pub const fn from_byte(byte: u8) -> Option<Kind> {
         match byte {
@@ -106,32 +107,32 @@ impl Kind {
         }
     }
 
-    /// The byte of the kind.
+    /// Returns the byte of the kind.
     #[inline]
     pub const fn byte(self) -> u8 {
         self as u8
     }
 
-    /// The kind in words.
+    /// Returns the kind in words.
     pub const fn name(self) -> &'static str {
         fault::kind_name(self as u8)
     }
 
-    /// Whether the frame is of the ordered domain of requests. The others are replies and control,
-    /// which may take the last slots of a ring and are not ordered against requests.
+    /// Returns whether the frame belongs to the ordered domain of requests. The other frames are replies and
+    /// control, which may use the reserved slots of a ring and are not ordered against requests.
     #[inline]
     pub const fn is_request(self) -> bool {
         use Kind::{Call, Oneway, Operation, Reserve};
         matches!(self, Call | Oneway | Reserve | Operation)
     }
 
-    /// Whether the frame is answered by one [`Kind::Reply`] or [`Kind::Failed`] of its number.
+    /// Returns whether the frame is answered by one [`Kind::Reply`] or [`Kind::Failed`] of its number.
     #[inline]
     pub const fn is_answered(self) -> bool {
         matches!(self, Kind::Call | Kind::Operation)
     }
 
-    /// Whether the frame carries no message but says what may be sent, and where it lies.
+    /// Returns whether the frame carries no message, but credit or the place of payloads.
     #[inline]
     pub const fn is_protocol(self) -> bool {
         use Kind::{Grant, Nack, Reserve, Retire, Slab, Switch, Withdraw};
@@ -172,7 +173,7 @@ impl Kind {
     }
 }
 
-/// What a frame of a kind may carry. `len` is without extensions.
+/// The fields that a frame of a kind may have. The lengths are without extensions.
 pub(super) struct Shape {
     pub(super) number: bool,
     pub(super) method: bool,

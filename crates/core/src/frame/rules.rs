@@ -1,4 +1,4 @@
-//! The rules that a head must keep: what each field may be in a frame of its kind.
+//! The rules that a head must keep: the allowed values of each field in a frame of its kind.
 
 use super::{
     CallNumber, Flags, Head, KIND_SHIFT, Kind, LEN_MAX, LEN_SHIFT, MANNER_SHIFT, PLACED_SHIFT,
@@ -7,7 +7,7 @@ use super::{
 use crate::fault::Rule;
 
 impl Head {
-    /// Holds a head against the shape of its kind, field by field.
+    /// Checks a head against the shape of its kind, field by field.
     #[inline(never)]
     pub(super) const fn parse_any(words: [u64; 3]) -> Result<Head, Rule> {
         let byte = (words[0] >> KIND_SHIFT) as u8;
@@ -43,7 +43,7 @@ impl Head {
         }
     }
 
-    /// The first rule that the fields break together, if they do.
+    /// Returns the first rule that the fields break together, if there is one.
     const fn broken(&self) -> Option<Rule> {
         let &Head { flags, len, call, method, .. } = self;
         let kind = self.kind.byte();

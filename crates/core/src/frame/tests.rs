@@ -1,4 +1,4 @@
-//! Heads against generated words: the inverse, and that nothing panics.
+//! Tests of heads with generated words: parsing is the inverse of writing, and never panics.
 
 use proptest::prelude::*;
 
@@ -65,7 +65,7 @@ proptest! {
         check(words);
     }
 
-    /// Random words nearly always break the first rule; words near a head reach the others.
+    /// Random words nearly always break the first rule; words near a valid head reach the other rules.
     #[test]
     fn words_near_a_head_give_a_head_or_a_rule(
         head in head(),
@@ -78,7 +78,7 @@ proptest! {
         check(words);
     }
 
-    /// The inline path accepts nothing that the shapes refuse, and the other way round.
+    /// The inline path accepts exactly the heads that the shapes accept.
     #[test]
     fn both_paths_agree(head in head(), word in 0..3usize, value: u64, near in any::<bool>()) {
         let mut words = head.words();
@@ -87,7 +87,7 @@ proptest! {
     }
 }
 
-/// What parses is a head whose words are those that were parsed, less lap and span.
+/// Checks that a parsed head has the words that were parsed, without lap and span.
 fn check(words: [u64; 3]) {
     match Head::parse(words) {
         Ok(head) => {
@@ -169,9 +169,9 @@ fn every_broken_shape_names_its_rule() {
     let mut words = call.words();
     words[2] |= 2 << 32;
     assert_eq!(Head::parse(words), Err(Rule::ReservedBits { bits: 2 }));
-    // A kind that there was once.
+    // The kind 3 existed in an earlier version.
     assert_eq!(Head::parse([3 << 8, 0, 0]), Err(Rule::UnknownKind { kind: 3 }));
-    // Where a payload lies does not stand among the flags.
+    // The flag of a placed payload has its own byte and is not among the flags.
     let mut words = call.words();
     words[2] |= 2 << 16;
     assert_eq!(Head::parse(words), Err(Rule::UnknownFlags { kind: 1, flags: 1 << 15 }));
@@ -191,7 +191,7 @@ fn spans_and_lengths_agree() {
 }
 
 #[test]
-fn extensions_stand_before_the_body() {
+fn extensions_precede_the_body() {
     let deadline = Head::call(1, CallNumber::NONE, 24).with_flags(Flags::DEADLINE);
     assert_eq!(
         (deadline.flags.offset_of(Flags::DEADLINE), Flags::NONE.offset_of(Flags::DEADLINE)),
@@ -205,7 +205,7 @@ fn extensions_stand_before_the_body() {
 
 proptest! {
     #[test]
-    fn a_placed_payload_is_its_word(word: u64) {
+    fn a_place_is_read_from_its_word(word: u64) {
         prop_assert_eq!(Placed::from_u64(word).as_u64(), word);
     }
 }

@@ -1,8 +1,8 @@
-//! Where a node of this host listens for others, as it tells its peers on this host.
+//! The address at which a node listens for other hosts, as it tells its peers on this host.
 //!
-//! A caller is given an address of this host, and finds a node of the right name by its socket. The two may have
-//! nothing to do with each other: the address may be that of a tunnel. The invariant: a node is found at an address
-//! only if a connection to that address would have reached the node's own port.
+//! A caller that is given an address of this host looks for a node of the right name by its socket. The two may be
+//! unrelated: the address may belong to a tunnel. Invariant: a node is found at an address only if a connection to
+//! that address would have reached the node's own port.
 
 use crate::fault::Rule;
 use crate::record::Fields;
@@ -10,10 +10,10 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::num::NonZeroU64;
 
-/// The field of a record that holds this.
+/// The name of the record's field.
 const FIELD: &str = "where it listens";
 
-/// Where a node listens for callers of other hosts.
+/// The address at which a node listens for callers of other hosts.
 ///
 /// ```
 /// use std::num::NonZeroU64;
@@ -37,14 +37,15 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Describes a socket that listens at an address: in this network namespace, and for callers over IPv4 too if
-    /// it is one of IPv6 that takes them.
+    /// Describes a socket that listens at an address in this network namespace. `also_ipv4` says whether a socket
+    /// of IPv6 accepts callers over IPv4.
     pub fn new(at: SocketAddr, also_ipv4: bool, network: NonZeroU64) -> Listening {
         let also_ipv4 = also_ipv4 && at.is_ipv6();
         Listening { ip: at.ip(), port: at.port(), also_ipv4, network }
     }
 
-    /// Whether a caller in this network namespace that connects to this address of its own host reaches the socket.
+    /// Returns whether a caller in this network namespace that connects to this address of its own host reaches
+    /// the socket.
     pub fn takes(&self, at: SocketAddr, network: NonZeroU64) -> bool {
         let (ours, theirs) = (self.ip.to_canonical(), at.ip().to_canonical());
         let reaches = match (ours, theirs) {
@@ -56,7 +57,7 @@ impl Listening {
         reaches && self.port == at.port() && self.network == network
     }
 
-    /// Writes where a node listens, or that it does not.
+    /// Writes the address at which a node listens, or that there is none.
     pub(super) fn write(listening: Option<&Listening>, out: &mut Vec<u8>) {
         let Some(Listening { ip, port, also_ipv4, network }) = listening else {
             return out.push(0);
@@ -103,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_takes_what_a_connection_would_have_reached() {
+    fn a_socket_accepts_the_addresses_that_a_connection_would_reach() {
         let network = |number| NonZeroU64::new(number).unwrap();
         let takes = |listens: &str, also_ipv4, dialled: &str, theirs| {
             let listening = Listening::new(listens.parse().unwrap(), also_ipv4, network(1));

@@ -1,7 +1,7 @@
-//! The sides of a session between hosts, and the ticket by which it outlives its connection.
+//! The sides of a session between hosts, and the ticket by which the session outlives its connection.
 //!
-//! [`resume`](crate::resume) and the runtime decide which caller may resume which session. The invariant: a record
-//! that was parsed is written again as the same bytes.
+//! [`resume`](crate::resume) and the runtime decide which caller may resume which session. Invariant: a parsed
+//! record is written as the same bytes.
 
 use crate::bill::clock::Timestamps;
 use crate::fault::Rule;
@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::hint::black_box;
 
-/// A caller shows its ticket to a listener in order to resume their session over another connection.
+/// The ticket that a caller shows to a listener to resume their session over another connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Ticket {
     /// The listener's number of the session.
@@ -22,7 +22,7 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// Whether both are the same, in a time that does not depend on the keys.
+    /// Returns whether both tickets are equal, in a time that does not depend on the keys.
     ///
     /// ```
     /// use upbeat_core::hello::Ticket;
@@ -51,7 +51,7 @@ impl Ticket {
 }
 
 impl fmt::Debug for Ticket {
-    /// The key is a secret where messages go under TLS.
+    /// Prints the ticket without its key, which is a secret where messages are encrypted.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Ticket { session, incarnation, .. } = self;
         write!(f, "Ticket({session} of {incarnation:x})")
@@ -63,16 +63,17 @@ impl fmt::Debug for Ticket {
 pub struct Networked {
     /// The sender's number of the session.
     pub session: u64,
-    /// Slots of the receiver's lane that have come to the sender: 0 in a new session.
+    /// The slots of the receiver's lane that the sender has received, which is 0 in a new session.
     pub position: u64,
-    /// Milliseconds for which the sender keeps the session when its connection is gone; 0 if not at all.
+    /// The milliseconds for which the sender keeps the session after its connection is lost, or 0 if it does not
+    /// keep it.
     pub resume_ms: u32,
-    /// The pace of the sender's counter, in ticks per second.
+    /// The rate of the sender's counter, in ticks per second.
     pub pace: u64,
-    /// The sender's time stamps. The receiver bounds the offset of the two clocks by them.
+    /// The sender's time stamps, from which the receiver bounds the offset of the two clocks.
     pub stamps: Timestamps,
-    /// Of a caller, the session that is to go on over this connection; of a listener, what its caller
-    /// shows for that later. Without a ticket the session ends with its connection.
+    /// The ticket: a caller names the session that continues over this connection, and a listener gives the caller
+    /// the ticket for later. Without a ticket the session ends with its connection.
     pub ticket: Option<Ticket>,
 }
 

@@ -1,7 +1,7 @@
-//! Why there is no session: the last record of a handshake that fails.
+//! The refusal: the last record of a failed handshake.
 //!
-//! When to refuse is the transport's, the record around it is the module's above. The invariant:
-//! the text is bounded, and what a peer wrote there is shown escaped.
+//! The transport decides when to refuse, and the module above has the record around it. Invariant: the text is
+//! bounded, and the part that a peer wrote is shown escaped.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -11,15 +11,15 @@ use crate::fault::Rule;
 use crate::limits::ERROR_TEXT_BYTES_MAX;
 use crate::record::{Fields, push_text};
 
-/// Why there is no session.
+/// The reason of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum RefusalCode {
-    /// The two belong to different programs.
+    /// The sides belong to different programs.
     WrongProgram = 1,
-    /// They have no version of the protocol in common.
+    /// The sides have no common version of the protocol.
     WrongVersion = 2,
-    /// The listener is not the node that is wanted.
+    /// The listener is not the wanted node.
     NoSuchNode = 3,
     /// The listener has as many sessions as it may have.
     TooManySessions = 4,
@@ -27,24 +27,24 @@ pub enum RefusalCode {
     TooManyDescriptors = 5,
     /// The listener is closing.
     Closing = 6,
-    /// A record or what came beside it broke a rule.
+    /// A record, or something passed beside it, broke a rule.
     Malformed = 7,
-    /// The handshake took longer than it may.
+    /// The handshake took too long.
     TooSlow = 8,
-    /// The two belong to different users.
+    /// The sides belong to different users.
     WrongUser = 9,
     /// The listener lacks memory or another resource for the session.
     NoResources = 10,
-    /// The caller's certificate is not for what it says to be.
+    /// The caller's certificate does not fit the caller's claims.
     NotTrusted = 11,
     /// The listener has as many sessions with callers of this address as it may have.
     TooManyOfAddress = 12,
-    /// The listener has no such session to go on with.
+    /// The listener does not have the session that the caller wants to resume.
     NoSuchSession = 13,
 }
 
 impl RefusalCode {
-    /// Every code.
+    /// All codes.
     pub const ALL: [RefusalCode; 13] = [
         RefusalCode::WrongProgram,
         RefusalCode::WrongVersion,
@@ -61,21 +61,21 @@ impl RefusalCode {
         RefusalCode::NoSuchSession,
     ];
 
-    /// The code of a byte, if there is one.
+    /// Returns the code of a byte, if there is one.
     pub fn from_byte(byte: u8) -> Option<RefusalCode> {
         RefusalCode::ALL.into_iter().find(|code| *code as u8 == byte)
     }
 
-    /// What happened, in words.
+    /// Returns the reason in words.
     pub const fn text(self) -> &'static str {
         match self {
             RefusalCode::WrongProgram => "it belongs to another program",
-            RefusalCode::WrongVersion => "it speaks no common version of the protocol",
-            RefusalCode::NoSuchNode => "it is not the node that is wanted",
+            RefusalCode::WrongVersion => "it supports no common version of the protocol",
+            RefusalCode::NoSuchNode => "it is not the wanted node",
             RefusalCode::TooManySessions => "it has as many sessions as it may have",
             RefusalCode::TooManyDescriptors => "its table of descriptors is full",
             RefusalCode::Closing => "it is closing",
-            RefusalCode::Malformed => "it could not take what was sent",
+            RefusalCode::Malformed => "it could not read the handshake",
             RefusalCode::TooSlow => "the handshake took too long",
             RefusalCode::WrongUser => "it belongs to another user",
             RefusalCode::NoResources => "it lacks a resource",
@@ -94,7 +94,7 @@ impl fmt::Display for RefusalCode {
     }
 }
 
-/// The answer of a side that does not want the session; the socket ends behind it.
+/// The record of a side that refuses the session, after which the socket is closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     code: RefusalCode,
@@ -102,18 +102,18 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// A refusal; text beyond [`ERROR_TEXT_BYTES_MAX`] is cut at a character's end.
+    /// Creates a refusal. Text beyond [`ERROR_TEXT_BYTES_MAX`] is cut after a whole character.
     pub fn new(code: RefusalCode, text: &str) -> Refusal {
         let end = text.floor_char_boundary(ERROR_TEXT_BYTES_MAX);
         Refusal { code, text: text[..end].into() }
     }
 
-    /// Why there is no session.
+    /// Returns the reason of the refusal.
     pub fn code(&self) -> RefusalCode {
         self.code
     }
 
-    /// What the refusing side adds, with names and numbers; may be empty.
+    /// Returns the text that the refusing side adds, with names and numbers, which may be empty.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -133,7 +133,7 @@ impl Refusal {
 }
 
 impl fmt::Display for Refusal {
-    /// The peer's text is shown escaped: it may hold anything.
+    /// Prints the peer's text escaped, since it may contain anything.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.code.text())?;
         if self.text.is_empty() {
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_cannot_write_to_a_terminal() {
+    fn a_refusal_is_printed_escaped() {
         let refusal = Refusal::new(RefusalCode::WrongUser, "\x1b[2J");
         assert_eq!(refusal.to_string(), "it belongs to another user: \\u{1b}[2J");
     }

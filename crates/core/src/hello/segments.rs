@@ -1,6 +1,6 @@
-//! The sides of a session on one host: segments that are handed over, or the number of a byte stream's.
+//! The sides of a session on one host: passed segments, or the number of a byte stream's session.
 //!
-//! The invariant: a record that was parsed has sizes and places within their bounds.
+//! Invariant: a parsed record has sizes and indexes within their bounds.
 
 use super::Listening;
 use crate::fault::Rule;
@@ -11,16 +11,16 @@ use crate::limits::{
 use crate::record::Fields;
 use alloc::vec::Vec;
 
-/// The sender's side of a session; the descriptors of [`Passed`](super::Passed) ride beside it.
+/// The sender's side of a session, with the descriptors of [`Passed`](super::Passed) beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segments {
-    /// Bytes of the sender's lane.
+    /// The bytes of the sender's lane.
     pub lane_bytes: u32,
-    /// The receiver's place on the sender's board.
+    /// The receiver's index on the sender's board.
     pub board_slot: u32,
     /// The sender's number of the session.
     pub session: u64,
-    /// Where the sender listens for other hosts, if it does.
+    /// The address at which the sender listens for other hosts, if it does.
     pub listening: Option<Listening>,
 }
 
@@ -66,14 +66,13 @@ impl Streamed {
     }
 }
 
-/// A bigger segment in which the sender's lane will go on, or a slab of its sender's; its descriptor
-/// rides beside it.
+/// A larger segment for the sender's lane, or a slab of the sender, with its descriptor beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Which segment of the lane it is; the first, of the handshake, is 0. Slabs count from
+    /// The number of the segment in the lane, where the first one, of the handshake, is 0. Slabs count from
     /// [`SLAB_GENERATION`].
     pub generation: u32,
-    /// Its bytes.
+    /// The bytes of the segment.
     pub bytes: u32,
 }
 
@@ -90,7 +89,7 @@ impl Segment {
         Segment::checked(generation, u64::from(bytes))
     }
 
-    /// A segment of this generation, if one may have so many bytes.
+    /// Returns the segment of this generation, if it may have this many bytes.
     pub fn checked(generation: u32, bytes: u64) -> Result<Segment, Rule> {
         let most = match generation < SLAB_GENERATION {
             true => LANE_BYTES_MAX,
@@ -101,7 +100,7 @@ impl Segment {
     }
 }
 
-/// That a segment of this size may be a lane: for the number announced and for the file's own.
+/// Checks that a segment of this size may be a lane: the announced size as well as the size of the file.
 pub fn check_lane_bytes(bytes: u64) -> Result<(), Rule> {
     check_bytes(bytes, LANE_BYTES_FIRST, LANE_BYTES_MAX)
 }

@@ -1,6 +1,6 @@
-//! Bytes near to good ones, by a seed.
+//! Mutations of valid bytes, by a seed.
 
-/// A generator of numbers that follow from a seed (xorshift64*).
+/// A generator of numbers that depend on a seed (xorshift64*).
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -15,13 +15,13 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// A number below `most`, which is not 0.
+    /// Returns a number below `most`, which is not 0.
     pub(crate) fn below(&mut self, most: usize) -> usize {
         (((self.next() >> 32) * most as u64) >> 32) as usize
     }
 }
 
-/// Changes an input in one to four ways.
+/// Changes an input by one to four mutations.
 pub(crate) fn mutate(bytes: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     const BOUNDS: [u64; 8] = [0, 1, 0x7f, 0xff, 0x7fff, 0xffff, 0x7fff_ffff, u64::MAX];
     for _ in 0..=random.below(4) {
@@ -47,7 +47,7 @@ pub(crate) fn mutate(bytes: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     }
 }
 
-/// A number from the environment.
+/// Returns a number from the environment.
 pub(crate) fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }

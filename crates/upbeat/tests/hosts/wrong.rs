@@ -52,7 +52,7 @@ fn each_failure_is_told_by_its_name() {
     check(&format!("counter@{closing}"), &[&closing, "closed the connection"]);
 
     let server = Server::start("server");
-    check(&server.named("counter"), &[&server.at, "it is not the node that is wanted", "`server`"]);
+    check(&server.named("counter"), &[&server.at, "it is not the wanted node", "`server`"]);
     let other = Server::of("another", "server", "127.0.0.1:0");
     check(&other.named("server"), &[&other.at, "another program"]);
     for (to, words) in [
