@@ -1,8 +1,8 @@
-//! Addresses of nodes on other hosts: `db1.example:7411`, `10.0.0.7:7411`, `[fe80::7]:7411`; and whom a caller
-//! wants: `counter`, or `counter@db1.example:7411`.
+//! Addresses of nodes on other hosts: `db1.example:7411`, `10.0.0.7:7411`, `[fe80::7]:7411`; and the nodes that a
+//! caller names: `counter`, or `counter@db1.example:7411`.
 //!
-//! The runtime asks the system for the IP addresses of a host when it opens a session. The invariant: an address
-//! has a port, and a host that is an IP address or well formed as a name of the DNS.
+//! The runtime asks the system for the IP addresses of a host when it opens a session. Invariant: an address has a
+//! port, and a host that is an IP address or a well-formed DNS name.
 
 use crate::name::{NameError, NodeName};
 use alloc::boxed::Box;
@@ -12,7 +12,7 @@ use core::fmt;
 use core::net::{IpAddr, Ipv6Addr};
 use core::str::FromStr;
 
-/// Bytes of the longest name of a host, and of a label of it.
+/// The largest number of bytes of the name of a host, and of one label of it.
 const HOST_BYTES_MAX: usize = 253;
 const LABEL_BYTES_MAX: usize = 63;
 
@@ -29,7 +29,7 @@ const LABEL_BYTES_MAX: usize = 63;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Address {
-    /// In lower case, without brackets.
+    /// The host in lower case, without brackets.
     host: Arc<str>,
     port: u16,
 }
@@ -58,28 +58,28 @@ impl Address {
         Ok(Address { host: host.to_ascii_lowercase().into(), port })
     }
 
-    /// The host: a name, or an IP address.
+    /// Returns the host: a name, or an IP address.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The port.
+    /// Returns the port.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The host's IP address, if it was given as one.
+    /// Returns the host's IP address, if the host was given as one.
     pub fn ip(&self) -> Option<IpAddr> {
         self.host.parse().ok()
     }
 }
 
-/// Checks that a text is well formed as a name of the DNS.
+/// Checks that a text is a well-formed DNS name.
 fn check_host(host: &str) -> Result<(), Flaw> {
     if host.is_empty() {
         return Err(Flaw::NoHost);
     }
-    // A name may end in the dot of the root.
+    // A name may end in the dot of the DNS root.
     let labels = host.strip_suffix('.').unwrap_or(host);
     if labels.len() > HOST_BYTES_MAX {
         return Err(Flaw::HostTooLong);
@@ -89,7 +89,7 @@ fn check_host(host: &str) -> Result<(), Flaw> {
     match host.chars().find(|c| !may(*c) && *c != ':') {
         Some(c) => Err(Flaw::Character(c)),
         None if host.contains(':') => Err(Flaw::Bare),
-        // What consists of digits and dots is an IP address, or was meant as one.
+        // A text of digits and dots is an IP address, or was meant as one.
         None if labels.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') => Err(Flaw::NoIp),
         None if labels.split('.').all(fits) => Ok(()),
         None => Err(Flaw::Label),
@@ -113,7 +113,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// The node that a caller wants, and the address at which it listens, if it is named by one.
+/// The node that a caller names, with the address at which it listens, if there is one.
 ///
 /// ```
 /// use upbeat_core::address::NodeAddress;
@@ -144,12 +144,12 @@ impl NodeAddress {
         Ok(NodeAddress { node: NodeName::new(node)?, address })
     }
 
-    /// The node's name.
+    /// Returns the node's name.
     pub fn node(&self) -> &NodeName {
         &self.node
     }
 
-    /// Where it listens; None for a node that is found by its name on this host.
+    /// Returns the address at which the node listens, or none for a node that is found by its name on this host.
     pub fn address(&self) -> Option<&Address> {
         self.address.as_ref()
     }
@@ -181,7 +181,7 @@ impl fmt::Display for NodeAddress {
 /// The text is no address of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeAddressError {
-    /// Its node has no name of a node.
+    /// The text before the `@` is no name of a node.
     Name(NameError),
     /// The text behind the `@` is no address.
     Address(AddressError),
@@ -210,7 +210,7 @@ impl fmt::Display for NodeAddressError {
 
 impl core::error::Error for NodeAddressError {}
 
-/// A text that is no address: what is wrong with it, and what one looks like.
+/// A text that is no address, with the reason and the allowed forms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressError {
     /// The text, cut to a length that can be shown.
@@ -248,7 +248,7 @@ impl fmt::Display for AddressError {
             Flaw::NoPort => f.write_str("there is no port behind the host"),
             Flaw::Port => f.write_str("the port is not a number from 1 to 65535"),
             Flaw::Bracket => f.write_str("there is no IPv6 address between the brackets"),
-            Flaw::Bare => f.write_str("an IPv6 address stands in brackets"),
+            Flaw::Bare => f.write_str("an IPv6 address must be in brackets"),
             Flaw::NoIp => f.write_str("the host is neither an IP address nor a name"),
             Flaw::HostTooLong => {
                 write!(f, "the host's name has more than {HOST_BYTES_MAX} bytes")

@@ -1,11 +1,11 @@
-//! The bill: what a message cost, item by item, and what a node has counted.
+//! The bill: the cost of a message, item by item, and the counters of a node.
 //!
-//! Items and counters are declared here once, each with its sentence. A [`Bill`] is an amount for
-//! every item; it adds, subtracts, compares and prints. Which phases a primitive's way has is said
-//! in [`way`], what two sides took of one message is put together in [`taken`], how samples become a bill in [`collected`], what was bet and lost in [`bet`], by how much clocks of two hosts differ in [`clock`]. Who
-//! takes the stamps, where they lie and how they are shown is left to others. The invariant: this
-//! is the only list of items and of counters; the place of a variant in it is its index wherever
-//! they stand in an array.
+//! Items and counters are declared here once, each with its sentence. A [`Bill`] is an amount for every item, and
+//! can be added, subtracted, compared and printed. [`way`] has the phases of each primitive's messages, [`taken`]
+//! combines the stamps of both sides of one message, [`collected`] turns samples into a bill, [`bet`] lists the
+//! bets with their counters, and [`clock`] estimates the offset between the clocks of two hosts. Other modules
+//! take the stamps, store them and show them. Invariant: this is the only list of items and of counters, and the
+//! position of a variant is its index in every array.
 
 pub mod bet;
 pub mod clock;
@@ -16,7 +16,7 @@ pub mod collected;
 use core::fmt;
 use core::ops::{Add, AddAssign, Mul, Sub};
 
-/// Declares an enum whose variants have a name and a sentence, which is their documentation too.
+/// Declares an enum whose variants have a name and a sentence, which is also their documentation.
 macro_rules! listed {
     ($(#[$doc:meta])* $list:ident { $($variant:ident $name:literal $sentence:literal)* }) => {
         $(#[$doc])*
@@ -27,24 +27,24 @@ macro_rules! listed {
         }
 
         impl $list {
-            /// All of them, in the order of their indexes.
+            /// All variants, in the order of their indexes.
             pub const ALL: &[$list] = &[$($list::$variant),*];
 
-            /// How many there are.
+            /// The number of variants.
             pub const COUNT: usize = $list::ALL.len();
 
-            /// Its place in an array of all.
+            /// Returns the index in an array of all variants.
             #[inline]
             pub const fn index(self) -> usize {
                 self as usize
             }
 
-            /// Its name, in one word or a few.
+            /// Returns the name, in one word or a few.
             pub const fn name(self) -> &'static str {
                 match self { $($list::$variant => $name,)* }
             }
 
-            /// Returns a sentence that says what the entry is.
+            /// Returns a sentence that describes the variant.
             pub const fn sentence(self) -> &'static str {
                 match self { $($list::$variant => $sentence,)* }
             }
@@ -69,47 +69,47 @@ listed! {
     /// ```
     Item {
         Room "room" "Waiting until the peer has made room in a full lane."
-        FlowControl "flow control" "Deciding whether the message may go, and under which number."
+        FlowControl "flow control" "Deciding whether the message may be sent, and under which number."
         Claim "claim" "Taking room for the message in a lane or a buffer."
         Marshal "marshal" "Writing arguments or results as bytes."
         Copy "copy" "Moving payload from one place in memory to another."
-        Publish "publish" "Storing the head that makes the message visible to its reader; between hosts, all that is done before it is written."
+        Publish "publish" "Storing the head that makes the message visible to its reader; between hosts, all work before the write."
         Encrypt "encrypt" "Encrypting what is sent with the message."
         Write "write" "Giving the message to the socket: system calls, and waiting for room there."
-        Wake "wake" "Ringing a sleeper's bell, and its way back to its lanes."
-        Wire "wire" "The way between publishing, or writing, and the reader's first sight of it."
+        Wake "wake" "Ringing the doorbell of a sleeping node, until that node polls its lanes."
+        Wire "wire" "The time between publishing, or writing, and the reader's first view of the message."
         Read "read" "Reading the message from the socket: the system call that brought its end, decrypting, and taking it into the lane."
-        Notice "notice" "Lying in the lane while the reader's node was busy with something else."
-        Check "check" "Holding the head and its numbers against the rules."
+        Notice "notice" "Waiting in the lane while the reader's node was busy with something else."
+        Check "check" "Checking the head and its numbers against the rules."
         Dispatch "dispatch" "Finding the handler of the method, or the waiter of the call."
         Decode "decode" "Reading arguments or results from bytes."
         Execute "execute" "Running the handler until it is done or waits."
-        Promote "promote" "Making a handler that has to wait a task."
+        Promote "promote" "Turning a handler that has to wait into a task."
         Lock "lock" "Waiting, as a task, for a lock."
         Wait "wait" "Waiting, as a task, for something else: a call, a timer, an event."
-        Queue "queue" "Being ready to go on while the node ran others."
-        Reply "reply" "Writing and publishing the answer."
-        Deliver "deliver" "Handing the answer to the caller and going on there."
-        Watch "watch" "Looking at sockets for bells and for the death of peers."
+        Queue "queue" "Waiting in the ready queue while the node ran other tasks."
+        Reply "reply" "Writing and publishing the reply."
+        Deliver "deliver" "Passing the reply to the caller, and polling the caller."
+        Watch "watch" "Polling sockets for doorbells and for the death of peers."
         Stamps "stamps" "Taking the time stamps of the bill itself."
         CacheLines "cache lines" "Cache lines that go from one core to another."
         Bytes "bytes" "Bytes of payload sent."
-        Copies "copies" "Times that payload is moved from one place in memory to another."
-        Allocations "allocations" "Pieces of memory asked of the allocator."
+        Copies "copies" "Passes that move payload from one place in memory to another."
+        Allocations "allocations" "Calls to the allocator for memory."
         SystemCalls "system calls" "Calls into the kernel."
-        Wakes "wakes" "Sleepers whose bell was rung."
+        Wakes "wakes" "Sleeping nodes whose doorbell was rung."
     }
 }
 
 impl Item {
-    /// Whether it is measured in nanoseconds; the others are counted and can be quoted.
+    /// Returns whether the item is measured in nanoseconds; other items are counted and can be quoted.
     pub const fn is_time(self) -> bool {
         self as usize <= Item::Stamps as usize
     }
 }
 
 listed! {
-    /// A counter of a node. None ever goes down.
+    /// A counter of a node. No counter ever decreases.
     ///
     /// ```
     /// use upbeat_core::bill::Counter;
@@ -120,9 +120,9 @@ listed! {
     Counter {
         CallsSent "calls sent" "Calls that were written into a lane."
         OnewaysSent "one-ways sent" "One-way messages that were written into a lane."
-        RepliesInPlace "replies in place" "Results that the caller read where they lay in the lane."
+        RepliesInPlace "replies in place" "Results that the caller read in place, in the lane."
         RepliesStashed "replies stashed" "Results that were copied out because the caller was busy."
-        HandlersInline "handlers inline" "Requests whose handler was done when first polled: bets won."
+        HandlersInline "handlers inline" "Requests whose handler finished in its first poll: bets won."
         PromotedByLock "promoted by lock" "Handlers that became tasks because a lock was held: bets lost."
         PromotedByCondition "promoted by condition" "Handlers that became tasks because they waited for a condition or a signal."
         PromotedByFull "promoted by full" "Handlers that became tasks because a peer had no room for what they sent."
@@ -130,50 +130,50 @@ listed! {
         PromotedByCall "promoted by call" "Handlers that became tasks because they called and waited."
         PromotedByTimer "promoted by timer" "Handlers that became tasks because they slept."
         PromotedByOther "promoted by other" "Handlers that became tasks because they waited for something else."
-        StartedAsTasks "started as tasks" "Requests that were run as tasks at once, and no bet was taken."
-        HandlersRefused "handlers refused" "Calls that were sent back, since what their handlers need was not there: bets lost."
-        HandlersEnded "handlers ended" "Handlers that would have had to wait where they may not: errors to their callers."
-        OverRuns "over-runs" "Handlers that ran beyond their budget without a pause, as far as it was looked at."
-        Sweeps "sweeps" "Looks at every lane, for notes that were lost."
+        StartedAsTasks "started as tasks" "Requests that were run as tasks at once, without a bet."
+        HandlersRefused "handlers refused" "Calls that were refused for a retry, because a precondition of their handlers did not hold: bets lost."
+        HandlersEnded "handlers ended" "Handlers that had to wait although their methods must not: errors to their callers."
+        OverRuns "over-runs" "Handlers that ran longer than their budget without a pause, as far as this was measured."
+        Sweeps "sweeps" "Polls of every lane, for notes that were lost."
         Sleeps "sleeps" "Times the node went to sleep."
-        Wakes "wakes" "Sleeps that something ended: a bell, a timer, another thread."
-        BellsSent "bells sent" "Bells rung at peers that slept."
-        Watches "watches" "Looks at sockets while polling."
+        Wakes "wakes" "Sleeps that ended because of a doorbell, a timer or another thread."
+        BellsSent "bells sent" "Doorbells of sleeping peers that were rung."
+        Watches "watches" "Polls of the sockets while the node polled its lanes."
         SessionsOpened "sessions opened" "Sessions whose handshake was finished."
         SessionsRemote "sessions between hosts" "Sessions that were opened over a network: to another host, or to this one where no memory could be shared."
         SessionsLost "sessions lost" "Sessions that have ended."
         SessionsSuspended "sessions suspended" "Times a session between hosts lost its connection and waited for another."
-        SessionsResumed "sessions resumed" "Times such a session went on over another connection."
-        CancelsSent "cancels sent" "Calls whose future was dropped before their answer."
+        SessionsResumed "sessions resumed" "Times such a session continued over another connection."
+        CancelsSent "cancels sent" "Calls whose future was dropped before the reply."
         CancelsHonoured "cancels honoured" "Calls of peers that were ended because they were cancelled."
         OrphansEnded "orphans ended" "Handlers that were dropped, as tasks, because their caller gave up or was lost."
         OrphansExpired "orphans expired" "Handlers that were dropped, as tasks, because their time was over."
-        OrphansLeft "orphans left" "Handlers that went on, as tasks, though their caller gave up or their peer was lost."
-        OrphanTime "orphan time" "Nanoseconds that such handlers had run as tasks, in vain."
-        Panics "panics" "Handlers and tasks that panicked, and values of theirs that did when they were dropped."
+        OrphansLeft "orphans left" "Handlers that continued, as tasks, although their caller gave up or their peer was lost."
+        OrphanTime "orphan time" "Nanoseconds that orphaned handlers had run as tasks without use."
+        Panics "panics" "Panics of handlers and tasks, including those of their values when they were dropped."
         LaneFull "lane full" "Times a message had to wait because its lane was full."
-        LaneGrown "lane grown" "Times a lane went on in a bigger segment."
+        LaneGrown "lane grown" "Times a lane continued in a larger segment."
         PeerFaults "peer faults" "Sessions that were ended because the peer broke a rule."
-        SamplesTaken "samples taken" "Messages of which it was written down where their time went."
-        SamplesLost "samples lost" "Sampled messages of which a stamp, or room to write it down, was missing."
-        MessagesPolled "messages polled" "Messages that the node took because it looked: while idle, behind others, at poll points."
+        SamplesTaken "samples taken" "Messages that were sampled, with a record of where their time went."
+        SamplesLost "samples lost" "Sampled messages without a record, because a stamp or room for it was missing."
+        MessagesPolled "messages polled" "Messages that the node found by polling: while idle, behind other messages, or at poll points."
         MessagesWoken "messages woken for" "Messages that had to wake the node before it took them: upcalls."
-        SweepsFound "sweeps that found" "Looks at every lane that found a message of which no note was left."
+        SweepsFound "sweeps that found" "Sweeps over every lane that found a message without a note."
         Computations "computations" "Closures that were begun on another thread."
-        RoomAsked "room asked" "Requests for which room was asked first: too long, or too many on their way."
+        RoomAsked "room asked" "Requests that asked for room first, because they were long or too many were on their way."
         Refused "refused" "Requests longer than a slot that a peer had no room for: bets lost."
-        RefusedHere "refused here" "Requests of peers that this node had no room for, or that came behind such."
+        RefusedHere "refused here" "Requests of peers for which this node had no room, and requests behind those."
         AcceptedLater "accepted later" "Requests of peers that were refused here and accepted since."
-        ProtocolFrames "protocol frames" "Frames of peers that carry no message but say what may be sent, and where it lies."
-        TasksInKeptSlots "tasks in kept slots" "Spawned tasks that started in the slot of one that had ended: live stacks."
-        TasksInNewSlots "tasks in new slots" "Spawned tasks for which no slot of one that had ended was there."
+        ProtocolFrames "protocol frames" "Frames of peers that carry no message, but credit or the place of a payload."
+        TasksInKeptSlots "tasks in kept slots" "Spawned tasks that started in the slot of an ended task."
+        TasksInNewSlots "tasks in new slots" "Spawned tasks that started in a new slot."
         TasksRefused "tasks refused" "Tasks that were not begun because the node had too many."
-        CallersTurnedAway "callers turned away" "Connections of other hosts that were refused or gave way: too many of their address, or too slow a handshake."
-        RemoteBytesDeclined "remote bytes declined" "Times a peer on another host had no more memory here because the node holds as much as it may."
+        CallersTurnedAway "callers turned away" "Connections of other hosts that were refused or gave way: too many from one address, or too slow a handshake."
+        RemoteBytesDeclined "remote bytes declined" "Times a peer on another host got no more memory here, because the node holds as much as it may."
     }
 }
 
-/// An amount for every item: nanoseconds for times, numbers for what is counted.
+/// An amount for every item: nanoseconds for times, and numbers for counts.
 ///
 /// ```
 /// use upbeat_core::bill::{Bill, Item};
@@ -192,17 +192,17 @@ pub struct Bill {
 }
 
 impl Bill {
-    /// The sum of all times, in nanoseconds.
+    /// Returns the sum of all times, in nanoseconds.
     pub fn time(&self) -> f64 {
         self.items().filter(|(item, _)| item.is_time()).map(|(_, amount)| amount).sum()
     }
 
-    /// Every item and its amount.
+    /// Iterates over the items and their amounts.
     pub fn items(&self) -> impl Iterator<Item = (Item, f64)> + '_ {
         Item::ALL.iter().map(|item| (*item, self[*item]))
     }
 
-    /// This bill held against another: what each item has become.
+    /// Compares this bill with an earlier one, item by item.
     ///
     /// ```
     /// use upbeat_core::bill::{Bill, Item};
@@ -272,7 +272,7 @@ impl Mul<f64> for Bill {
     }
 }
 
-/// A line for each item that costs anything, times with their part of the whole.
+/// Prints a line for each item that is not 0; times have their share of the sum.
 impl fmt::Display for Bill {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = self.time();
@@ -295,7 +295,7 @@ pub struct Against<'a> {
     after: &'a Bill,
 }
 
-/// A line for each item that either bill has: before, after, and the change in percent.
+/// Prints a line for each item that either bill has: before, after, and the change in percent.
 impl fmt::Display for Against<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let items =
@@ -323,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn indexes_are_places_and_names_differ() {
+    fn indexes_are_positions_and_names_differ() {
         for (at, item) in Item::ALL.iter().enumerate() {
             assert_eq!(item.index(), at);
         }
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn every_sentence_is_one() {
+    fn every_sentence_is_a_sentence() {
         let items = Item::ALL.iter().map(|item| item.sentence());
         let counters = Counter::ALL.iter().map(|counter| counter.sentence());
         assert!(items.chain(counters).all(|text| text.ends_with('.') && text.len() > 10));

@@ -1,9 +1,9 @@
-//! Every rule that a peer can break, with the numbers that were seen.
+//! The rules that a peer can break, each with the observed numbers.
 //!
-//! A broken rule ends the session with that peer and nothing else. Naming the peer, ending the
-//! session and telling the user are the transport's and the runtime's; faults of our own (a full
-//! table, a name that cannot be) are the errors of their modules. The invariant: a `Rule` is
-//! [`Copy`], small and allocates nothing, so that finding one costs the good path a branch.
+//! A broken rule ends the session with that peer and nothing else. The transport and the runtime name the peer,
+//! end the session and tell the user. Faults of this side, such as a full table or an invalid name, are the errors
+//! of their modules. Invariant: a `Rule` is [`Copy`], small and allocates nothing, so that checking a rule costs
+//! the common path one branch.
 
 mod text;
 
@@ -83,9 +83,9 @@ pub enum Rule {
         /// The manner seen.
         manner: u8,
     },
-    /// Stamps whose length is not that of the points they are said to be of.
+    /// Stamps whose length does not fit the announced points.
     StampsLength {
-        /// The points, a bit each.
+        /// The points, one bit each.
         points: u32,
         /// The length of the payload.
         len: u32,
@@ -106,14 +106,14 @@ pub enum Rule {
         /// The method number seen.
         method: u16,
     },
-    /// A method number that was never given out in this session.
+    /// A method number that this session has not assigned.
     UnknownMethod {
         /// The number seen.
         method: u16,
-        /// How many numbers were given out; valid ones are below it.
+        /// The number of assigned methods; valid numbers are below it.
         known: u16,
     },
-    /// Control of a channel that does not exist, or that no channel has.
+    /// Control of a channel that does not exist, or of a code that no channel has.
     UnknownControl {
         /// The code seen.
         code: u16,
@@ -125,7 +125,7 @@ pub enum Rule {
         /// Its generation.
         generation: u32,
     },
-    /// An answer to an earlier user of a call number.
+    /// An answer to an earlier use of a call number.
     StaleGeneration {
         /// The index of the answered call.
         index: u32,
@@ -169,36 +169,36 @@ pub enum Rule {
         /// How much was sent.
         out: u64,
     },
-    /// A frame for which the receiver's ring has no room: its sender was not told of any.
+    /// A frame for which the receiver's ring has no room, so its sender had no credit.
     BeyondCredit {
         /// The slots that it takes.
         span: u32,
     },
-    /// A peer that goes on over another connection says to have received more than was sent.
+    /// A peer that continues over another connection claims to have received more than was sent.
     ResumeAhead {
-        /// The slots that it says to have received.
+        /// The number of slots that it claims to have received.
         seen: u64,
-        /// How many were sent.
+        /// The number of slots that were sent.
         shipped: u64,
     },
-    /// A peer that goes on over another connection says to have received less than it has read.
+    /// A peer that continues over another connection claims to have received less than it has read.
     ResumeBehind {
-        /// The slots that it says to have received.
+        /// The number of slots that it claims to have received.
         seen: u64,
-        /// How many it has said to have read.
+        /// The number of slots that it has reported as read.
         acknowledged: u64,
     },
-    /// A peer that goes on over another connection says to have received a part of a frame.
+    /// A peer that continues over another connection claims to have received a part of a frame.
     ResumeWithin {
-        /// The slots that it says to have received.
+        /// The number of slots that it claims to have received.
         seen: u64,
     },
-    /// More segments than lanes and slabs have use for, or one that no frame can name.
+    /// More segments than lanes and slabs can use, or a segment that no frame can name.
     StraySegment {
         /// Its generation.
         generation: u32,
     },
-    /// A ring in which the peer's lane goes on, for which the receiver has no room and of which it was not asked.
+    /// A larger ring for the peer's lane, for which the receiver has no room and gave no grant.
     UngrantedRing {
         /// Its bytes.
         bytes: u32,
@@ -210,36 +210,36 @@ pub enum Rule {
         /// The buffer in it.
         index: u32,
     },
-    /// A frame about a place that has nothing to do with it: a refusal or a grant of a request that
-    /// is not on its way, a request that was not granted, a withdrawal of none.
+    /// A frame about a place in another state: a refusal or a grant of a request that is not on its way, a request
+    /// that was not granted, or a withdrawal without a reservation.
     StrayPlace {
         /// The kind of the frame.
         kind: u8,
         /// The number of the request.
         number: u64,
     },
-    /// More requests than a receiver keeps places for.
+    /// More requests than the receiver keeps places for.
     TooManyPlaces {
-        /// How many places there are.
+        /// The number of places.
         max: u32,
     },
-    /// More bytes of refused requests in the ring than a receiver copies.
+    /// More bytes of refused requests in the ring than the receiver copies.
     TooManyCopies {
         /// The bytes that would be copied.
         seen: u64,
-        /// How many may be.
+        /// The number of bytes that may be copied.
         max: u64,
     },
-    /// A request longer than the room that was asked for.
+    /// A request that is longer than the reserved room.
     BeyondReserved {
-        /// The bytes that it is charged with.
+        /// The bytes that the request is charged.
         len: u64,
-        /// The bytes that were asked for.
+        /// The bytes of the reservation.
         reserved: u64,
     },
     /// A payload that does not decode to the types of its method.
     Undecodable {
-        /// The method whose arguments or result these were.
+        /// The number of the method.
         method: u16,
         /// The payload length.
         len: u32,
@@ -249,7 +249,7 @@ pub enum Rule {
         /// The code seen.
         code: u8,
     },
-    /// A switch to a segment that was never handed over.
+    /// A switch to a segment that was never passed.
     SwitchWithoutSegment {
         /// The generation the switch names.
         generation: u32,
@@ -263,7 +263,7 @@ pub enum Rule {
         /// The most allowed.
         max: u32,
     },
-    /// A frame in a state in which its kind may not come.
+    /// A frame that may not come in this state.
     OutOfPlace {
         /// Its kind.
         kind: u8,
@@ -287,7 +287,7 @@ pub enum Rule {
         /// The kind seen.
         kind: u8,
     },
-    /// A record in a state in which its kind may not come.
+    /// A record that may not come in this state.
     RecordOutOfPlace {
         /// Its kind, in words.
         kind: &'static str,
@@ -309,27 +309,27 @@ pub enum Rule {
         /// The field.
         field: &'static str,
     },
-    /// A record that goes on behind its last field.
+    /// A record that continues behind its last field.
     RecordTrailing {
         /// The bytes left over.
         bytes: u32,
     },
     /// A record without its descriptors, or with too many.
     Descriptors {
-        /// How many came beside the record.
+        /// The number of descriptors beside the record.
         seen: u32,
-        /// How many its kind has.
+        /// The number that the record's kind requires.
         expected: u32,
     },
 }
 
-// A rule travels in the `Err` of the hottest functions.
+// Functions on the hottest path return a rule in their `Err`.
 const _: () = assert!(size_of::<Rule>() <= 24);
 
 impl core::error::Error for Rule {}
 
 impl Rule {
-    /// Whether the rule is about records on the socket and not about frames in a lane.
+    /// Returns whether the rule is about records on the socket and not about frames in a lane.
     pub const fn is_record(&self) -> bool {
         matches!(
             self,

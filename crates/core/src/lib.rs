@@ -1,15 +1,15 @@
-//! Every decision of Upbeat and no I/O: frames, calls, limits, errors, the bill.
+//! All decisions of Upbeat, without I/O: frames, calls, limits, errors, the bill.
 //!
-//! This crate answers "may this be sent, under which number, and what does that word mean"; it
-//! never holds a payload in flight, opens a descriptor, reads a clock or starts a thread. Time and
-//! identities are arguments. What moves bytes is above it (`upbeat-memory`, `upbeat-transport`),
-//! what runs handlers is above those (`upbeat`).
+//! This crate decides whether a message may be sent, under which number, and what a received word means. It never
+//! holds a payload in flight, opens a descriptor, reads a clock or starts a thread. Time and identities are
+//! arguments. The crates above it move bytes (`upbeat-memory`, `upbeat-transport`), and the crate above those runs
+//! handlers (`upbeat`).
 //!
-//! The order of the modules below is the order of their floors: a module imports only modules
-//! above it in this list.
+//! The order of the modules below is the order of their floors: a module imports only modules above it in this
+//! list.
 //!
-//! The crate has no standard library, so the compiler refuses a clock, a socket or a thread in it. Only
-//! its tests have one, and faults that a test puts in.
+//! The crate has no standard library, so the compiler refuses a clock, a socket or a thread in it. Only the tests,
+//! and the faults that a test can put in, use the standard library.
 #![cfg_attr(not(any(test, feature = "mutants")), no_std)]
 #![forbid(unsafe_code)]
 

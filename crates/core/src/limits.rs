@@ -1,8 +1,7 @@
-//! Every bound of Upbeat, as a constant with the reason for its size.
+//! The bounds of Upbeat, each a constant with the reason for its size.
 //!
-//! It leaves to others what happens at a bound: the module that meets it names the rule or the
-//! error. The invariant: bounds that depend on each other are asserted against each other here, at
-//! compile time, so that none can be changed alone into a contradiction.
+//! The module that meets a bound defines the rule or the error. Invariant: bounds that depend on each other are
+//! asserted against each other here, at compile time, so that none can be changed alone into a contradiction.
 
 /// Bytes of the head of a frame: three words of eight bytes.
 pub const HEAD_BYTES: usize = 24;
@@ -10,91 +9,90 @@ pub const HEAD_BYTES: usize = 24;
 /// Bytes of a cache line.
 pub const LINE_BYTES: usize = 64;
 
-/// Bytes of a slot of a ring: a pair of cache lines. Processors fetch lines in such pairs, so with
-/// slots of one line a reader that waits for the next message takes part of the present one's.
+/// Bytes of a slot of a ring: a pair of cache lines. Processors fetch lines in pairs, so with slots of one line a
+/// reader that waits for the next message would steal half of the pair that is being written.
 pub const SLOT_BYTES: usize = 2 * LINE_BYTES;
 
 /// Payload bytes of the short form, in which head and payload share one slot.
 pub const SHORT_BYTES: usize = SLOT_BYTES - HEAD_BYTES;
 
-/// Bytes of the page by which segments are measured. A host with bigger pages rounds up.
+/// Bytes of a page, the unit of the size of segments. A host with larger pages rounds up.
 pub const PAGE_BYTES: usize = 4096;
 
-/// Slots' worth of bytes at the start of every lane that hold its header (progress and the like).
+/// The size of the header at the start of every lane (progress and the like), in slots.
 pub const LANE_HEADER_SLOTS: usize = 4;
 
-/// Bytes of the first segment of a lane: two pages, so that an idle session stays cheap.
+/// Bytes of the first segment of a lane: two pages, so that an idle session needs little memory.
 pub const LANE_BYTES_FIRST: usize = 2 * PAGE_BYTES;
 
 /// Slots of the first ring of a lane: its two pages less the lane's header.
 pub const RING_SLOTS_FIRST: usize = LANE_BYTES_FIRST / SLOT_BYTES - LANE_HEADER_SLOTS;
 
-/// Slots' worth of bytes of the biggest segment to which a lane grows (2 MiB, one huge page).
+/// The size of the largest segment to which a lane grows (2 MiB, one huge page), in slots.
 pub const RING_SLOTS_MAX: usize = 16_384;
 
-/// Bytes of the biggest segment to which a lane grows, its header included.
+/// Bytes of the largest segment to which a lane grows, including its header.
 pub const LANE_BYTES_MAX: usize = RING_SLOTS_MAX * SLOT_BYTES;
 
-/// Slots at the end of a ring that only replies and control frames may take, so that two full
-/// nodes can still answer each other.
+/// Slots of a ring that are reserved for replies and control frames, so that two nodes with full lanes can still
+/// reply to each other.
 pub const CONTROL_SLOTS: usize = 8;
 
 /// Payload bytes of the longest message.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 30;
 
-/// Payload bytes of the longest message that a node takes, unless it is told otherwise: what one
-/// message may have it reserve.
+/// Payload bytes of the longest message that a node accepts by default: the memory that one message may make it
+/// reserve.
 pub const TAKEN_BYTES_MAX: usize = 32 << 20;
 
-/// The least that this may be set to, so that binding and messages that lie in a ring are always taken.
+/// The smallest allowed value of that limit, so that binding, and messages in a ring, are always accepted.
 pub const TAKEN_BYTES_MIN: usize = 1 << 20;
 
-/// Elements of a sequence whose elements may take no byte of a message.
+/// Elements of a sequence whose elements may take no bytes of a message.
 pub const EMPTY_ELEMENTS_MAX: usize = 1 << 20;
 
-/// Bytes of memory that a method keeps of one argument by reference for the next request. What was larger is
-/// freed when its handler is done.
+/// Bytes of memory that a method keeps of one argument by reference for the next request. Larger memory is freed
+/// when the handler is done.
 pub const KEPT_ARGUMENT_BYTES_MAX: usize = 256 << 10;
 
-/// Slabs of one direction of a session: segments with buffers in which payloads lie that are too
-/// long for a slot.
+/// Slabs of one direction of a session: segments with buffers for payloads that are too long for a slot.
 pub const SLABS_MAX: usize = 32;
 
-/// Bytes of the buffers of a slab, from the smallest. What is longer has a slab of its own.
+/// Bytes of the buffers of a slab, from the smallest. A longer payload gets a slab of its own length.
 pub const BUFFER_BYTES: [usize; 4] = [512, 2048, 8192, MEDIUM_BYTES_MAX];
 
 /// Buffers of a slab of each of those sizes.
 pub const BUFFERS: [u32; 4] = [64, 64, 64, 32];
 
-/// Buffers of the first slab of each of those sizes: few, for most sessions do not need more.
+/// Buffers of the first slab of each of those sizes: few, since most sessions need no more.
 pub const BUFFERS_FIRST: [u32; 4] = [8, 4, 2, 2];
 
-/// Slabs of one size for requests, and as many for answers. Requests for which room was granted have
-/// one. Answers and those must not wait for requests that wait.
+/// Slabs of one size for requests, and as many for replies. Requests for which room was granted have one more.
+/// Replies and granted requests must not wait for the buffers of waiting requests.
 pub const SLABS_PER_SIZE_MAX: usize = 2;
 
-/// Slabs for long requests; as many for those for which room was granted, and as many for long answers.
+/// Slabs for long requests; there are as many for granted long requests, and as many for long replies.
 pub const SLABS_LONG_MAX: usize = 4;
 
-/// Such slabs of which a receiver keeps buffers, to read them in place for longer than their messages
-/// are handled: as many are left to what comes meanwhile.
+/// Slabs for long payloads in which a receiver keeps buffers, to read them in place after their messages are
+/// handled: as many are left for later messages.
 pub const LONG_KEPT_MAX: usize = 2;
 
-/// Bytes of such a slab that has more than one buffer: a writer that is so far ahead does not feel its
-/// reader's pauses. With four buffers of 256 KiB a stream was a third slower than a bare ring, which is
-/// the fastest with so many bytes.
+/// Bytes of a slab for long payloads with several buffers: a writer that is this far ahead is not held up by its
+/// reader's pauses. With four buffers of 256 KiB a stream was a third slower than a bare ring, which is fastest
+/// with this size.
 pub const LONG_SLAB_BYTES: usize = 8 << 20;
 
-/// Bytes by which the size of a long buffer is measured.
+/// The unit of the size of a long buffer in bytes.
 pub const LONG_STEP_BYTES: usize = 256 << 10;
 
-/// Bytes of long buffers that one direction of a session has at most, of which a slab counts
-/// half at the most: what a peer that does not read can make its sender keep. Half of them its peer
-/// may keep to read in place, and what comes meanwhile takes the other half.
+/// Bytes of long buffers of one direction of a session, to which one slab counts half at most. This is the memory
+/// that a peer that does not read can make its sender keep. The peer may keep half of the bytes to read in place,
+/// and later messages use the other half.
 pub const LONG_BYTES_MAX: usize = 256 << 20;
 
-/// The generation of the first slab's segment. Those of the segments in which a lane goes on are
-/// far below.
+/// The generation of the first slab's segment. The generations of the segments in which a lane continues are far
+/// below.
 pub const SLAB_GENERATION: u32 = 1 << 16;
 
 /// Bytes of one extension at the start of a payload (a deadline, a time stamp).
@@ -103,108 +101,104 @@ pub const EXTENSION_BYTES: usize = 8;
 /// Bytes of the name of a lock that travels with stamps; a longer one is cut.
 pub const LOCK_NAME_BYTES_MAX: usize = 64;
 
-/// Payload bytes of the longest frame of stamps: a word that says which, the stamps of a message
-/// that passes 32 points, and the name of a lock.
+/// Payload bytes of the longest frame of stamps: a word that names the points, the stamps of a message that passes
+/// 32 points, and the name of a lock.
 pub const STAMPS_BYTES_MAX: usize = 8 + 32 * 8 + LOCK_NAME_BYTES_MAX;
 
 /// Messages after which a sender flushes even in the middle of a turn.
 pub const FLUSH_MESSAGES: usize = 32;
 
-/// Open calls of one direction of a session. The callee accepts no call number beyond it.
+/// Open calls of one direction of a session. The callee accepts no call with a greater index.
 pub const CALLS_PER_SESSION_MAX: usize = 4096;
 
-/// Payload bytes of the longest request that is accepted of a session that holds nothing whatever its
-/// node holds, and of the biggest buffer of a slab that has several.
+/// Payload bytes of the longest request that a session that holds nothing gets accepted, however much its node
+/// holds. The largest buffer of a slab with several buffers has this size too.
 pub const MEDIUM_BYTES_MAX: usize = 64 << 10;
 
-/// Requests of one session that may be on their way without room having been asked for. The paper's
-/// threshold: it bounds the places of refused ones at the receiver. Short ones at full speed fill it
-/// while their receiver says how far it is.
+/// Requests of one session that may be on their way without a question for room. This is the paper's threshold: it
+/// bounds the places of refused requests at the receiver. Short requests at full speed reach it while the
+/// receiver's progress is on its way.
 pub const OPTIMISM: usize = 4096;
 
-/// Payload bytes of the longest message that lies in consecutive slots while nothing is refused. A
-/// buffer of its own costs more: 256 bytes there and back take 590 ns instead of 320, and of 4 KiB
-/// a third gets through.
+/// Payload bytes of the longest message that lies in consecutive slots while no request is refused. A buffer of
+/// its own costs more: 256 bytes in both directions take 590 ns instead of 320, and messages of 4 KiB have a third
+/// of the throughput.
 pub const IN_RING_BYTES_MAX: usize = MEDIUM_BYTES_MAX;
 
-/// Bytes of the longest message that a sender writes into consecutive slots over a byte stream. Sender and receiver
-/// copy such a payload through their own memory. A buffer that they used a moment ago is probably still in their
-/// caches; the slots of a ring of 2 MiB are not. A call with 64 KiB each way took 44 us over TCP through buffers
-/// and 57 us through rings; bare sockets took 34 us.
+/// Bytes of the longest message that a sender writes into consecutive slots over a byte stream. Sender and
+/// receiver copy such a payload through their own memory. A recently used buffer is probably still in their
+/// caches, and the slots of a ring of 2 MiB are not. A call with 64 KiB in each direction took 44 us over TCP
+/// through buffers and 57 us through rings; bare sockets took 34 us.
 pub const IN_STREAMED_RING_BYTES_MAX: usize = 16 << 10;
 
-/// Bytes of a buffer that go over a byte stream in one record: what else is to be shipped goes between two
-/// of them.
+/// Bytes of a buffer in one record of a byte stream. Other records can be shipped between two such records.
 pub const CHUNK_BYTES_MAX: usize = 256 << 10;
 
-/// Bytes of slots whose frames are deferred behind the bytes of a long payload: so much of a lane is passed by answers
-/// that stand behind it.
+/// Bytes of slots whose frames are deferred behind a long payload. Replies that are written behind this much of a
+/// lane can overtake it.
 pub const DEFERRED_BYTES_MAX: usize = 256 << 10;
 
-/// Bytes that a session over a byte stream has encoded and not sent: no more is taken out of its lane
-/// before those have gone.
+/// Bytes that a session over a byte stream has encoded and not sent. While there are this many, no more is taken
+/// out of its lane.
 pub const STREAM_OUT_BYTES: usize = 64 << 10;
 
 /// Bytes of the longest payload for which a quote assumes one read from a byte stream. That read also returns the
 /// message's head and short records before it.
 pub const STREAM_WHOLE_BYTES: usize = 6 << 10;
 
-/// Bytes of refused requests that lay in the ring, of which the receiver keeps copies: what is on
-/// its way when a sender hears of a refusal is no more than the biggest ring.
+/// Bytes of refused requests in the ring of which the receiver keeps copies. The bytes on their way when a sender
+/// learns of a refusal are at most those of the largest ring.
 pub const COPIED_BYTES_MAX: usize = RING_SLOTS_MAX * SLOT_BYTES;
 
-/// Places beyond those, for short requests that go straight into them and for reservations.
+/// Places beyond [`OPTIMISM`], for short requests that use them directly and for reservations.
 pub const PLACES_RESERVED: usize = 64;
 
-/// Places that a receiver keeps for the requests of one session that it has heard of and not
-/// accepted.
+/// Places that a receiver keeps for the announced requests of one session that are not accepted.
 pub const PLACES_MAX: usize = OPTIMISM + PLACES_RESERVED;
 
-/// Reservations of one session that are granted before the first of them is made use of: one is
-/// filled while another is read.
+/// Reservations of one session that are granted before the first of them is used: one is filled while another is
+/// read.
 pub const GRANTS_AHEAD: usize = 4;
 
-/// Nanoseconds for which a grant is kept for a sender that was woken and does not respond. A busy runtime
-/// may poll late, and has to ask again if it was too late.
+/// Nanoseconds for which a grant is kept for a sender that was woken and does not respond. A busy runtime may poll
+/// late, and must then ask again.
 pub const GRANT_KEPT_NS: u64 = 100_000_000;
 
-/// Bytes that an accepted request is counted with beyond its payload: its task, its place.
+/// Bytes that an accepted request is charged beyond its payload, for its task and its place.
 pub const REQUEST_BYTES: usize = 256;
 
-/// Bytes of accepted requests that a node holds before it refuses more, unless it is told
-/// otherwise.
+/// Bytes of accepted requests that a node holds by default before it refuses more.
 pub const BUDGET_BYTES: u64 = 256 << 20;
 
-/// Bytes of accepted requests of one session: a quarter, so that one peer does not take all.
+/// Bytes of accepted requests of one session: a quarter of the budget, so that one peer cannot take all of it.
 pub const SESSION_BUDGET_BYTES: u64 = BUDGET_BYTES / 4;
 
-/// Bytes that peers of other hosts make a node hold, unless it is told otherwise: rings in which their lanes go
-/// on, and their buffers. It is more where [`REMOTE_MESSAGES_MIN`] of the longest messages take more.
+/// Bytes that peers of other hosts may make a node hold by default: the larger rings of their lanes, and their
+/// buffers. The default is larger if [`REMOTE_MESSAGES_MIN`] of the longest messages need more.
 pub const REMOTE_BYTES: u64 = 256 << 20;
 
-/// Messages of the longest kind that fit those bytes, where nobody says.
+/// The number of messages of the greatest length that fit those bytes by default.
 pub const REMOTE_MESSAGES_MIN: u64 = 4;
 
-/// Bytes of replies that wait for room to be sent, up to which further requests of their session are
-/// accepted: as many as the longest lane holds. A session whose peer does not read makes its callee do no
-/// more than that for nothing.
+/// Bytes of waiting replies up to which further requests of their session are accepted: as many as the largest
+/// lane holds. A session whose peer does not read thus makes its callee do no more useless work than that.
 pub const REPLIES_AHEAD_BYTES: u64 = LANE_BYTES_MAX as u64;
 
-/// Bytes of unread replies that a caller's session copies into memory of its own.
-/// While it keeps less it copies the next; replies beyond that are dropped, and their callers told.
+/// Bytes of unread replies that a caller's session copies into its own memory. While it holds less it copies the
+/// next reply; later replies are dropped, and their callers get an error.
 pub const UNREAD_BYTES_MAX: usize = LONG_BYTES_MAX;
 
 /// Bytes of a node's board: one page.
 pub const BOARD_BYTES: usize = PAGE_BYTES;
 
-/// Bytes at the start of a board that say that something was noted: one line.
+/// Bytes at the start of a board with the flag that something was noted: one line.
 pub const BOARD_HEADER_BYTES: usize = LINE_BYTES;
 
-/// Sessions of one node: the bytes of its board behind its header, one each.
+/// Sessions of one node: one for each byte of its board behind the header.
 pub const SESSIONS_PER_NODE_MAX: usize = BOARD_BYTES - BOARD_HEADER_BYTES;
 
-/// Sessions of one node with nodes of other hosts, which have no byte on the board: each takes a descriptor, of
-/// which a process has fewer.
+/// Sessions of one node with nodes of other hosts, which have no byte on the board. Each takes a descriptor, and a
+/// process has fewer of those.
 pub const REMOTE_SESSIONS_MAX: usize = (1 << 16) - SESSIONS_PER_NODE_MAX;
 
 /// Bytes of the name of a node, such as `worker/3`. A socket path must hold it.
@@ -216,14 +210,14 @@ pub const PROGRAM_BYTES_MAX: usize = 64;
 /// Bytes of the name of a service or of a method.
 pub const IDENT_BYTES_MAX: usize = 128;
 
-/// Methods that one session can number, all services together. Number 0 is `bind` itself.
+/// Methods that one session can number, for all services together. Number 0 is the method that binds.
 pub const METHODS_PER_SESSION_MAX: usize = 4096;
 
-/// Methods of one service, and so of one bind request.
+/// Methods of one service, and therefore of one bind request.
 pub const METHODS_PER_SERVICE_MAX: usize = 512;
 
-/// Bytes of the text of a signature, its types' schemas folded in. What is longer is shown cut;
-/// its hash still covers the whole.
+/// Bytes of the text of a signature, including its types' schemas. A longer text is shown cut; its hash covers the
+/// whole text.
 pub const SIGNATURE_BYTES_MAX: usize = 1024;
 
 /// Bytes of an encoded bind request or bind reply.
@@ -235,132 +229,132 @@ pub const RECORD_HEADER_BYTES: usize = 16;
 /// Bytes of a handshake record, its header included.
 pub const HELLO_BYTES_MAX: usize = 2048;
 
-/// Descriptors that ride beside one handshake record.
+/// Descriptors that are passed beside one handshake record.
 pub const DESCRIPTORS_PER_RECORD_MAX: usize = 3;
 
-/// Milliseconds in which a peer must have finished its handshake.
+/// Milliseconds within which a peer must have finished its handshake.
 pub const HANDSHAKE_MS_MAX: u64 = 2_000;
 
-/// Handshakes that a listening node keeps unfinished at a time. The next connection waits until one of
-/// them has ended, or until the peer of one was silent for too long, which then gives way.
+/// Unfinished handshakes of a listening node. The next connection waits until one of them has ended, or until the
+/// peer of one was silent for too long; that handshake then gives way.
 pub const PENDING_HANDSHAKES_MAX: usize = 64;
 
-/// Milliseconds without a first record after which the oldest such connection gives way to the next: an
-/// honest caller sends its hello right after it has connected.
+/// Milliseconds without a first record after which the oldest such connection gives way to the next: a correct
+/// caller sends its hello right after it has connected.
 pub const HELLO_MS_MAX: u64 = 10;
 
-/// Milliseconds of silence after which an unfinished handshake gives way to the next: an honest caller
-/// answers as soon as it runs.
+/// Milliseconds of silence after which an unfinished handshake gives way to the next: a correct caller answers as
+/// soon as it runs.
 pub const HANDSHAKE_SILENCE_MS_MAX: u64 = 100;
 
-/// Milliseconds in which a node must have accepted a connection: for so long its caller waits in its
-/// queue, and tries again where the queue is full.
+/// Milliseconds within which a node must have accepted a connection. A caller waits this long in the node's queue,
+/// and retries while the queue is full.
 pub const CONNECT_MS_MAX: u64 = 10_000;
 
-/// Milliseconds in which a peer on another host must have finished its handshake, once it is connected.
+/// Milliseconds within which a connected peer on another host must have finished its handshake.
 pub const REMOTE_HANDSHAKE_MS_MAX: u64 = 5_000;
 
-/// Handshakes with peers on other hosts that a listening node keeps unfinished at a time.
+/// Unfinished handshakes of a listening node with peers on other hosts.
 pub const REMOTE_PENDING_MAX: usize = 256;
 
-/// Milliseconds of silence after which one of those gives way to the next connection.
+/// Milliseconds of silence after which such a handshake gives way to the next connection.
 pub const REMOTE_SILENCE_MS_MAX: u64 = 1_000;
 
-/// Handshakes of those that callers of one address have under way before one of theirs gives way, and sooner,
-/// where others wait.
+/// Handshakes that callers of one address may have under way before one of them gives way, and sooner, while
+/// others wait.
 pub const REMOTE_PENDING_SHARE: usize = REMOTE_PENDING_MAX / 4;
 
-/// Milliseconds without a first byte after which such a handshake gives way: an honest caller's greeting is on
-/// its way when the connection is accepted.
+/// Milliseconds without a first byte after which such a handshake gives way: a correct caller's first bytes are on
+/// their way when the connection is accepted.
 pub const CROWD_HELLO_MS_MAX: u64 = 100;
 
-/// Milliseconds after which such a handshake gives way that goes on: some three times there and back.
+/// Milliseconds after which such a handshake gives way although it progresses: about three round trips.
 pub const CROWD_AGE_MS_MAX: u64 = 500;
 
-/// Connections from other hosts that a node accepts a second, unless it is told otherwise: a handshake under
-/// TLS takes a processor about a millisecond.
+/// Connections from other hosts that a node accepts per second by default: a handshake under TLS takes a processor
+/// about a millisecond.
 pub const ACCEPTS_PER_SECOND: u32 = 1_000;
 
-/// Sessions that callers of one address may have with a node, unless it is told otherwise.
+/// Sessions that callers of one address may have with a node by default.
 pub const SESSIONS_PER_ADDRESS: usize = 4_096;
 
-/// Milliseconds after which a peer on another host that does not answer is lost, where nobody says.
+/// Milliseconds after which a silent peer on another host is lost, by default.
 pub const PEER_TIMEOUT_MS: u32 = 10_000;
 
-/// Milliseconds for which a session between hosts outlives its connection, where nobody says.
+/// Milliseconds for which a session between hosts outlives its connection, by default.
 pub const RESUME_WITHIN_MS: u32 = 5_000;
 
-/// How long the handler of a one-way message goes on, as a task, when its sender is gone, where its method
-/// says nothing else.
+/// Milliseconds for which the handler of a one-way message continues, as a task, after its sender is gone, by
+/// default.
 pub const ONEWAY_ORPHAN_MS: u64 = 10_000;
 
-/// Segments that came over the socket and whose frame in the lane has not been read yet: those in
-/// which the lane goes on, and slabs.
+/// Segments that came over the socket and whose frame in the lane has not been read yet: segments in which the
+/// lane continues, and slabs.
 pub const PENDING_SEGMENTS_MAX: usize = 2 + SLABS_MAX;
 
 /// Bytes of the text of a failed call or of a refusal.
 pub const ERROR_TEXT_BYTES_MAX: usize = 1024;
 
-/// Times a second at which a polling node looks at its sockets.
+/// The number of times per second that a polling node polls its sockets.
 pub const WATCHES_PER_SECOND_MAX: u64 = 1_000;
 
-/// Nanoseconds between two looks of a node at every lane, for notes that were lost.
+/// Nanoseconds between two sweeps of a node over every lane, for notes that were lost.
 pub const SWEEP_NS: u64 = 50_000_000;
 
-/// Nanoseconds for which a handler may run without a pause before it is named in a bill: nothing
-/// else runs on its node meanwhile, and waking a sleeping node takes half of it.
+/// Nanoseconds for which a handler may run without a pause before a bill names it. No other code runs on its node
+/// meanwhile, and waking a sleeping node takes half of this time.
 pub const HANDLER_BUDGET_NS: u64 = 100_000;
 
-/// Streams of one session that are open at the node that serves: those of results that it writes, and those
-/// of arguments that it reads.
+/// Streams of one session that are open at the serving node: the results that it writes, and the arguments that it
+/// reads.
 pub const STREAMS_PER_SESSION_MAX: usize = 256;
 
-/// Items of a stream that go in one message: as many as are there, but no more, so that a batch is
-/// within a handler's budget.
+/// Items of a stream in one message. The limit keeps the work for a batch within a handler's budget.
 pub const STREAM_ITEMS_MAX: usize = 256;
 
-/// Bytes of such items, of which the last may go beyond. What a reader and a writer hold of a stream is a
-/// few times that.
+/// Bytes of the items of one message, which the last item may exceed. A reader and a writer of a stream hold a few
+/// times this much.
 pub const STREAM_BYTES_MAX: usize = 32 << 10;
 
-// A silent connection gives way before its handshake times out, and a caller that gave way tries again.
+// A silent connection gives way before its handshake times out, and a caller that had to give way retries.
 const _: () = assert!(HELLO_MS_MAX < HANDSHAKE_SILENCE_MS_MAX);
 const _: () = assert!(HANDSHAKE_SILENCE_MS_MAX < HANDSHAKE_MS_MAX);
 const _: () = assert!(HANDSHAKE_MS_MAX < CONNECT_MS_MAX);
 
-// Replies that wait stop their session's requests before they fail.
+// Waiting replies hold up their session's requests before further replies fail.
 const _: () = assert!(REPLIES_AHEAD_BYTES <= SESSION_BUDGET_BYTES);
-// A reply that is refused for want of a copy is none that a buffer holds.
+// A reply that fits a buffer is never refused for want of a copy.
 const _: () = assert!(UNREAD_BYTES_MAX >= MEDIUM_BYTES_MAX);
 
-// A head fits its slot, with bytes behind it.
+// A head fits its slot, with bytes left behind it.
 const _: () = assert!(HEAD_BYTES + SHORT_BYTES == SLOT_BYTES && SHORT_BYTES > 0);
 const _: () = assert!(HEAD_BYTES.is_multiple_of(8) && SLOT_BYTES.is_power_of_two());
 const _: () = assert!(SHORT_BYTES <= u16::MAX as usize);
 
-// An extension fits the short form, so a short call with a deadline stays in one line.
+// An extension fits the short form, so a short call with a deadline stays in one slot.
 const _: () = assert!(EXTENSION_BYTES <= SHORT_BYTES);
 
-// Segments are whole pages, and a ring is what remains behind the header.
+// Segments are whole pages, and the ring is the rest of a segment behind the header.
 const _: () = assert!(LANE_BYTES_FIRST.is_multiple_of(PAGE_BYTES));
 const _: () = assert!(LANE_BYTES_MAX.is_multiple_of(PAGE_BYTES));
 const _: () = assert!(RING_SLOTS_FIRST == 60);
 const _: () = assert!(LANE_BYTES_FIRST < LANE_BYTES_MAX && LANE_BYTES_MAX <= u32::MAX as usize);
 
-// A buffer's reference and a segment's record can say any length, and a single buffer's pages too.
+// The reference to a buffer, and the record of a segment, can express any length, and so can a buffer's pages.
 const _: () = assert!(MESSAGE_BYTES_MAX + LONG_STEP_BYTES <= u32::MAX as usize);
-// What lies in the ring fits the biggest one beside the control slots, wherever that stands.
+// A message in the ring fits the largest ring beside the control slots, at any position.
 const _: () = assert!(
     2 * (HEAD_BYTES + IN_RING_BYTES_MAX).div_ceil(SLOT_BYTES) + CONTROL_SLOTS <= RING_SLOTS_MAX
 );
 // Every slab has a number.
 const _: () =
     assert!(BUFFER_BYTES.len() * (2 * SLABS_PER_SIZE_MAX + 1) + 3 * SLABS_LONG_MAX <= SLABS_MAX);
-// What is granted ahead has buffers, whatever else waits.
+// There are buffers for all grants, whatever else waits.
 const _: () = assert!(BUFFERS[3] as usize >= GRANTS_AHEAD && SLABS_LONG_MAX >= GRANTS_AHEAD);
-// What is kept leaves buffers to what comes, of which one at least is on its way.
+// Kept buffers leave others for later messages, of which at least one is on its way.
 const _: () = assert!(LONG_KEPT_MAX < SLABS_LONG_MAX);
-// The smallest buffer holds more than a slot, the biggest what may go unasked.
+// The smallest buffer holds more than a slot, and the largest holds the longest request that may be sent without
+// asking.
 const _: () = assert!(BUFFER_BYTES[0] > SHORT_BYTES && BUFFER_BYTES[3] >= MEDIUM_BYTES_MAX);
 const _: () = assert!(BUFFERS[0] <= 64 && LONG_STEP_BYTES.is_multiple_of(PAGE_BYTES));
 
@@ -378,13 +372,13 @@ const _: () = assert!(METHODS_PER_SERVICE_MAX < METHODS_PER_SESSION_MAX);
 // A socket path of 108 bytes leaves room for the directory before a name.
 const _: () = assert!(NAME_BYTES_MAX <= 64 && PROGRAM_BYTES_MAX <= 64);
 
-// A bind request of the longest service, its names, hashes and texts, fits its bound and a message.
+// A bind request of the largest service, with its names, hashes and texts, fits its bound and a message.
 const _: () = assert!(
     METHODS_PER_SERVICE_MAX * (IDENT_BYTES_MAX + SIGNATURE_BYTES_MAX + 16) + IDENT_BYTES_MAX + 16
         <= BIND_BYTES_MAX
 );
 const _: () = assert!(BIND_BYTES_MAX + EXTENSION_BYTES <= TAKEN_BYTES_MIN);
-// A node can send messages as long as those that it takes.
+// A node can send messages as long as those that it accepts.
 const _: () = assert!(TAKEN_BYTES_MIN <= TAKEN_BYTES_MAX && TAKEN_BYTES_MAX <= MESSAGE_BYTES_MAX);
 const _: () = assert!(IN_RING_BYTES_MAX <= TAKEN_BYTES_MIN);
 // A receiver accepts every message that a sender over a byte stream writes into slots.

@@ -1,9 +1,9 @@
-//! Signatures of methods and their stable hash.
+//! The signatures of methods and their stable hashes.
 //!
-//! Which types a method may take and how their schemas are written is said in a higher crate; here
-//! a signature is a text such as `Counter.add(n: u64) -> u64` with the schemas folded in. Two sides
-//! agree on a method if and only if the hashes of their texts are equal. The invariant: a hash
-//! depends on the whole text and on nothing else, in every build and on every host.
+//! A higher crate defines which types a method may have and how their schemas are written. Here a signature is a
+//! text such as `Counter.add(n: u64) -> u64`, including the schemas. Two sides agree on a method if and only if
+//! the hashes of their texts are equal. Invariant: a hash depends only on the whole text, in every build and on
+//! every host.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -22,12 +22,12 @@ use crate::limits::{IDENT_BYTES_MAX, SIGNATURE_BYTES_MAX};
 pub struct MethodHash(u64);
 
 impl MethodHash {
-    /// The hash of a text (FNV-1a).
+    /// Returns the hash of a text (FNV-1a).
     pub const fn of(text: &str) -> MethodHash {
         MethodHash(0xcbf2_9ce4_8422_2325).and(text)
     }
 
-    /// The hash of what was hashed so far with `text` behind it.
+    /// Returns the hash of the text so far, followed by `text`.
     #[must_use]
     pub const fn and(self, text: &str) -> MethodHash {
         let bytes = text.as_bytes();
@@ -40,12 +40,12 @@ impl MethodHash {
         MethodHash(hash)
     }
 
-    /// The hash that has come over the wire.
+    /// Returns the hash of a word on the wire.
     pub const fn from_u64(hash: u64) -> MethodHash {
         MethodHash(hash)
     }
 
-    /// The hash as it goes over the wire.
+    /// Returns the word on the wire.
     pub const fn as_u64(self) -> u64 {
         self.0
     }
@@ -74,8 +74,8 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// The signature with this text. The hash covers all of it; of a text beyond
-    /// [`SIGNATURE_BYTES_MAX`] only the beginning is kept, to be shown.
+    /// Creates the signature with this text. The hash covers all of it; of a text beyond [`SIGNATURE_BYTES_MAX`]
+    /// only the beginning is kept, to be shown.
     pub fn new(service: &str, name: &str, text: &str) -> Result<Signature, IdentError> {
         check_ident(service)?;
         check_ident(name)?;
@@ -84,22 +84,22 @@ impl Signature {
         Ok(Signature { service: service.into(), name: name.into(), text: text.into(), hash })
     }
 
-    /// The service.
+    /// Returns the name of the service.
     pub fn service(&self) -> &str {
         &self.service
     }
 
-    /// The method's name within its service.
+    /// Returns the method's name within its service.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The text, or the beginning of one that is long.
+    /// Returns the text, or the beginning of a long one.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The hash of the whole text.
+    /// Returns the hash of the whole text.
     pub fn hash(&self) -> MethodHash {
         self.hash
     }
@@ -123,7 +123,7 @@ impl fmt::Display for IdentError {
     }
 }
 
-/// Whether a text may name a service or a method.
+/// Checks whether a text may name a service or a method.
 pub(crate) fn check_ident(ident: &str) -> Result<(), IdentError> {
     match ident.len() {
         1..=IDENT_BYTES_MAX => Ok(()),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_covers_what_is_cut() {
+    fn the_hash_covers_the_part_that_is_cut() {
         let long = "é".repeat(SIGNATURE_BYTES_MAX);
         let one = Signature::new("S", "m", &format!("{long}1")).unwrap();
         let two = Signature::new("S", "m", &format!("{long}2")).unwrap();

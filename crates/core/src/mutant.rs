@@ -1,8 +1,8 @@
-//! Faults that a test can put into this crate, to see that it finds them.
+//! Faults that a test can put into this crate, to check that it detects them.
 //!
-//! With the feature `mutants`, which is for tests alone, a thread may `put` one in; without it
-//! none can be, and the question is folded away. The simulator (`dev/sim`) runs histories under
-//! each. The invariant: with no fault put in, the crate does what it does without the feature.
+//! With the feature `mutants`, which only tests use, a thread may `put` a fault in. Without the feature there is
+//! none, and the compiler removes every check for one. The simulator (`dev/sim`) runs histories with each fault.
+//! Invariant: without a fault, the crate behaves as it does without the feature.
 
 #[cfg(feature = "mutants")]
 use std::cell::Cell;
@@ -16,7 +16,7 @@ macro_rules! mutants {
         }
 
         impl Mutant {
-            /// Every fault, with what it does.
+            /// All faults, with their descriptions.
             pub const ALL: &[(Mutant, &'static str)] = &[$((Mutant::$name, $what),)*];
         }
     };
@@ -164,20 +164,20 @@ thread_local! {
     static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) };
 }
 
-/// Puts a fault into what this thread runs from now on, in place of the one before.
+/// Sets the fault of this thread, in place of the one before.
 #[cfg(feature = "mutants")]
 pub fn put(mutant: Option<Mutant>) {
     ACTIVE.set(mutant);
 }
 
-/// Whether this fault is in.
+/// Returns whether this thread has the fault.
 #[cfg(feature = "mutants")]
 #[inline]
 pub(crate) fn mutated(mutant: Mutant) -> bool {
     ACTIVE.get() == Some(mutant)
 }
 
-/// Whether this fault is in: none can be.
+/// Returns false, since there are no faults without the feature `mutants`.
 #[cfg(not(feature = "mutants"))]
 #[inline(always)]
 pub(crate) const fn mutated(_: Mutant) -> bool {

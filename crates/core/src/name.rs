@@ -1,8 +1,8 @@
-//! Names: of nodes (`worker/3`) and of programs, and the identity of a program.
+//! The names of nodes (`worker/3`) and of programs, and the identity of a program.
 //!
-//! Who may take a name, and where its socket lies, is the transport's. The invariant: a name that
-//! exists is well formed, short enough for a socket's path and safe as a relative path, for there
-//! is no way to make one but by parsing.
+//! The transport decides who may take a name, and where the socket of a name lies. Invariant: a name is well
+//! formed, short enough for a socket's path and safe as a relative path, since parsing is the only way to create
+//! one.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -24,7 +24,7 @@ use crate::limits::{NAME_BYTES_MAX, PROGRAM_BYTES_MAX};
 pub struct NodeName(Arc<str>);
 
 impl NodeName {
-    /// The name, if it is well formed.
+    /// Creates the name, if it is well formed.
     pub fn new(text: &str) -> Result<NodeName, NameError> {
         match flaw(text, NAME_BYTES_MAX, true) {
             None => Ok(NodeName(text.into())),
@@ -32,7 +32,7 @@ impl NodeName {
         }
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -81,7 +81,7 @@ impl fmt::Debug for NodeName {
 pub struct ProgramName(Arc<str>);
 
 impl ProgramName {
-    /// The name, if it is well formed.
+    /// Creates the name, if it is well formed.
     pub fn new(text: &str) -> Result<ProgramName, NameError> {
         match flaw(text, PROGRAM_BYTES_MAX, false) {
             None => Ok(ProgramName(text.into())),
@@ -89,7 +89,7 @@ impl ProgramName {
         }
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -121,7 +121,7 @@ impl fmt::Debug for ProgramName {
     }
 }
 
-/// Which program a node belongs to: nodes of different programs refuse each other.
+/// The identity of a program. Nodes of different programs refuse each other.
 ///
 /// ```
 /// use upbeat_core::name::ProgramId;
@@ -137,23 +137,23 @@ pub struct ProgramId {
 }
 
 impl ProgramId {
-    /// A program with an identity of the caller's, of a build or of a run.
+    /// Creates the identity of a program from its name and a number, such as that of a build or of a run.
     pub fn new(name: ProgramName, identity: u128) -> ProgramId {
         ProgramId { name, identity }
     }
 
-    /// The program with the identity that follows from its name alone.
+    /// Creates the identity of a program from its name alone.
     pub fn named(name: ProgramName) -> ProgramId {
         let identity = stable_hash(name.as_str());
         ProgramId { name, identity }
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &ProgramName {
         &self.name
     }
 
-    /// Its identity.
+    /// Returns the number.
     pub fn identity(&self) -> u128 {
         self.identity
     }
@@ -165,7 +165,7 @@ impl fmt::Display for ProgramId {
     }
 }
 
-/// A text that is no name: what is wrong with it, and what is allowed.
+/// A text that is no name, with the reason and the allowed form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameError {
     /// The kind of thing that has the name: `node` or `program`.
@@ -191,7 +191,7 @@ impl fmt::Display for NameError {
             Flaw::Empty => f.write_str("it is empty")?,
             Flaw::TooLong { bytes, max } => write!(f, "it has {bytes} bytes, {max} are allowed")?,
             Flaw::EmptySegment { at } => {
-                write!(f, "there is nothing before or behind the `/` at byte {at}")?;
+                write!(f, "the segment at the `/` at byte {at} is empty")?;
             }
             Flaw::DotSegment { at } => {
                 write!(f, "the segment at byte {at} would be a directory of its own")?;
@@ -217,7 +217,7 @@ enum Flaw {
     Character { character: char, at: usize },
 }
 
-/// The first thing that is wrong with a name.
+/// Returns the first flaw of a name.
 fn flaw(text: &str, bytes_max: usize, segmented: bool) -> Option<Flaw> {
     if text.is_empty() {
         return Some(Flaw::Empty);
@@ -242,7 +242,7 @@ fn flaw(text: &str, bytes_max: usize, segmented: bool) -> Option<Flaw> {
     None
 }
 
-/// FNV-1a of 128 bits: the same in every build and on every host.
+/// Returns the FNV-1a hash of 128 bits, which is equal in every build and on every host.
 const fn stable_hash(text: &str) -> u128 {
     let bytes = text.as_bytes();
     let mut hash = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128;

@@ -1,28 +1,28 @@
-//! The bets: optimistic steps, and which counters say how they ended.
+//! The bets: optimistic steps, and the counters of their outcomes.
 //!
-//! A bet is won or lost, never both, so it was taken as often as both together.
+//! A bet is either won or lost, so the number of bets is the sum of both counts.
 
 use super::Counter;
 
 /// A bet on the common case.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Bet {
-    /// Its name.
+    /// The name of the bet.
     pub name: &'static str,
-    /// A sentence that says what the runtime bets.
+    /// A sentence that describes what the runtime bets.
     pub sentence: &'static str,
-    /// The counters that count how often it was won.
+    /// The counters of won bets.
     pub won: &'static [Counter],
-    /// The counters that count how often it was lost, and why.
+    /// The counters of lost bets, each with the reason.
     pub lost: &'static [(Counter, &'static str)],
-    /// Whether the counters of `won` include those of `lost`.
+    /// Whether the counters in `won` also count the lost bets.
     pub won_includes_lost: bool,
 }
 
-/// The bet on handlers: lost, they become tasks.
+/// The bet on handlers. A handler whose bet is lost becomes a task.
 pub const HANDLERS: Bet = Bet {
     name: "handlers",
-    sentence: "A handler is done when it is polled where its message lies.",
+    sentence: "A handler finishes in its first poll, while its message is in the lane.",
     won: &[Counter::HandlersInline],
     lost: &[
         (Counter::PromotedByLock, "waited for a lock"),
@@ -32,8 +32,8 @@ pub const HANDLERS: Bet = Bet {
         (Counter::PromotedByCall, "waited for a call"),
         (Counter::PromotedByTimer, "waited for a timer"),
         (Counter::PromotedByOther, "waited for something else"),
-        (Counter::HandlersRefused, "were sent back to their callers"),
-        (Counter::HandlersEnded, "would have waited, and may not"),
+        (Counter::HandlersRefused, "were refused for a retry"),
+        (Counter::HandlersEnded, "had to wait although their methods must not"),
     ],
     won_includes_lost: false,
 };
@@ -43,59 +43,59 @@ pub const BETS: &[Bet] = &[
     HANDLERS,
     Bet {
         name: "answers",
-        sentence: "Who waits for an answer takes it where it lies.",
+        sentence: "The waiter of a reply reads it in place.",
         won: &[Counter::RepliesInPlace],
-        lost: &[(Counter::RepliesStashed, "its waiter was elsewhere")],
+        lost: &[(Counter::RepliesStashed, "the waiter was doing something else")],
         won_includes_lost: false,
     },
     Bet {
         name: "room",
-        sentence: "There is room in the lane, so nobody asks before sending.",
+        sentence: "The lane has room, so the sender does not ask first.",
         won: &[Counter::CallsSent, Counter::OnewaysSent],
         lost: &[
             (Counter::LaneFull, "the lane or the buffers were full"),
-            (Counter::RoomAsked, "it was long, or too many were on their way"),
+            (Counter::RoomAsked, "the request was long, or too many were on their way"),
         ],
         won_includes_lost: false,
     },
     Bet {
         name: "optimism",
-        sentence: "The receiver has room for a request, so it is sent before that is known.",
+        sentence: "The receiver has room for a request, so the sender does not ask first.",
         won: &[Counter::CallsSent, Counter::OnewaysSent],
-        lost: &[(Counter::Refused, "the receiver had none")],
+        lost: &[(Counter::Refused, "the receiver had no room")],
         won_includes_lost: true,
     },
     Bet {
         name: "promises",
-        sentence: "The peer looks by itself, so a message or an answer is only written.",
+        sentence: "The peer polls, so the sender only writes the message or the reply.",
         won: &[Counter::CallsSent, Counter::OnewaysSent, Counter::HandlersInline],
         lost: &[(Counter::BellsSent, "the peer slept")],
         won_includes_lost: true,
     },
     Bet {
         name: "polls",
-        sentence: "The node looks when a message comes, so it need not be woken.",
+        sentence: "The node polls when a message comes, so the message need not wake it.",
         won: &[Counter::MessagesPolled],
         lost: &[(Counter::MessagesWoken, "the node slept")],
         won_includes_lost: false,
     },
     Bet {
         name: "slots",
-        sentence: "A task of the same type has ended, so a new one starts in its slot.",
+        sentence: "A task of the same type has ended, so a new task starts in its slot.",
         won: &[Counter::TasksInKeptSlots],
-        lost: &[(Counter::TasksInNewSlots, "there was none")],
+        lost: &[(Counter::TasksInNewSlots, "there was no such slot")],
         won_includes_lost: false,
     },
 ];
 
 impl Bet {
-    /// How often it was won, given what every counter says.
+    /// Returns how often the bet was won, given the value of every counter.
     pub fn won(&self, count: impl Fn(Counter) -> u64) -> u64 {
         let won = self.won.iter().map(|counter| count(*counter)).sum::<u64>();
         if self.won_includes_lost { won.saturating_sub(self.lost(count)) } else { won }
     }
 
-    /// How often it was lost.
+    /// Returns how often the bet was lost.
     pub fn lost(&self, count: impl Fn(Counter) -> u64) -> u64 {
         self.lost.iter().map(|(counter, _)| count(*counter)).sum()
     }
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn won_and_lost_are_what_was_taken() {
+    fn won_and_lost_bets_add_up() {
         let count = |counter| match counter {
             Counter::CallsSent => 70,
             Counter::OnewaysSent => 30,
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bet_can_be_lost_and_says_why() {
+    fn every_bet_has_reasons_for_losing_it() {
         for bet in BETS {
             assert!(bet.sentence.ends_with('.') && !bet.won.is_empty() && !bet.lost.is_empty());
         }

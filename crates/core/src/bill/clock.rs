@@ -1,37 +1,37 @@
-//! The offset of a peer's clock, estimated from the time stamps that both sides send each other.
+//! The offset of a peer's clock, estimated from time stamps that both sides send each other.
 //!
-//! Counters of two hosts begin at different times and run at paces that each side measures by itself. A message
-//! says when it was sent, and when the last message of the receiver's came that it answers: these four stamps
-//! bound the offset from both sides, however unequal the delays of the two ways are. Each exchange narrows the
-//! bounds; with time they widen by [`DRIFT_PPM`], for no pace is exact. The stamps of a peer are its word.
-//! Invariant: of an honest peer the true offset lies within the bounds, and whatever a peer says, a translated
-//! stamp is a number of ticks and nothing panics.
+//! The counters of two hosts begin at different times, and run at rates that each side measures by itself. A
+//! message says when it was sent, and when the last message of the receiver arrived. The resulting four stamps
+//! bound the offset from both sides, however different the delays of the two directions are. Each exchange narrows
+//! the bounds; with time they widen by [`DRIFT_PPM`], since no rate is exact. The stamps of a peer may be lies.
+//! Invariant: for a correct peer the true offset is within the bounds. Whatever a peer sends, a translated stamp
+//! is a number of ticks and nothing panics.
 
 use core::cmp::{max, min};
 
-/// Two counters, by the paces that their owners say, differ by at most so many parts in a million.
+/// The largest difference between two counters at their announced rates, in parts per million.
 pub const DRIFT_PPM: u64 = 200;
 
-/// Paces outside of this range, in ticks per second, are no counter's.
+/// The range of plausible rates of a counter, in ticks per second.
 const PACES: core::ops::RangeInclusive<u64> = 1_000_000..=100_000_000_000;
 
 /// The time stamps that one side sends the other in a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timestamps {
-    /// When this was sent, by the sender's counter.
+    /// When this message was sent, by the sender's counter.
     pub sent: u64,
-    /// When the receiver had sent the last of its own that came, by the receiver's counter; 0 if none has come.
+    /// When the receiver had sent its last message that arrived, by the receiver's counter; 0 if none has arrived.
     pub echo: u64,
-    /// When that one came, by the sender's counter.
+    /// When that message arrived, by the sender's counter.
     pub heard: u64,
 }
 
-/// The counter of a peer of another host, as far as it is known.
+/// The known relation to the counter of a peer on another host.
 ///
 /// ```
 /// use upbeat_core::bill::clock::{Clock, Timestamps};
 ///
-/// // Ours is 1,000 ticks ahead of the peer's, and each way takes 10.
+/// // Our counter is 1,000 ticks ahead of the peer's, and each direction takes 10.
 /// let mut clock = Clock::new(1_000_000_000, 1_000_000_000).unwrap();
 /// let asked = clock.stamps(5_000);
 /// assert_eq!(asked, Timestamps { sent: 5_000, echo: 0, heard: 0 });
@@ -42,48 +42,49 @@ pub struct Timestamps {
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     paces: Paces,
-    /// When the peer sent its last stamps, by its counter, and when they came, by ours.
+    /// When the peer sent its last stamps, by its counter, and when they arrived, by ours.
     last: Option<(u64, u64)>,
     bounds: Option<Bounds>,
 }
 
-/// Ticks per second of both counters.
+/// The rates of both counters in ticks per second.
 #[derive(Clone, Copy, Debug)]
 struct Paces {
     ours: u64,
     theirs: u64,
 }
 
-/// The least and the most ticks by which the peer's counter is ahead of ours, once its stamps are in ticks of our pace.
+/// The least and the greatest number of ticks by which the peer's counter is ahead of ours, in ticks of our rate.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     low: i128,
     high: i128,
-    /// When, by our counter.
+    /// The time of the bounds, by our counter.
     at: u64,
 }
 
 impl Clock {
-    /// Makes the clock of a peer of which nothing is known yet, by the ticks per second of both counters. None if
-    /// the peer's pace cannot be.
+    /// Creates the clock of a new peer, from the rates of both counters in ticks per second. Returns none if a
+    /// rate is not plausible.
     pub fn new(ours: u64, theirs: u64) -> Option<Clock> {
         let known = PACES.contains(&ours) && PACES.contains(&theirs);
         known.then_some(Clock { paces: Paces { ours, theirs }, last: None, bounds: None })
     }
 
-    /// Returns what is to be said to the peer in a message that is sent now.
+    /// Returns the stamps of a message to the peer that is sent now.
     pub fn stamps(&self, now: u64) -> Timestamps {
         let (echo, heard) = self.last.unwrap_or((0, 0));
         Timestamps { sent: now, echo, heard }
     }
 
-    /// Takes in what the peer has said in a message that came now.
+    /// Handles the stamps in a message of the peer that arrived now.
     pub fn heard(&mut self, said: Timestamps, now: u64) {
         self.last = Some((said.sent, now));
         if said.echo == 0 || said.echo > now || said.heard > said.sent {
             return;
         }
-        // The peer's counter was at `heard` after we sent, and at `sent` before we heard. Stamps are rounded down.
+        // The peer's counter was at `heard` after this side sent, and at `sent` before this side received. Stamps
+        // are rounded down.
         let low = self.paces.in_ours(said.sent) - i128::from(now) - 1;
         let high = self.paces.in_ours(said.heard) - i128::from(said.echo) + self.paces.grain();
         let seen = Bounds { low, high: high + drift(now - said.echo), at: now };
@@ -91,11 +92,11 @@ impl Clock {
             return;
         }
         let both = self.bounds.map(|before| before.at(now).and(seen));
-        // Bounds that do not meet are of a counter that has jumped: the newer ones hold.
+        // Bounds that do not overlap mean that a counter has jumped, so the newer ones are kept.
         self.bounds = Some(both.filter(|both| both.low <= both.high).unwrap_or(seen));
     }
 
-    /// Returns the offset, if the peer has answered a message of ours.
+    /// Returns the offset, if the peer has answered a message of this side.
     pub fn offset(&self) -> Option<Offset> {
         Some(Offset { paces: self.paces, bounds: self.bounds? })
     }
@@ -106,14 +107,15 @@ impl Paces {
         (u128::from(theirs) * u128::from(self.ours) / u128::from(self.theirs)).cast_signed()
     }
 
-    /// By how many ticks of ours `in_ours` may be too low: stamps of the peer and their translations are rounded down.
+    /// Returns by how many of our ticks `in_ours` may be too low, since the peer's stamps and their translations
+    /// are rounded down.
     fn grain(self) -> i128 {
         i128::from(self.ours.div_ceil(self.theirs)) + 1
     }
 }
 
 impl Bounds {
-    /// The same at another time.
+    /// Returns the bounds at another time.
     fn at(self, now: u64) -> Bounds {
         let wider = drift(now.abs_diff(self.at));
         Bounds { low: self.low - wider, high: self.high + wider, at: now }
@@ -124,12 +126,12 @@ impl Bounds {
     }
 }
 
-/// By how many ticks of ours two counters may drift apart within so many.
+/// Returns by how many ticks two counters may drift apart within `ticks` ticks.
 fn drift(ticks: u64) -> i128 {
     i128::from(ticks) * i128::from(DRIFT_PPM) / 1_000_000 + 1
 }
 
-/// How to translate stamps of a peer into our ticks. All that are translated by one offset keep their distances.
+/// A translation of a peer's stamps into our ticks. Stamps that are translated by one offset keep their distances.
 #[derive(Clone, Copy, Debug)]
 pub struct Offset {
     paces: Paces,
@@ -137,13 +139,14 @@ pub struct Offset {
 }
 
 impl Offset {
-    /// Returns when it was, by our counter, when the peer's was at `theirs`, and by how many ticks this may be wrong.
+    /// Returns the time of our counter when the peer's was at `theirs`, and the uncertainty in ticks.
     pub fn ours(&self, theirs: u64) -> (u64, u64) {
         let Bounds { low, high, at } = self.bounds;
         let ours = self.paces.in_ours(theirs) - (low + high) / 2;
         let ours = ours.clamp(0, i128::from(u64::MAX)) as u64;
         let half = ((high - low) / 2 + self.paces.grain()).clamp(0, i128::from(u64::MAX)) as u64;
-        // The true time may be further away from that of the bounds than the told one, by half of their distance.
+        // The true time may be further away from the time of the bounds than the estimate, by half the width of
+        // the bounds.
         let doubt = i128::from(half) + drift(ours.abs_diff(at).saturating_add(half));
         (ours, doubt.clamp(0, i128::from(u64::MAX)) as u64)
     }

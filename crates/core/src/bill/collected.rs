@@ -1,11 +1,10 @@
-//! Samples of one kind of message, collected, and the bill that they make.
+//! The samples of one kind of message, and the bill that follows from them.
 //!
-//! A phase that takes less than a stamp cannot be timed by two stamps around it. So pairs begin
-//! where the message begins and end at each point in turn; what a phase takes is the difference of
-//! two means, and a stamp's own cost, which is in both, falls out. What a mark costs is told by
-//! pairs over the whole way, with a mark and without. Whole stories have a stamp at every point:
-//! they say how phases are spread, and what happened to one message. Where a message takes so long
-//! that its stamps do not matter, its means come from stories too.
+//! Two stamps cannot measure a phase that takes less than a stamp. Pairs therefore begin where the message begins,
+//! and end at each point in turn; the time of a phase is the difference of two means, in which the cost of a stamp
+//! cancels out. Pairs over the whole way, with and without a mark, measure the cost of a mark. Whole stories have
+//! a stamp at every point: they show the distribution of phases, and the history of one message. For messages that
+//! take so long that stamps do not matter, the means come from stories too.
 //!
 //! Invariant: the items of a breakdown add up to its whole.
 
@@ -14,45 +13,45 @@ use super::{Bill, Item};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The most stories kept of one kind; after that the oldest is given up for each new one.
+/// The largest number of stories of one kind; a new one then replaces the oldest.
 pub const STORIES_MAX: usize = 1 << 14;
-/// The most pairs kept of each rung.
+/// The largest number of pairs of each rung.
 pub const PAIRS_MAX: usize = 1 << 14;
-/// Fewer pairs of a rung than this give no mean worth a difference.
+/// The smallest number of pairs of a rung that gives a useful mean.
 pub const PAIRS_MIN: usize = 50;
-/// Where all stamps together take a larger part of a story than this, pairs are asked.
+/// The share of stamps in a story above which pairs are used.
 const STAMPS_MATTER: f64 = 0.01;
-/// So much of a rung's pairs is left out of its mean at either end: the machine's own pauses.
+/// The share of a rung's pairs that is left out of its mean at either end, because of pauses of the machine.
 const TRIMMED: f64 = 0.05;
 
-/// The way of one message, in nanoseconds.
+/// The history of one message, in nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Story {
-    /// When it began, in ticks.
+    /// When the message began, in ticks.
     pub began: u64,
-    /// The time that each phase took, stamps included.
+    /// The time of each phase, including stamps.
     pub phases: Vec<f64>,
-    /// The events that happened to the message besides.
+    /// Further events of the message.
     pub happened: Happened,
-    /// A number that whoever reads the samples gave it.
+    /// A number that the reader of the samples gave to the story.
     pub note: u64,
 }
 
 impl Story {
-    /// From beginning to end.
+    /// Returns the time from beginning to end.
     pub fn total(&self) -> f64 {
         self.phases.iter().sum()
     }
 }
 
-/// Why a sample was not taken in.
+/// The reason why a sample is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// It has fewer stamps than its way has points.
+    /// The sample has fewer stamps than its way has points.
     Short,
-    /// It ends before it begins, or a stamp stands before the one ahead of it.
+    /// A stamp of the sample is earlier than the one before it.
     Backwards,
-    /// Its way has no such rung.
+    /// The way has no such rung.
     NoSuchRung,
 }
 
@@ -61,20 +60,20 @@ pub enum Refused {
 pub struct Collected {
     way: &'static Way,
     ns_per_tick: f64,
-    /// By the points at which they end.
+    /// The pairs, by the points at which they end.
     pairs: Vec<Kept<f64>>,
-    /// From beginning to end of messages that were marked without need.
+    /// The total times of messages that were marked without need.
     marked: Kept<f64>,
-    /// Twice where messages begin, by stamps that wait.
+    /// The times between two serialising stamps at the beginning.
     waiting: Kept<f64>,
-    /// From beginning to end of messages with a stamp more.
+    /// The total times of messages with one more stamp.
     thrice: Kept<f64>,
     stories: Kept<Story>,
-    /// By how much stories may be wrong about what is on the wire, where they are of two clocks.
+    /// The uncertainties of the time on the wire, for stories with stamps of two clocks.
     doubts: Kept<f64>,
 }
 
-/// The last of many.
+/// The last values of many.
 #[derive(Clone, Debug)]
 struct Kept<T> {
     values: Vec<T>,
@@ -98,7 +97,7 @@ impl<T> Kept<T> {
 }
 
 impl Collected {
-    /// Nothing yet.
+    /// Creates an empty collection.
     pub fn new(way: &'static Way, ticks_per_second: u64) -> Collected {
         let ns_per_tick = 1e9 / ticks_per_second.max(1) as f64;
         let pairs = (0..PAIR_POINTS_MAX).map(|_| Kept::new(PAIRS_MAX)).collect();
@@ -107,12 +106,12 @@ impl Collected {
         Collected { way, ns_per_tick, pairs, marked, waiting, thrice, stories, doubts }
     }
 
-    /// The way of these messages.
+    /// Returns the way of these messages.
     pub fn way(&self) -> &'static Way {
         self.way
     }
 
-    /// Takes in a pair: the ticks from the beginning to the point `rung`.
+    /// Adds a pair: the ticks from the beginning to the point `rung`.
     pub fn pair(&mut self, rung: u8, ticks: u64) -> Result<(), Refused> {
         if !self.way.rungs().any(|one| one == rung) {
             return Err(Refused::NoSuchRung);
@@ -121,7 +120,7 @@ impl Collected {
         Ok(())
     }
 
-    /// Takes in a whole story: its stamps in ticks, one for each point.
+    /// Adds a whole story: its stamps in ticks, one for each point.
     pub fn story(&mut self, stamps: &[u64], happened: Happened, note: u64) -> Result<(), Refused> {
         let stamps = stamps.get(..self.way.points()).ok_or(Refused::Short)?;
         let lasted = |pair: &[u64]| Some(pair[1].checked_sub(pair[0])? as f64 * self.ns_per_tick);
@@ -131,8 +130,8 @@ impl Collected {
         Ok(())
     }
 
-    /// Takes in a sample as it was written down: a story's stamps, or a pair's first and that of
-    /// its point. What one stamp takes is told by a second one right behind the first.
+    /// Adds a sample as it was recorded: the stamps of a story, or the first stamp of a pair and that of its
+    /// point. A second stamp directly after the first measures one stamp.
     pub fn sample(
         &mut self,
         manner: Manner,
@@ -159,23 +158,23 @@ impl Collected {
         Ok(())
     }
 
-    /// Notes that the stamps of a story are of two clocks, and may be wrong by so many ticks against each other.
+    /// Records that the stamps of a story are of two clocks, with this uncertainty in ticks.
     pub fn doubt(&mut self, ticks: u64) {
         self.doubts.push(ticks as f64 * self.ns_per_tick);
     }
 
-    /// How many pairs and stories there are.
+    /// Returns the numbers of pairs and of stories.
     pub fn counts(&self) -> (usize, usize) {
         (self.pairs.iter().map(|pairs| pairs.values.len()).sum(), self.stories.values.len())
     }
 
-    /// Returns the nanoseconds that one stamp takes: the pairs that end where they begin say it.
+    /// Returns the nanoseconds of one stamp, from the pairs that end where they begin.
     pub fn stamp(&self) -> f64 {
         location(&self.pairs[0].values).unwrap_or(0.0)
     }
 
-    /// Returns the nanoseconds that one stamp takes among other work, which the processor does meanwhile: a message
-    /// with one more stamp is compared with a message without.
+    /// Returns the nanoseconds that one stamp adds among other work, which the processor overlaps with it: a
+    /// message with one more stamp is compared with a message without.
     pub fn stamp_among(&self) -> f64 {
         match (location(&self.thrice.values), self.unmarked()) {
             (Some(thrice), Some(twice)) => (thrice - twice).clamp(0.0, self.stamp()),
@@ -183,24 +182,24 @@ impl Collected {
         }
     }
 
-    /// From beginning to end of messages that are not marked, one stamp included.
+    /// Returns the total time of messages that are not marked, including one stamp.
     fn unmarked(&self) -> Option<f64> {
         location(&self.pairs.get(Point::Done.index())?.values)
     }
 
-    /// Returns the nanoseconds that a stamp takes that waits until all instructions before it are done.
+    /// Returns the nanoseconds of a serialising stamp, which waits until all earlier instructions are done.
     pub fn waiting_stamp(&self) -> f64 {
         location(&self.waiting.values).unwrap_or_else(|| self.stamp())
     }
 
-    /// The stories, with what a busy node was waited for told apart from the wire, and without what
-    /// their stamps took.
+    /// Returns the stories without the time of their stamps. The wait for a busy node is separated from the time
+    /// on the wire.
     pub fn stories(&self) -> Vec<Story> {
         let mut stories = self.stories.values.clone();
         for (woke, busy) in
             [(Point::WokeThere, Happened::BUSY_THERE), (Point::WokeHere, Happened::BUSY_HERE)]
         {
-            // A message that is read from a socket has a stamp where the wire ends.
+            // A message that is read from a socket has a stamp at the end of the wire.
             if let Some(wire) = self.way.place(woke.index())
                 && self.way.phases.get(wire + 1).is_some_and(|phase| phase.item == Item::Notice)
             {
@@ -214,7 +213,7 @@ impl Collected {
         stories
     }
 
-    /// The breakdown, if there is anything to break down.
+    /// Returns the breakdown, if there are enough samples.
     pub fn breakdown(&self) -> Option<Breakdown> {
         let stories = self.stories();
         let stamp = self.stamp();
@@ -246,9 +245,9 @@ impl Collected {
         })
     }
 
-    /// Returns the nanoseconds that a marked message takes longer than another, both sides together; 0 if that is not
-    /// known. A marked message goes another way through the dispatchers, and its stamps wait while the processor would
-    /// have run ahead.
+    /// Returns the additional nanoseconds of a marked message, both sides together, or 0 if they are not known.
+    /// The dispatchers handle a marked message on another path, and its stamps wait where the processor would have
+    /// executed later instructions.
     pub fn mark(&self) -> f64 {
         match (location(&self.marked.values), self.unmarked()) {
             (Some(marked), Some(unmarked)) => {
@@ -260,10 +259,9 @@ impl Collected {
         }
     }
 
-    /// The mean time to each rung, or None where some rung has too few. What a stamp takes is taken
-    /// off, and what the mark takes: half of it before the message is noticed there, the
-    /// other half before its answer is noticed here, for that is where marked frames part from
-    /// others.
+    /// Returns the mean time to each rung, or none if a rung has too few pairs. The time of a stamp is subtracted,
+    /// and so is that of the mark: half of it before the receiver opens the message, and half before the caller
+    /// opens the reply, where marked frames leave the common path.
     fn ladder(&self) -> Option<Vec<(usize, f64)>> {
         let rung = |at: u8| {
             let pairs = &self.pairs[usize::from(at)].values;
@@ -288,8 +286,8 @@ impl Collected {
     }
 }
 
-/// Charges the wire with no more than the usual time for messages that lay in the lane while the node was busy. They
-/// were sent as fast as others, and waited for the node.
+/// Limits the time on the wire to the usual one for messages that lay in the lane while the node was busy. Such
+/// messages were sent as fast as others, and waited for the node.
 fn part_notice(stories: &mut [Story], wire: usize, busy: Happened) {
     let crossed = |story: &Story| story.phases.get(wire).map(|way| way + story.phases[wire + 1]);
     let at_once = stories.iter().filter(|story| !story.happened.has(busy));
@@ -307,8 +305,8 @@ fn part_notice(stories: &mut [Story], wire: usize, busy: Happened) {
     }
 }
 
-/// The differences between rungs. Where phases lie between two of them, their sum is shared out as
-/// stories have it.
+/// Returns the differences between rungs. Several phases between two rungs share the difference in the proportions
+/// of the stories.
 fn between_rungs(way: &Way, ladder: &[(usize, f64)], by_stories: &[f64]) -> Vec<f64> {
     let mut means = vec![0.0; way.phases.len()];
     for pair in ladder.windows(2) {
@@ -326,30 +324,30 @@ fn between_rungs(way: &Way, ladder: &[(usize, f64)], by_stories: &[f64]) -> Vec<
     means
 }
 
-/// The measurements from which the means of a breakdown come.
+/// The source of the means of a breakdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum From {
-    /// Differences between pairs of stamps: for what takes so little that stamps matter.
+    /// The differences between pairs of stamps, for messages so short that stamps matter.
     Pairs,
     /// Whole stories.
     Stories,
 }
 
-/// How something is spread, in nanoseconds.
+/// The distribution of a time, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spread {
-    /// Half take at most this.
+    /// The median.
     pub p50: f64,
-    /// 99 of a hundred.
+    /// The 99th percentile.
     pub p99: f64,
-    /// 999 of a thousand.
+    /// The 99.9th percentile.
     pub p999: f64,
-    /// All.
+    /// The maximum.
     pub max: f64,
 }
 
 impl Spread {
-    /// Of these values; zeros if there are none.
+    /// Returns the distribution of these values, or zeros if there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Spread {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
@@ -361,37 +359,37 @@ impl Spread {
     }
 }
 
-/// A mean and how single ones are spread.
+/// The mean and the distribution of a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Charged {
-    /// Nanoseconds a message.
+    /// The mean in nanoseconds per message.
     pub mean: f64,
-    /// Of single messages.
+    /// The distribution over single messages.
     pub spread: Spread,
 }
 
-/// Where the time of one kind of message went, phase by phase.
+/// The breakdown of the time of one kind of message, phase by phase.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Breakdown {
-    /// Whose phases they are.
+    /// The way whose phases these are.
     pub way: &'static Way,
-    /// The measurements from which the means come.
+    /// The source of the means.
     pub from: From,
-    /// A phase each.
+    /// One entry for each phase.
     pub phases: Vec<Charged>,
-    /// From beginning to end. Its mean is the sum of those of the phases.
+    /// The time from beginning to end. Its mean is the sum of the means of the phases.
     pub whole: Charged,
-    /// The time that one stamp took. No phase includes it.
+    /// The time of one stamp, which no phase includes.
     pub stamp: f64,
-    /// The time that a marked message took longer than another. No phase includes it.
+    /// The additional time of a marked message, which no phase includes.
     pub mark: f64,
-    /// By so much what is charged to the wire in one direction may be wrong, and as much in the other the other
-    /// way round.
+    /// The uncertainty of the time on the wire in one direction. The other direction is wrong by as much with the
+    /// opposite sign.
     pub doubt: f64,
 }
 
 impl Breakdown {
-    /// The means as a bill: an item is the sum of its phases.
+    /// Returns the means as a bill, in which an item is the sum of its phases.
     pub fn bill(&self) -> Bill {
         let mut bill = Bill::default();
         for (phase, charged) in self.way.phases.iter().zip(&self.phases) {
@@ -413,7 +411,7 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
     if count == 0 { 0.0 } else { sum / f64::from(count) }
 }
 
-/// The mean of these without the least and the greatest.
+/// Returns the mean of these values without the smallest and the largest ones.
 fn location(values: &[f64]) -> Option<f64> {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);

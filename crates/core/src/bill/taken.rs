@@ -1,10 +1,9 @@
-//! The stamps that were taken of one message, and how those of two sides become its sample.
+//! The stamps of one message, and their combination into a sample.
 //!
-//! Each side takes the stamps of its own points. One side then sends what it has to the other,
-//! where the message is billed: the caller of a call, the receiver of a one-way message.
-//! The stamps of the peer are its word; those of another host are translated into our ticks as they come, which is
-//! certain to a number of ticks, the doubt. Invariant: a finished sample never goes backwards, and
-//! no stamp of the peer's lies behind a later one of ours.
+//! Each side stamps its own points. One side then sends its stamps to the side that bills the message: the caller
+//! of a call, or the receiver of a one-way message. The stamps of a peer may be lies. The stamps of another host
+//! are translated into our ticks when they arrive, with an uncertainty in ticks, the doubt. Invariant: a finished
+//! sample never goes backwards, and no stamp of the peer is later than a later stamp of ours.
 
 use super::Item;
 use super::clock::{DRIFT_PPM, Offset};
@@ -12,28 +11,28 @@ use super::way::{Happened, Manner, POINTS_MAX, Phase, Point, Way};
 use crate::fault::Rule;
 use crate::limits::{LOCK_NAME_BYTES_MAX, STAMPS_BYTES_MAX};
 
-/// Stamps of some points of one message, in ticks.
+/// The stamps of some points of one message, in ticks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// The events that happened to the message besides.
+    /// Further events of the message.
     pub happened: Happened,
-    /// By how many ticks the peer's stamps may all be too early, or all too late.
+    /// The largest number of ticks by which all of the peer's stamps may be too early, or too late.
     pub doubt: u64,
     points: u32,
     stamps: [u64; POINTS_MAX],
 }
 
-/// Which side bills a message, and whose stamps it need not believe.
+/// The side that bills a message, and trusts its own stamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Billed {
-    /// Where it begins: the others are of the points there.
+    /// The side where the message begins: the stamps of the receiver's points are the peer's.
     Here,
-    /// Where it is for: the others are of the points before it was seen.
+    /// The receiving side: the stamps of the points before the arrival are the peer's.
     There,
 }
 
 impl Billed {
-    /// The points of which the stamps are the peer's, a bit each.
+    /// Returns the points whose stamps are the peer's, one bit each.
     const fn peers(self) -> u32 {
         match self {
             Billed::Here => {
@@ -47,7 +46,7 @@ impl Billed {
         }
     }
 
-    /// The point at which this side has the peer's stamps behind it.
+    /// Returns the point of this side that is later than all of the peer's stamps.
     const fn bound(self) -> Point {
         match self {
             Billed::Here => Point::NoticedHere,
@@ -56,14 +55,14 @@ impl Billed {
     }
 }
 
-/// When a message between hosts was given to its socket, in ticks.
+/// The times at which a message between hosts was written to its socket, in ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Writing {
-    /// The first write of it, or of what went with it, began.
+    /// When the first write of the message, or of data before it, began.
     pub began: u64,
-    /// So long all that was encrypted took; 0 where nothing is.
+    /// The ticks that encryption took, or 0 without encryption.
     pub encrypting: u64,
-    /// The write that took the last of it has returned.
+    /// When the write that took the end of the message returned.
     pub ended: u64,
 }
 
@@ -78,12 +77,12 @@ pub enum Written {
     Unknown,
 }
 
-/// When a message between hosts was taken from its socket, in ticks.
+/// The times at which a message between hosts was read from its socket, in ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// The read that brought the last of it began.
+    /// When the read that brought the end of the message began.
     pub began: u64,
-    /// What that read has brought was taken in.
+    /// When the data of that read was handled.
     pub ended: u64,
 }
 
@@ -94,20 +93,20 @@ impl Default for Taken {
 }
 
 impl Taken {
-    /// None yet.
+    /// Creates an empty set of stamps.
     #[inline]
     pub const fn new() -> Taken {
         Taken { happened: Happened(0), doubt: 0, points: 0, stamps: [0; POINTS_MAX] }
     }
 
-    /// Notes when the message passed a point. A second time takes the first one's place.
+    /// Records when the message passed a point. A second stamp replaces the first.
     #[inline(always)]
     pub const fn set(&mut self, point: Point, ticks: u64) {
         self.points |= 1 << point as u32;
         self.stamps[point as usize] = ticks;
     }
 
-    /// The same by the point's place in its way.
+    /// Records when the message passed the point with this number.
     #[inline]
     pub const fn set_index(&mut self, point: usize, ticks: u64) {
         if point < POINTS_MAX {
@@ -116,7 +115,7 @@ impl Taken {
         }
     }
 
-    /// Forgets all of them.
+    /// Removes all stamps.
     #[inline]
     pub const fn clear(&mut self) {
         self.points = 0;
@@ -124,7 +123,7 @@ impl Taken {
         self.doubt = 0;
     }
 
-    /// When it passed the point at this place of its way, if that was noted.
+    /// Returns when the message passed the point with this number, if it was stamped.
     #[inline]
     pub const fn at_index(&self, point: usize) -> Option<u64> {
         if point >= POINTS_MAX || self.points & 1 << point == 0 {
@@ -133,19 +132,19 @@ impl Taken {
         Some(self.stamps[point])
     }
 
-    /// When it passed a point, if that was noted.
+    /// Returns when the message passed a point, if it was stamped.
     #[inline]
     pub const fn at(&self, point: Point) -> Option<u64> {
         self.at_index(point as usize)
     }
 
-    /// Notes when a request was written to its socket.
+    /// Records when a request was written to its socket.
     pub const fn request_written(&mut self, writing: Writing) {
         let points = [Point::Published, Point::EncryptedHere, Point::WrittenHere];
         self.written(points, writing);
     }
 
-    /// Notes when an answer was written to its socket.
+    /// Records when a reply was written to its socket.
     pub const fn reply_written(&mut self, writing: Writing) {
         self.written([Point::Replied, Point::EncryptedThere, Point::WrittenThere], writing);
     }
@@ -154,25 +153,25 @@ impl Taken {
         let Writing { began, encrypting, ended } = writing;
         self.set(begin, began);
         if encrypting != 0 {
-            // All of it at once, though it was encrypted in parts.
+            // The encryption counts as one piece, although it may have been done in parts.
             self.set(encrypted, began.saturating_add(encrypting));
         }
         self.set(written, ended);
     }
 
-    /// Notes when a request was read from its socket.
+    /// Records when a request was read from its socket.
     pub const fn request_read(&mut self, reading: Reading) {
         self.set(Point::SeenThere, reading.began);
         self.set(Point::ReadThere, reading.ended);
     }
 
-    /// Notes when an answer was read from its socket.
+    /// Records when a reply was read from its socket.
     pub const fn reply_read(&mut self, reading: Reading) {
         self.set(Point::SeenHere, reading.began);
         self.set(Point::ReadHere, reading.ended);
     }
 
-    /// Takes over the peer's stamps, of the points that are the peer's to stamp.
+    /// Adds the peer's stamps of the points that are the peer's.
     pub fn join(&mut self, peer: &Taken, billed: Billed) {
         self.happened = self.happened.with(peer.happened);
         self.doubt = self.doubt.max(peer.doubt);
@@ -185,7 +184,7 @@ impl Taken {
         }
     }
 
-    /// Translates the stamps of a peer of another host into our ticks.
+    /// Translates the stamps of a peer on another host into our ticks.
     pub fn translate(&mut self, offset: &Offset) {
         for point in (0..POINTS_MAX).filter(|point| self.points & 1 << point != 0) {
             let (stamp, doubt) = offset.ours(self.stamps[point]);
@@ -194,8 +193,8 @@ impl Taken {
         }
     }
 
-    /// Moves the peer's stamps of a whole story, all alike, between those of ours that they must lie between: to the
-    /// middle of where they can be. What is left of the doubt is the distance to either end.
+    /// Moves all of the peer's stamps of a whole story by the same distance, between those of our stamps that must
+    /// enclose them: to the middle of their possible range. The doubt becomes the distance to either end.
     pub fn fit(&mut self, billed: Billed) {
         if self.doubt == 0 {
             return;
@@ -208,7 +207,7 @@ impl Taken {
             ),
             Billed::There => (None, either(Point::ReadThere, Point::NoticedThere)),
         };
-        // A node may have woken, and begun to read, long before it saw the message; and its peer may have read a
+        // A node may have woken and begun to read long before it saw the message, and its peer may have read a
         // message before the write of it returned.
         const LOOSE: u32 = Point::WokeThere.bit()
             | Point::SeenThere.bit()
@@ -219,13 +218,13 @@ impl Taken {
         let bound = bound.filter_map(|point| self.at_index(point)).map(i128::from);
         let (Some(first), Some(last)) = (bound.clone().min(), bound.max()) else { return };
         let doubt = i128::from(self.doubt);
-        // Between the first and the last the two counters may have drifted apart.
+        // The two counters may have drifted apart between the first and the last stamp.
         let drift = (last - first) * i128::from(DRIFT_PPM) / 1_000_000;
         let least =
             before.map_or(-doubt, |before| (i128::from(before) - first - drift).max(-doubt));
         let most = after.map_or(doubt, |after| (i128::from(after) - last + drift).min(doubt));
         if least > most {
-            // What its peer says cannot be: each stamp is held for itself.
+            // The peer's stamps are impossible, so each one is bounded by itself.
             return;
         }
         let by = (least + most) / 2;
@@ -236,8 +235,8 @@ impl Taken {
         }
     }
 
-    /// Writes the payload of a frame of stamps, with the name of the lock that was waited for, if
-    /// any. Gives its length.
+    /// Writes the payload of a frame of stamps, with the name of the awaited lock, if there is one. Returns the
+    /// length.
     pub fn encode(&self, lock: &str, into: &mut [u8; STAMPS_BYTES_MAX]) -> usize {
         let mut len = 0;
         let mut put = |bytes: &[u8]| {
@@ -252,7 +251,7 @@ impl Taken {
         len
     }
 
-    /// Reads the payload of a frame of stamps. Fails with the rule that the payload breaks.
+    /// Reads the payload of a frame of stamps. Returns the rule that the payload breaks, if it breaks one.
     pub fn decode(payload: &[u8]) -> Result<(Taken, &str), Rule> {
         let len = payload.len() as u32;
         let wrong = |points| Rule::StampsLength { points, len };
@@ -270,9 +269,9 @@ impl Taken {
         if lock.len() > LOCK_NAME_BYTES_MAX { Err(wrong(taken.points)) } else { Ok((taken, lock)) }
     }
 
-    /// The sample: a stamp for each point of the way, in its order, if the manner is [`Manner::Whole`], else the
-    /// first and that of the pair. None where a stamp is missing that the manner needs: of a whole story the first, that
-    /// of its arrival where it is billed, and those of sockets.
+    /// Returns the sample: with [`Manner::Whole`] a stamp for each point of the way, in order, otherwise the first
+    /// stamp and that of the pair. Returns none if a required stamp is missing: for a whole story the first one,
+    /// that of the arrival at the billing side, and those of sockets.
     pub fn finish(&self, way: &Way, manner: Manner, billed: Billed) -> Option<[u64; POINTS_MAX]> {
         match manner {
             Manner::Whole => self.whole(way, billed),
@@ -280,8 +279,8 @@ impl Taken {
         }
     }
 
-    /// Whether all is known of the sockets that a message of this way went through. What was not stamped there would be
-    /// charged to the wire.
+    /// Returns whether all sockets of this way are stamped. The time of an unstamped socket would be charged to
+    /// the wire.
     fn has_sockets(&self, way: &Way) -> bool {
         let of_sockets = |phase: &&Phase| matches!(phase.item, Item::Write | Item::Read);
         way.phases.iter().filter(of_sockets).all(|phase| self.at(phase.ends).is_some())
@@ -294,7 +293,7 @@ impl Taken {
         }
         let wanted = manner.points();
         if wanted == Point::Begun.bit() {
-            // The second one is right behind the first.
+            // The second stamp is directly after the first.
             stamps[1] = self.at(Point::Roomed)?.max(self.at(Point::Begun)?);
         }
         let rung = wanted.ilog2() as usize;
@@ -322,10 +321,11 @@ impl Taken {
         let mut last = begun.min(bound);
         for (place, point) in stamps.iter_mut().zip(way.order()) {
             let taken = match point {
-                // In memory it is not known when it could have been seen: not before it was.
+                // In memory it is not known when the message could have been seen, so the time at which it was
+                // seen counts.
                 Point::SeenThere => stamp(point).or(stamp(Point::NoticedThere)),
                 Point::SeenHere => stamp(point).or(stamp(Point::NoticedHere)),
-                // Its reader may have it before the write returns: the message goes on there.
+                // The reader may have the message before the write returns; the message then continues there.
                 Point::WrittenHere | Point::WrittenThere => {
                     let met = ARRIVING[usize::from(point == Point::WrittenThere)].map(stamp);
                     let met = met.into_iter().flatten().filter(|met| *met >= last).min();
@@ -333,7 +333,7 @@ impl Taken {
                 }
                 _ => stamp(point),
             };
-            // A point without a stamp gets the stamp before it: its phase took no time.
+            // A point without a stamp gets the stamp before it, so its phase has no time.
             last = taken.map_or(last, |taken| last.max(taken));
             *place = last;
         }
@@ -341,7 +341,7 @@ impl Taken {
     }
 }
 
-/// The points at which a message arrives from a socket, and its answer.
+/// The points at which a request, and its reply, arrive from a socket.
 const ARRIVING: [[Point; 4]; 2] = [
     [Point::WokeThere, Point::SeenThere, Point::ReadThere, Point::NoticedThere],
     [Point::WokeHere, Point::SeenHere, Point::ReadHere, Point::NoticedHere],

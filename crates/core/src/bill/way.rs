@@ -1,33 +1,33 @@
-//! The ways of messages: the points that they pass, and what lies between.
+//! The ways of messages: the points that they pass, and the phases between these points.
 //!
-//! A primitive has a [`Way`]: a name and its phases, in order. A phase ends at a point, happens at one place, and is
-//! charged to one item. Everything else about bills works on any way, so a new primitive only names its phases here.
-//! Between hosts messages go other ways than in shared memory: they are encrypted, written, and read besides.
+//! A primitive has a [`Way`]: a name and its phases, in order. A phase ends at a point, happens at one place, and
+//! is charged to one item. The rest of the bill works with any way, so a new primitive only declares its phases
+//! here. Messages between hosts have more phases than those in shared memory: they are encrypted, written and
+//! read.
 //!
-//! A sampled message is stamped in one of two manners ([`Manner`]): at a pair of points, of which
-//! the first is always where the message begins, or at all of them. A stamp takes about 10 ns, so
-//! pairs tell what a phase takes when nobody looks on, and whole stories what happened to one
-//! message. Where others than its sender's future take a stamp, the message's head is marked with
-//! the manner, and then goes another way through the dispatchers than most; what that costs, a
-//! third manner tells. Invariant: a manner fits in a byte, 0 is "not sampled", and any byte gives a
-//! manner or none.
+//! A sampled message is stamped in one of several manners ([`Manner`]): at a pair of points, of which the first is
+//! always the beginning of the message, or at all points, which is called a whole story. A stamp takes about 10
+//! ns, so pairs measure a phase almost undisturbed, and whole stories show what happened to one message. If code
+//! other than the sender's future takes a stamp, the message's head is marked with the manner, and the dispatchers
+//! handle the message on another path; a further manner measures the cost of that. Invariant: a manner fits in a
+//! byte, 0 means "not sampled", and any byte gives a manner or none.
 
 use super::Item;
 
-/// Where a phase happens. Between hosts what is on the wire is known as well as the offset of their clocks is; the sum
-/// of both directions is certain.
+/// The place where a phase happens. Between hosts, the time on the wire is only as certain as the offset between
+/// the clocks; the sum of both directions is certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
     /// At the node where the message begins.
     Here,
     /// Between the nodes.
     Wire,
-    /// At the node that it is for.
+    /// At the receiving node.
     There,
 }
 
 impl Place {
-    /// Its name, in one word.
+    /// Returns the name, in one word.
     pub const fn name(self) -> &'static str {
         match self {
             Place::Here => "here",
@@ -40,20 +40,20 @@ impl Place {
 /// The work between two points of a message's way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Phase {
-    /// The item of the bill to which it is charged.
+    /// The item of the bill to which the phase is charged.
     pub item: Item,
-    /// Where it happens.
+    /// The place where the phase happens.
     pub place: Place,
-    /// The point at which it ends; it begins where the phase before it ends.
+    /// The point at which the phase ends. The phase begins where the previous one ends.
     pub ends: Point,
-    /// Whether a pair can end where it ends. What has no such end is told apart by whole stories.
+    /// Whether a pair can end at that point. Phases without such an end are separated by whole stories.
     pub paired: bool,
 }
 
-/// The most points that a way has; each has a bit in a word.
+/// The largest number of points of a way; each has a bit in a word.
 pub const POINTS_MAX: usize = 32;
 
-/// A pair ends at one of this many first points: the manner of a pair is one byte.
+/// Pairs end at one of this many first points, since the manner of a pair is one byte.
 pub const PAIR_POINTS_MAX: usize = 28;
 
 /// The way of a primitive's messages.
@@ -61,88 +61,88 @@ pub const PAIR_POINTS_MAX: usize = 28;
 pub struct Way {
     /// The name of the messages that go this way.
     pub name: &'static str,
-    /// The work between its points.
+    /// The phases between the points.
     pub phases: &'static [Phase],
 }
 
-/// A point that messages pass. Ways pass them in the order of their phases.
+/// A point that messages pass. Each way passes points in the order of its phases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Point {
-    /// Its future was polled first.
+    /// The future was polled for the first time.
     Begun,
-    /// It was tried when there was room.
+    /// The message was tried when there was room.
     Roomed,
-    /// It may go, and has its number.
+    /// The message may be sent, and has its number.
     Opened,
-    /// It has room in the lane.
+    /// The message has room in the lane.
     Claimed,
-    /// Its payload is written.
+    /// The payload is written.
     Marshalled,
-    /// Its head is written; between hosts, the write that takes it along begins.
+    /// The head is written; between hosts, the write of the message begins.
     Published,
-    /// Its node was awake, there.
+    /// The receiving node was awake.
     WokeThere,
-    /// It was seen there, or could have been; between hosts, the read that brought it began.
+    /// The receiver saw the message, or could have; between hosts, the read that brought it began.
     SeenThere,
-    /// The dispatcher had it open, there.
+    /// The receiver's dispatcher had opened the message.
     NoticedThere,
-    /// It kept the rules.
+    /// The receiver had checked the rules.
     CheckedThere,
-    /// Its method was known.
+    /// The method was known.
     FoundThere,
-    /// Its arguments were read.
+    /// The arguments were read.
     Decoded,
-    /// Its handler was polled once.
+    /// The handler was polled once.
     Ran,
-    /// Its handler was a task, if it had to wait.
+    /// The handler was a task, if it had to wait.
     Promoted,
     /// The task had its locks.
     Locked,
-    /// The task had what else it waited for.
+    /// The task had everything else that it waited for.
     Waited,
     /// The task had its turns.
     Queued,
-    /// The handler was done.
+    /// The handler had finished.
     Finished,
-    /// The answer was written but for its head's first word; between hosts, the write that takes it along begins.
+    /// The reply was written except for its head's first word; between hosts, the write of the reply begins.
     Replied,
     /// The caller's node was awake.
     WokeHere,
-    /// The answer was seen here, or could have been; between hosts, the read that brought it began.
+    /// The caller saw the reply, or could have; between hosts, the read that brought it began.
     SeenHere,
-    /// The dispatcher had it open, here.
+    /// The caller's dispatcher had opened the reply.
     NoticedHere,
-    /// It kept the rules.
+    /// The caller had checked the rules.
     CheckedHere,
-    /// Who waits for it was known.
+    /// The waiter of the reply was known.
     FoundHere,
-    /// Its future was polled.
+    /// The waiting future was polled.
     Reached,
     /// The result was read.
     Done,
-    /// Under TLS, what was sent with it was encrypted.
+    /// Under TLS, the data of the request's write was encrypted.
     EncryptedHere,
-    /// The write that took it along has returned.
+    /// The write of the request had returned.
     WrittenHere,
-    /// The read that brought it was done, there.
+    /// The read that brought the request was done.
     ReadThere,
-    /// Under TLS, what was sent with the answer was encrypted, there.
+    /// Under TLS, the data of the reply's write was encrypted.
     EncryptedThere,
-    /// The write that took the answer along has returned, there.
+    /// The write of the reply had returned.
     WrittenThere,
-    /// The read that brought the answer was done, here.
+    /// The read that brought the reply was done.
     ReadHere,
 }
 
 impl Point {
-    /// Its number, which names it in manners and in frames of stamps.
+    /// Returns the point's number, which names it in manners and in frames of stamps.
     #[inline(always)]
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// Its bit among those of all points.
+    /// Returns the point's bit among those of all points.
     #[inline(always)]
     pub const fn bit(self) -> u32 {
         1 << self as u32
@@ -153,12 +153,13 @@ const fn phase(item: Item, place: Place, ends: Point) -> Phase {
     Phase { item, place, ends, paired: true }
 }
 
-/// One at whose end no pair ends: it is reckoned from sums, or only a whole story has a stamp there.
+/// Creates a phase at whose end no pair ends: it is computed from sums, or only a whole story has a stamp there.
 const fn reckoned(item: Item, place: Place, ends: Point) -> Phase {
     Phase { item, place, ends, paired: false }
 }
 
-/// Of a call under TLS: from the first poll of its future until that has its result. Other ways leave some out.
+/// The phases of a call under TLS, from the first poll of its future until the future has its result. Other ways
+/// omit some.
 const PHASES: [Phase; 31] = [
     phase(Item::Room, Place::Here, Point::Roomed),
     phase(Item::FlowControl, Place::Here, Point::Opened),
@@ -193,7 +194,7 @@ const PHASES: [Phase; 31] = [
     phase(Item::Decode, Place::Here, Point::Done),
 ];
 
-/// All phases but those of some items.
+/// Returns all phases except those of some items.
 const fn without<const N: usize>(items: &[Item]) -> [Phase; N] {
     let mut phases = [PHASES[0]; N];
     let (mut from, mut to) = (0, 0);
@@ -213,7 +214,7 @@ const fn without<const N: usize>(items: &[Item]) -> [Phase; N] {
     phases
 }
 
-/// Those of a one-way message: up to the end of its handler.
+/// Returns the phases of a one-way message, up to the end of its handler.
 const fn oneway(phases: &'static [Phase]) -> &'static [Phase] {
     let mut count = 1;
     while phases[count - 1].ends as usize != Point::Finished as usize {
@@ -243,7 +244,7 @@ pub const ONEWAY_TCP: &Way = &Way { name: "one-way over TCP", phases: oneway(OVE
 /// The way of a one-way message between hosts that is encrypted.
 pub const ONEWAY_TLS: &Way = &Way { name: "one-way over TLS", phases: oneway(&PHASES) };
 
-/// All ways. A record names its way by its place here.
+/// All ways. A record names its way by the index in this list.
 pub const WAYS: &[&Way] = &[CALL, ONEWAY, CALL_TCP, CALL_TLS, ONEWAY_TCP, ONEWAY_TLS];
 
 const _: () = assert!(PHASES.len() < POINTS_MAX && POINTS_MAX == u32::BITS as usize);
@@ -251,64 +252,64 @@ const _: () = assert!(Point::ReadHere.index() < POINTS_MAX);
 const _: () = assert!(Point::Done.index() < PAIR_POINTS_MAX);
 
 impl Way {
-    /// Points that it has.
+    /// Returns the number of points.
     pub const fn points(&self) -> usize {
         self.phases.len() + 1
     }
 
-    /// The points that it passes, in its order.
+    /// Iterates over the points, in order.
     pub fn order(&self) -> impl Iterator<Item = Point> + '_ {
         core::iter::once(Point::Begun).chain(self.phases.iter().map(|phase| phase.ends))
     }
 
-    /// Which of its points has this number, if it has one: the place of its stamp.
+    /// Returns the index of the point with this number among the way's points, which is the index of its stamp.
     pub fn place(&self, point: usize) -> Option<usize> {
         self.order().position(|one| one.index() == point)
     }
 
-    /// Whether an answer is a part of it.
+    /// Returns whether the way includes a reply.
     pub fn is_answered(&self) -> bool {
         self.phases.last().is_some_and(|phase| phase.ends == Point::Done)
     }
 
-    /// Its place among all.
+    /// Returns the index of the way in [`WAYS`].
     pub fn number(&self) -> u8 {
         WAYS.iter().position(|way| *way == self).unwrap_or(0) as u8
     }
 
-    /// All manners in which messages of this way are stamped, but for whole stories.
+    /// Iterates over all manners in which messages of this way are stamped, except whole stories.
     pub fn pairs(&self) -> impl Iterator<Item = Manner> + '_ {
         let ends_here = self.is_answered();
         let whole = [Manner::Thrice, Manner::Marked].into_iter().filter(move |_| ends_here);
         self.rungs().map(Manner::Pair).chain([Manner::Waiting]).chain(whole)
     }
 
-    /// The points at which pairs end, in order. The first is the beginning: such a pair is what a
-    /// stamp takes.
+    /// Iterates over the points at which pairs end, in order. The first is the beginning: the pair that ends there
+    /// measures a stamp.
     pub fn rungs(&self) -> impl Iterator<Item = u8> + '_ {
         let paired = |phase: &Phase| phase.paired.then_some(phase.ends as u8);
         core::iter::once(0).chain(self.phases.iter().filter_map(paired))
     }
 }
 
-/// In which manner a sampled message is stamped.
+/// The manner in which a sampled message is stamped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Manner {
-    /// Where it begins, and at this point.
+    /// At the beginning, and at this point.
     Pair(u8),
     /// At every point.
     Whole,
-    /// Where it begins and where it ends, as a pair that needs no mark, and marked nonetheless.
+    /// At the beginning and at the end, in a message that is marked although its pair needs no mark.
     Marked,
-    /// Twice where it begins, by stamps that wait: what such a stamp takes.
+    /// Twice at the beginning, with serialising stamps: the time of such a stamp.
     Waiting,
-    /// Where it begins, where it has its number, and where it ends: what a stamp takes among other
-    /// work, with which the processor overlaps it.
+    /// At the beginning, at the point where the message has its number, and at the end: the time of a stamp among
+    /// other work, with which the processor overlaps it.
     Thrice,
 }
 
 impl Manner {
-    /// As it stands in a head, where 0 is "not sampled".
+    /// Returns the byte of the manner in a head, where 0 means "not sampled".
     #[inline]
     pub const fn byte(self) -> u8 {
         match self {
@@ -320,7 +321,7 @@ impl Manner {
         }
     }
 
-    /// Returns the manner that the byte of a head names. None if the byte names none.
+    /// Returns the manner of the byte in a head, or none if the byte names none.
     #[inline]
     pub const fn from_byte(byte: u8) -> Option<Manner> {
         match byte {
@@ -334,8 +335,8 @@ impl Manner {
         }
     }
 
-    /// The points where stamps are taken, a bit each. A node's waking is stamped without being
-    /// asked, and says nothing without the point before it.
+    /// Returns the points where stamps are taken, one bit each. The waking of a node is always stamped, and has no
+    /// meaning without the point before it.
     #[inline]
     pub const fn points(self) -> u32 {
         const WAKINGS: u32 = 1 << Point::WokeThere as u32 | 1 << Point::WokeHere as u32;
@@ -351,23 +352,23 @@ impl Manner {
         }
     }
 
-    /// Whether a call has to be marked: somebody but its future takes a stamp.
+    /// Returns whether a call must be marked, because code other than its future takes a stamp.
     #[inline]
     pub const fn marks(self) -> bool {
         const OTHERS: u32 = (1 << Point::Reached as u32) - (1 << Point::WokeThere as u32);
         matches!(self, Manner::Marked) || self.points() & OTHERS != 0
     }
 
-    /// Whether its stamps wait until all that comes before them is done. A processor runs ahead
-    /// while it waits for a line, and takes a stamp that does not wait before what it is to
-    /// follow. Pairs of the sender's own do not: they are ahead by as much at either end.
+    /// Returns whether the stamps wait until all earlier instructions are done. A processor that waits for a line
+    /// executes later instructions, and takes a stamp without that wait too early. Pairs of the sender itself do
+    /// not wait, since both ends are too early by the same time.
     #[inline]
     pub const fn waits(self) -> bool {
         self.marks() || matches!(self, Manner::Waiting)
     }
 
-    /// Whether a stamp of one side's clock is compared with one of the other's, in a message of this way of which only
-    /// two points are stamped. Between hosts that says little.
+    /// Returns whether two stamps of different clocks are compared, in a message of this way with two stamped
+    /// points. Between hosts such a comparison has little value.
     pub fn compares(self, way: &Way) -> bool {
         let is_whole = matches!(self, Manner::Whole);
         let theirs = match way.is_answered() {
@@ -377,12 +378,12 @@ impl Manner {
         !is_whole && self.points() & theirs != 0
     }
 
-    /// The points that are stamped there wherever the message goes, a bit each.
+    /// The points that the receiving node stamps on every way, one bit each.
     pub const POINTS_THERE: u32 = (1 << Point::WokeHere as u32) - (1 << Point::WokeThere as u32);
 }
 
-/// The ticks whose lower 48 bits these are, the latest that are not after `now`: a node may have
-/// woken long ago. Another processor's counter may be a moment ahead, and then they are `now`.
+/// Returns the latest ticks not after `now` whose lower 48 bits are `low`, since a node may have woken long ago.
+/// If another processor's counter is a moment ahead, the result is `now`.
 pub const fn whole_stamp(low: u64, now: u64) -> u64 {
     const SPAN: u64 = 1 << 48;
     const MOMENT: u64 = 1 << 30;
@@ -390,48 +391,48 @@ pub const fn whole_stamp(low: u64, now: u64) -> u64 {
     if ahead < MOMENT { now } else { now.saturating_sub(SPAN - ahead) }
 }
 
-/// The events that happen to a sampled message besides, a bit each.
+/// Further events of a sampled message, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Happened(pub u32);
 
 impl Happened {
-    /// Its handler had to wait, and became a task.
+    /// The handler had to wait, and became a task.
     pub const PROMOTED: Happened = Happened(1);
-    /// It lay in the lane at the first look there: the dispatcher had been busy.
+    /// The message lay in the lane when the receiver first polled: the dispatcher had been busy.
     pub const BUSY_THERE: Happened = Happened(2);
-    /// The same of the answer.
+    /// The reply lay in the lane when the caller first polled: the dispatcher had been busy.
     pub const BUSY_HERE: Happened = Happened(4);
-    /// The answer was copied, because its waiter was no task or polled something else first.
+    /// The reply was copied, because its waiter was no task or polled something else first.
     pub const STASHED: Happened = Happened(8);
     /// The lane was full.
     pub const FULL: Happened = Happened(16);
-    /// The name that it waited for is that of a condition, not of a lock.
+    /// The name that the handler waited for is that of a condition, not of a lock.
     pub const CONDITION: Happened = Happened(32);
 
-    /// The events that are told, and their names.
+    /// The events that are shown, and their names.
     pub const ALL: [(Happened, &str); 5] = [
         (Happened::PROMOTED, "promoted"),
         (Happened::BUSY_THERE, "callee busy"),
         (Happened::BUSY_HERE, "caller busy"),
-        (Happened::STASHED, "answer copied"),
+        (Happened::STASHED, "reply copied"),
         (Happened::FULL, "lane full"),
     ];
 
-    /// Both.
+    /// Returns the union of both sets.
     #[inline]
     #[must_use]
     pub const fn with(self, other: Happened) -> Happened {
         Happened(self.0 | other.0)
     }
 
-    /// These without those.
+    /// Returns this set without the other.
     #[inline]
     #[must_use]
     pub const fn without(self, other: Happened) -> Happened {
         Happened(self.0 & !other.0)
     }
 
-    /// Whether all of those are among these.
+    /// Returns whether this set includes the other.
     #[inline]
     pub const fn has(self, other: Happened) -> bool {
         self.0 & other.0 == other.0

@@ -1,4 +1,4 @@
-//! The text of each rule: which rule it is, and the numbers that were seen.
+//! The text of each rule: its name, and the observed numbers.
 
 use core::fmt;
 
@@ -35,7 +35,7 @@ impl Rule {
                 write!(f, "span beyond ring: a frame of {span} slots where 1 to {slots} are left")
             }
             Rule::ReservedBits { bits } => {
-                write!(f, "reserved bits: {bits:#x} where only zero may stand")
+                write!(f, "reserved bits: {bits:#x} that must be zero")
             }
             Rule::UnknownFlags { kind, flags } => {
                 let name = kind_name(kind);
@@ -43,7 +43,7 @@ impl Rule {
             }
             Rule::StrayManner { kind, manner } => {
                 let name = kind_name(kind);
-                write!(f, "stray manner: a {name} cannot be stamped in manner {manner}")
+                write!(f, "stray manner: a {name} cannot be sampled in manner {manner}")
             }
             Rule::StampsLength { points, len } => {
                 write!(f, "stamps length: {len} bytes of stamps for the points {points:#x}")
@@ -57,7 +57,7 @@ impl Rule {
                 write!(f, "stray method: number {method} in a {name}, which names none")
             }
             Rule::UnknownMethod { method, known } => {
-                write!(f, "unknown method: number {method}, of {known} given out")
+                write!(f, "unknown method: number {method}, with {known} assigned")
             }
             Rule::UnknownControl { code } => {
                 write!(f, "unknown control: no channel has code {code:#x}")
@@ -100,7 +100,7 @@ impl Rule {
                 write!(f, "beyond credit: a frame of {span} slots where the ring has no room")
             }
             Rule::StraySegment { generation } => {
-                write!(f, "stray segment: generation {generation} is none that is due")
+                write!(f, "stray segment: generation {generation} was not expected")
             }
             Rule::UngrantedRing { bytes } => write!(
                 f,
@@ -110,12 +110,12 @@ impl Rule {
             Rule::StrayBuffer { slab, index } => {
                 write!(
                     f,
-                    "stray buffer: bytes for buffer {index} of slab {slab}, which has no place for them"
+                    "stray buffer: bytes for buffer {index} of slab {slab}, which does not exist or is too short"
                 )
             }
             Rule::StrayPlace { kind, number } => {
                 let name = kind_name(kind);
-                write!(f, "stray place: a {name} for request {number}, which waits for none")
+                write!(f, "stray place: a {name} for request {number}, which does not expect one")
             }
             Rule::TooManyPlaces { max } => {
                 write!(f, "too many places: more than {max} requests wait to be accepted")
@@ -127,10 +127,13 @@ impl Rule {
                 write!(f, "beyond reserved: {len} bytes where room for {reserved} was asked for")
             }
             Rule::SwitchWithoutSegment { generation } => {
-                write!(f, "switch without segment: generation {generation} was not handed over")
+                write!(f, "switch without segment: generation {generation} was never passed")
             }
             Rule::SegmentSize { bytes, min, max } => {
-                write!(f, "segment size: {bytes} bytes where {min} to {max} in whole pages may be")
+                write!(
+                    f,
+                    "segment size: {bytes} bytes where {min} to {max} in whole pages are allowed"
+                )
             }
             Rule::OutOfPlace { kind, state } => {
                 let name = kind_name(kind);
@@ -165,7 +168,7 @@ impl Rule {
             }
             Rule::RecordKind { kind } => write!(f, "record kind: no record has kind {kind}"),
             Rule::RecordOutOfPlace { kind } => {
-                write!(f, "record out of place: a {kind} where none may come")
+                write!(f, "record out of place: a {kind} may not come now")
             }
             Rule::RecordTooLong { len, max } => {
                 write!(f, "record too long: {len} bytes, at most {max} are sent")
@@ -187,7 +190,7 @@ impl Rule {
     }
 }
 
-/// The name of a frame's kind, in words, from its byte.
+/// Returns the name of a frame's kind, from its byte.
 pub(crate) const fn kind_name(kind: u8) -> &'static str {
     match kind {
         0 => "pad",

@@ -1,19 +1,19 @@
-//! Simulated counters: their owners are wrong about their paces, delays are unequal, and peers lie.
+//! Tests with simulated counters: their owners are wrong about their rates, delays are unequal, and peers lie.
 
 use super::*;
 use proptest::prelude::*;
 
-/// A counter as it is, while its owner says that it makes `pace` ticks a second.
+/// A counter whose owner announces `pace` ticks per second.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::bill) struct Counter {
     began: u64,
     pub(in crate::bill) pace: u64,
-    /// By how many parts in a million it runs faster than its owner says.
+    /// How much faster the counter runs than announced, in parts per million.
     fast_ppm: i64,
 }
 
 impl Counter {
-    /// Where it is at so many true nanoseconds.
+    /// Returns the counter's value after `ns` true nanoseconds.
     pub(in crate::bill) fn at(self, ns: u64) -> u64 {
         let true_pace = i128::from(self.pace) * (1_000_000 + i128::from(self.fast_ppm));
         self.began + (i128::from(ns) * true_pace / 1_000_000_000_000_000) as u64
@@ -23,7 +23,7 @@ impl Counter {
 pub(in crate::bill) fn counter() -> impl Strategy<Value = Counter> {
     let paces =
         prop_oneof![Just(24_000_000_u64), Just(1_000_000_000), 1_900_000_000_u64..4_000_000_000];
-    // An echo of 0 says that none has come: no counter stands there.
+    // An echo of 0 means that no message has arrived, so no counter begins at 0.
     (1..1_u64 << 60, paces, -90_i64..=90).prop_map(|(began, pace, fast_ppm)| Counter {
         began,
         pace,
@@ -31,7 +31,7 @@ pub(in crate::bill) fn counter() -> impl Strategy<Value = Counter> {
     })
 }
 
-/// An exchange: nanoseconds before it, of the way there, of the peer's work, and of the way back.
+/// Generates exchanges: the nanoseconds before each, of the way there, of the peer's work, and of the way back.
 fn exchanges() -> impl Strategy<Value = Vec<[u64; 4]>> {
     let delay = || prop_oneof![0..2_000_u64, 1_000..1_000_000_u64, 0..5_000_000_000_u64];
     prop::collection::vec((0..20_000_000_000_u64, delay(), delay(), delay()), 1..20)
@@ -40,7 +40,7 @@ fn exchanges() -> impl Strategy<Value = Vec<[u64; 4]>> {
 
 proptest! {
     #[test]
-    fn the_truth_is_never_further_away_than_the_doubt(
+    fn the_true_time_is_within_the_doubt(
         (us, them) in (counter(), counter()),
         exchanges in exchanges(),
         later in prop::collection::vec(0..60_000_000_000_u64, 1..4),
@@ -65,7 +65,7 @@ proptest! {
             now += back;
             ours.heard(answered, us.at(now));
             check(&ours, (us, them), now)?;
-            // The best exchange so far bounds the doubt: half of the time that was not the peer's, and the drift.
+            // The best exchange so far bounds the doubt: half of the time without the peer's work, and the drift.
             let (_, doubt) = ours.offset().unwrap().ours(them.at(now));
             let way = u128::from(there + back) * u128::from(us.pace) / 2_000_000_000;
             let drift = u128::from(there + work + back) * u128::from(us.pace) / 2_500_000_000_000;
@@ -80,7 +80,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_a_peer_says_gives_stamps_and_no_panic(
+    fn any_stamps_of_a_peer_give_a_clock_and_no_panic(
         paces in any::<(u64, u64)>(),
         said in prop::collection::vec((any::<[u64; 3]>(), any::<u64>()), 0..20),
         stamps in any::<[u64; 4]>(),
@@ -117,7 +117,7 @@ proptest! {
 #[test]
 fn unequal_delays_narrow_the_bounds_together() {
     let mut clock = Clock::new(1_000_000_000, 1_000_000_000).unwrap();
-    // The counters are equal. One way there takes 1, one back 1; the other ways take 1,000,000.
+    // The counters are equal. One delay in each direction is 1, and the other is 1,000,000.
     clock.heard(Timestamps { sent: 10_000_001, echo: 10_000_000, heard: 10_000_001 }, 11_000_001);
     assert!(clock.offset().unwrap().ours(11_000_001).1 >= 500_000);
     clock.heard(Timestamps { sent: 13_000_000, echo: 12_000_000, heard: 13_000_000 }, 13_000_001);
@@ -126,11 +126,12 @@ fn unequal_delays_narrow_the_bounds_together() {
 }
 
 #[test]
-fn counters_drift_also_where_the_told_time_is_that_of_the_bounds() {
+fn the_doubt_includes_drift_at_the_time_of_the_bounds() {
     let counter = |fast_ppm| Counter { began: 1_000_000_000_000, pace: 1_000_000_000, fast_ppm };
     let (us, them) = (counter(90), counter(-90));
     let (asked, answered, away) = (1_000_000_000, 11_000_000_000, 5_000_000_000);
-    // One way takes no time and the other 10 s: the truth is on an edge of the bounds, 5 s from their middle.
+    // One direction takes no time and the other 10 s: the truth is on an edge of the bounds, 5 s from their
+    // middle.
     for heard in [asked, answered] {
         let mut ours = Clock::new(us.pace, them.pace).unwrap();
         let [sent, echo] = [them.at(heard), us.at(asked)];
@@ -143,7 +144,7 @@ fn counters_drift_also_where_the_told_time_is_that_of_the_bounds() {
 }
 
 #[test]
-fn a_counter_that_jumps_is_believed_anew() {
+fn a_counter_that_jumps_gets_new_bounds() {
     let mut clock = Clock::new(1_000_000_000, 1_000_000_000).unwrap();
     clock.heard(Timestamps { sent: 5_010, echo: 5_000, heard: 5_010 }, 5_020);
     clock.heard(Timestamps { sent: 9_005_010, echo: 6_000, heard: 9_005_010 }, 6_020);
@@ -152,7 +153,7 @@ fn a_counter_that_jumps_is_believed_anew() {
 }
 
 #[test]
-fn a_pace_that_cannot_be_gives_no_clock() {
+fn an_implausible_rate_gives_no_clock() {
     for pace in [0, 1, 999_999, 100_000_000_001, u64::MAX] {
         assert!(Clock::new(1_000_000_000, pace).is_none());
         assert!(Clock::new(pace, 1_000_000_000).is_none());

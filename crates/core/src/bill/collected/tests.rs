@@ -2,7 +2,7 @@ use super::*;
 use crate::bill::way::{CALL, CALL_TCP, CALL_TLS, ONEWAY, ONEWAY_TCP, ONEWAY_TLS};
 use crate::bill::way::{Manner, POINTS_MAX};
 
-/// A call whose every phase takes ten ticks, a stamp three, on a clock of a tick a nanosecond.
+/// The durations of a call's phases and of a stamp in ticks, on a clock of one tick per nanosecond.
 const PHASE: u64 = 10;
 const STAMP: u64 = 3;
 
@@ -28,7 +28,7 @@ fn calls() -> Collected {
 }
 
 #[test]
-fn what_stamps_take_falls_out() {
+fn the_cost_of_stamps_cancels_out() {
     let breakdown = calls().breakdown().unwrap();
     assert_eq!((breakdown.from, breakdown.stamp), (From::Pairs, STAMP as f64));
     for (phase, charged) in CALL.phases.iter().zip(&breakdown.phases) {
@@ -41,7 +41,7 @@ fn what_stamps_take_falls_out() {
 #[test]
 fn items_add_up_to_the_whole() {
     let mut collected = calls();
-    // Phases without a rung of their own share what lies between two.
+    // Phases without a rung share the time between two rungs.
     let slow = |at: usize| if CALL.phases[at].item == Item::Lock { 70 } else { PHASE };
     collected.story(&stamps(slow), Happened::PROMOTED, 0).unwrap();
     let breakdown = collected.breakdown().unwrap();
@@ -55,7 +55,7 @@ fn items_add_up_to_the_whole() {
 }
 
 #[test]
-fn long_messages_are_told_by_their_stories() {
+fn long_messages_use_the_means_of_stories() {
     let mut collected = calls();
     let long = |at: usize| if CALL.phases[at].item == Item::Execute { 1_000_000 } else { PHASE };
     (0..PAIRS_MIN).for_each(|_| {
@@ -68,7 +68,7 @@ fn long_messages_are_told_by_their_stories() {
 }
 
 #[test]
-fn a_message_that_lay_before_a_busy_node_is_not_the_wires() {
+fn the_wait_for_a_busy_node_is_not_charged_to_the_wire() {
     let mut collected = calls();
     let noticed = Point::WokeThere.index();
     let late = |at| if at == noticed { 5_000 } else { PHASE };
@@ -80,18 +80,19 @@ fn a_message_that_lay_before_a_busy_node_is_not_the_wires() {
 }
 
 #[test]
-fn messages_between_hosts_are_told_by_their_stories_and_their_items_add_up() {
+fn messages_between_hosts_use_stories_and_their_items_add_up() {
     for way in [CALL_TCP, CALL_TLS, ONEWAY_TCP, ONEWAY_TLS] {
         let mut collected = Collected::new(way, 1_000_000_000);
         for n in 0..PAIRS_MIN as u64 {
-            // Pairs of what the caller alone stamps: those that compare two clocks are not taken.
+            // Only pairs that the caller alone stamps are added; those that compare two clocks are not taken.
             for rung in way.rungs().filter(|rung| !Manner::Pair(*rung).compares(way)) {
                 let mut stamps = [1_000; POINTS_MAX];
                 stamps[way.place(usize::from(rung)).unwrap().max(1)] += STAMP + u64::from(rung);
                 let taken = collected.sample(Manner::Pair(rung), &stamps, Happened::default(), 0);
                 assert_eq!(taken, Ok(()));
             }
-            // The node there was busy: what was read at once has lain in the lane for longer than it was on the wire.
+            // The receiver was busy: a message that was read at once has waited in the lane longer than it was on
+            // the wire.
             let stamps: Vec<u64> = (0..way.points() as u64).map(|at| n + at * at * 100).collect();
             assert_eq!(collected.story(&stamps, Happened::BUSY_THERE, 0), Ok(()));
         }
@@ -110,7 +111,7 @@ fn messages_between_hosts_are_told_by_their_stories_and_their_items_add_up() {
 }
 
 #[test]
-fn nothing_gives_no_breakdown_and_little_gives_stories() {
+fn no_samples_give_no_breakdown_and_few_give_stories() {
     let mut collected = Collected::new(ONEWAY, 1_000_000_000);
     assert_eq!(collected.breakdown(), None);
     collected.pair(0, 3).unwrap();
@@ -122,7 +123,7 @@ fn nothing_gives_no_breakdown_and_little_gives_stories() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_samples_are_refused() {
     let mut collected = Collected::new(CALL, 0);
     let none = Happened::default();
     assert_eq!(collected.story(&[1, 2, 3], none, 0), Err(Refused::Short));
@@ -138,7 +139,7 @@ fn what_cannot_be_is_refused() {
 const POINTS: usize = CALL.points();
 
 #[test]
-fn what_a_mark_takes_falls_out() {
+fn the_cost_of_a_mark_is_subtracted() {
     let mut collected = calls();
     const MARK: u64 = 8;
     let whole = STAMP + PHASE * CALL.phases.len() as u64;
@@ -167,7 +168,7 @@ fn what_a_mark_takes_falls_out() {
 }
 
 #[test]
-fn samples_are_taken_in_as_they_were_written() {
+fn recorded_samples_are_added() {
     let mut collected = Collected::new(CALL, 1_000_000_000);
     let none = Happened::default();
     let stamps = stamps(|_| PHASE);
@@ -191,7 +192,7 @@ fn only_the_last_are_kept() {
 }
 
 #[test]
-fn spreads_are_of_single_messages() {
+fn a_spread_has_the_percentiles_of_single_messages() {
     let spread = Spread::of((1..=1000).map(f64::from));
     assert_eq!((spread.p50, spread.p99, spread.p999, spread.max), (500.0, 990.0, 999.0, 1000.0));
     assert_eq!(Spread::of([]), Spread::default());

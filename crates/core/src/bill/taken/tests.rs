@@ -18,7 +18,7 @@ fn encoded(taken: &Taken, lock: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_whole_call_is_put_together_from_both_sides() {
+fn a_whole_call_combines_the_stamps_of_both_sides() {
     let mut here = of(&[
         (Point::Begun, 100),
         (Point::Opened, 110),
@@ -43,7 +43,7 @@ fn a_whole_call_is_put_together_from_both_sides() {
 }
 
 #[test]
-fn a_peer_cannot_make_time_that_has_not_passed() {
+fn a_peer_cannot_lengthen_a_message() {
     let mut here = of(&[(Point::Begun, 100), (Point::NoticedHere, 200), (Point::Done, 210)]);
     here.join(
         &of(&[(Point::NoticedThere, u64::MAX), (Point::Replied, 0), (Point::Begun, 7)]),
@@ -59,7 +59,7 @@ fn a_peer_cannot_make_time_that_has_not_passed() {
 }
 
 #[test]
-fn a_pair_needs_both_stamps_and_where_a_node_wakes_three() {
+fn a_pair_needs_both_stamps_and_a_waking_needs_three() {
     let mut here = of(&[(Point::Begun, 100)]);
     assert_eq!(here.finish(CALL, Manner::Pair(12), Billed::Here), None);
     here.join(&of(&[(Point::Ran, 160)]), Billed::Here);
@@ -69,16 +69,16 @@ fn a_pair_needs_both_stamps_and_where_a_node_wakes_three() {
     assert_eq!(woken.finish(CALL, Manner::Pair(6), Billed::Here), None);
     woken.set(Point::Published, 120);
     let stamps = woken.finish(CALL, Manner::Pair(6), Billed::Here).unwrap();
-    assert_eq!(stamps[6], 120, "it was awake before");
+    assert_eq!(stamps[6], 120, "the node was awake before");
     woken.set(Point::WokeThere, 150);
     assert_eq!(woken.finish(CALL, Manner::Pair(6), Billed::Here).unwrap()[6], 150);
     assert_eq!(here.finish(ONEWAY, Manner::Pair(25), Billed::There).map(|_| ()), None);
 }
 
 #[test]
-fn stamps_of_another_host_are_moved_between_ours_and_keep_their_distances() {
+fn stamps_of_another_host_are_moved_together_between_ours() {
     let here = [(Point::Begun, 100), (Point::Published, 1_000), (Point::NoticedHere, 3_000)];
-    // They were translated, and are all too early by 600; 700 is what that is certain to.
+    // The stamps were translated and are all 600 too early; the doubt is 700.
     let there = [(Point::WokeThere, 7), (Point::NoticedThere, 900), (Point::Replied, 1_500)];
     let joined = |doubt: u64| {
         let (mut ours, mut theirs) = (of(&here), of(&there));
@@ -87,11 +87,11 @@ fn stamps_of_another_host_are_moved_between_ours_and_keep_their_distances() {
         ours.fit(Billed::Here);
         (ours.at(Point::NoticedThere).unwrap(), ours.at(Point::Replied).unwrap(), ours.doubt)
     };
-    // Between 100 later, behind our sending, and 700 later, which is the doubt.
+    // They are moved by at least 100, behind our sending, and by at most 700, which is the doubt.
     assert_eq!(joined(700), (1_300, 1_900, 301));
-    // Between 100 and 1,500 later, where our hearing is.
+    // They are moved by at least 100, and by at most 1,500, to our reception.
     assert_eq!(joined(1 << 40), (1_700, 2_300, 701));
-    // They cannot be: each is held for itself, as on one host.
+    // The stamps are impossible, so each is bounded by itself, as on one host.
     assert_eq!(joined(50), (900, 1_500, 50));
     assert_eq!(joined(0), (900, 1_500, 0));
     let mut message = of(&[(Point::Begun, 500), (Point::Published, 800)]);
@@ -102,7 +102,7 @@ fn stamps_of_another_host_are_moved_between_ours_and_keep_their_distances() {
     assert_eq!((at(Point::Begun), at(Point::Published), message.doubt), (425, 725, 26));
 }
 
-/// A call between hosts, as both sides have stamped it. What each phase takes is its own number of ticks.
+/// Returns a call between hosts with the stamps of both sides. Each phase has its own number of ticks.
 fn between_hosts() -> (Taken, Taken) {
     let mut here = of(&[
         (Point::Begun, 1_000),
@@ -120,7 +120,7 @@ fn between_hosts() -> (Taken, Taken) {
     (here, there)
 }
 
-/// Returns the durations of those phases of a finished call that its way charges to `item`, in their order.
+/// Returns the durations of the phases of a finished call that its way charges to `item`, in order.
 fn took(call: &Taken, way: &Way, item: Item) -> Vec<u64> {
     let stamps = call.finish(way, Manner::Whole, Billed::Here).unwrap();
     let phases = way.phases.iter().zip(stamps.windows(2));
@@ -129,7 +129,7 @@ fn took(call: &Taken, way: &Way, item: Item) -> Vec<u64> {
 }
 
 #[test]
-fn encrypting_writing_and_reading_are_told_from_the_wire() {
+fn encrypting_writing_and_reading_are_separated_from_the_wire() {
     let (mut call, there) = between_hosts();
     call.join(&there, Billed::Here);
     let tls = |item| took(&call, CALL_TLS, item);
@@ -154,7 +154,7 @@ fn encrypting_writing_and_reading_are_told_from_the_wire() {
 }
 
 #[test]
-fn what_arrives_before_the_write_returns_is_its_readers() {
+fn time_after_the_arrival_is_charged_to_the_reader() {
     let (mut call, mut there) = between_hosts();
     there.set(Point::WokeThere, 3);
     there.request_read(Reading { began: 1_040, ended: 1_055 });
@@ -165,7 +165,7 @@ fn what_arrives_before_the_write_returns_is_its_readers() {
         (took(&call, CALL_TLS, Item::Wire)[0], took(&call, CALL_TLS, Item::Read)[0]),
         (0, 15)
     );
-    // A read that began before the message was sent says no more than that it waited for it.
+    // A read that began before the message was sent only shows that the read waited for it.
     call.request_read(Reading { began: 1_020, ended: 1_055 });
     assert_eq!(
         (took(&call, CALL_TLS, Item::Write)[0], took(&call, CALL_TLS, Item::Read)[0]),
@@ -174,7 +174,7 @@ fn what_arrives_before_the_write_returns_is_its_readers() {
 }
 
 #[test]
-fn a_message_is_in_no_sample_whose_sockets_were_not_all_stamped() {
+fn a_message_with_an_unstamped_socket_gives_no_sample() {
     let (call, there) = between_hosts();
     let finish = |call: &Taken, there: &Taken, way| {
         let mut joined = call.clone();
@@ -192,7 +192,7 @@ fn a_message_is_in_no_sample_whose_sockets_were_not_all_stamped() {
         let mut call = call.clone();
         call.points &= !point.bit();
         assert!(!finish(&call, &there, CALL_TLS), "{point:?}");
-        // A stamp of the peer for this side's socket does not replace the one that is missing.
+        // The peer's stamp for this side's socket does not replace the missing one.
         let mut there = there.clone();
         there.set(point, 1_500);
         assert!(!finish(&call, &there, CALL_TLS), "{point:?}");
@@ -200,12 +200,12 @@ fn a_message_is_in_no_sample_whose_sockets_were_not_all_stamped() {
 }
 
 #[test]
-fn a_peers_stamps_of_sockets_make_no_time() {
+fn a_peers_stamps_of_sockets_cannot_lengthen_a_message() {
     for lie in [0, 1, 1_500, u64::MAX] {
         let (mut call, mut there) = between_hosts();
         there.request_read(Reading { began: lie, ended: lie ^ 1 });
         there.reply_written(Writing { began: lie, encrypting: lie, ended: lie.wrapping_mul(3) });
-        // The peer says something of our socket too.
+        // The peer also sends stamps for this side's socket.
         for point in [Point::EncryptedHere, Point::WrittenHere, Point::SeenHere, Point::ReadHere] {
             there.set(point, lie);
         }
@@ -222,16 +222,16 @@ fn a_peers_stamps_of_sockets_make_no_time() {
 }
 
 #[test]
-fn stamps_of_another_host_lie_behind_what_was_encrypted_and_before_what_was_read() {
+fn stamps_of_another_host_are_moved_between_encryption_and_reading() {
     let (mut call, mut there) = between_hosts();
-    // They are all too early by 1,100; a read may have begun before the message was there.
+    // All stamps are 1,100 too early; a read may have begun before the message was there.
     for point in 0..POINTS_MAX {
         there.stamps[point] = there.stamps[point].saturating_sub(1_100);
     }
     there.doubt = 1 << 40;
     call.join(&there, Billed::Here);
     call.fit(Billed::Here);
-    // The read there ends behind what was encrypted at 1,030, and 1,550 there lies before the read here at 1,990.
+    // The peer's read ends after our encryption at 1,030, and its 1,550 is before our read at 1,990.
     let (least, most) = (1_030 - 150, 1_990 - 450);
     assert_eq!(call.at(Point::ReadThere), Some(150 + (least + most) / 2));
     assert_eq!(call.doubt, (most - least) / 2 + 1);
@@ -247,7 +247,7 @@ fn stamps_of_another_host_lie_behind_what_was_encrypted_and_before_what_was_read
 }
 
 #[test]
-fn stamps_that_are_too_short_or_too_long_break_a_rule() {
+fn stamps_of_a_wrong_length_break_a_rule() {
     let taken = of(&[(Point::Ran, 5)]);
     let bytes = encoded(&taken, "accounts");
     assert_eq!(Taken::decode(&bytes), Ok((taken.clone(), "accounts")));
@@ -313,8 +313,8 @@ proptest! {
     }
 }
 
-/// Returns the stamps that one side takes of a message by its counter: the message passes the points of `way` at `times`,
-/// and this side stamps those in `points`.
+/// Returns the stamps that one side takes by its counter: the message passes the points of `way` at `times`, and
+/// this side stamps those in `points`.
 fn stamped(way: &Way, times: &[u64], counter: Counter, points: u32) -> Taken {
     let mut taken = Taken::new();
     for (point, ns) in way.order().zip(times).filter(|(point, _)| points & point.bit() != 0) {
@@ -324,8 +324,8 @@ fn stamped(way: &Way, times: &[u64], counter: Counter, points: u32) -> Taken {
 }
 
 proptest! {
-    /// Whatever a message between hosts does, its items add up to the time that it took, as far as the clocks are
-    /// known: none takes what was another's but by the doubt, and only at the wire's ends.
+    /// For any message between hosts, the items add up to its time as far as the clocks are known: no item has
+    /// time of another, except for the doubt at the ends of the wire.
     #[test]
     fn items_between_hosts_are_true_and_add_up(
         (us, them) in (counter(), counter()),
@@ -333,7 +333,7 @@ proptest! {
         lasts in proptest::collection::vec(prop_oneof![0..100_u64, 0..1_000_000_u64], 31),
     ) {
         let mut clock = Clock::new(us.pace, them.pace).unwrap();
-        // Some seconds before the message, whose ways take as long as they like.
+        // The exchange was some seconds before the message, with any delays.
         clock.heard(
             Timestamps { sent: them.at(there), echo: us.at(0), heard: them.at(there) },
             us.at(there + back),
@@ -367,7 +367,7 @@ proptest! {
                 let is_near = (told - took).abs() <= wrong + grain;
                 prop_assert!(is_near, "{} {phase:?}: {told} of {took}", way.name);
             }
-            prop_assert_eq!(items, told(0, last), "what is told adds up");
+            prop_assert_eq!(items, told(0, last), "the items add up");
             let doubt = if way.is_answered() { 0 } else { doubt + grain };
             prop_assert!((items - took(0, last)).abs() <= doubt, "{}: {items}", way.name);
         }

@@ -29,7 +29,7 @@ fn a_pair_is_two_points_and_three_where_a_node_wakes() {
 }
 
 #[test]
-fn what_only_the_callers_future_stamps_is_not_marked() {
+fn points_of_the_callers_future_need_no_mark() {
     for rung in CALL.rungs() {
         let own = rung <= Point::Published as u8 || rung >= Point::Reached as u8;
         assert_eq!(Manner::Pair(rung).marks(), !own, "{rung}");
@@ -43,7 +43,7 @@ fn what_only_the_callers_future_stamps_is_not_marked() {
 }
 
 #[test]
-fn what_is_stamped_there_is_known_from_the_manner() {
+fn the_manner_tells_which_points_the_receiver_stamps() {
     let there = |manner: Manner| manner.points() & Manner::POINTS_THERE != 0;
     assert!(!there(Manner::Pair(5)) && !there(Manner::Pair(20)));
     assert!(there(Manner::Pair(6)), "the node there wakes");
@@ -59,7 +59,7 @@ fn a_stamp_is_whole_again_and_never_after_now() {
             assert_eq!(whole_stamp(stamp % span, now), stamp, "{ago} before {now}");
         }
         assert_eq!(whole_stamp((now + 1000) % span, now), now, "a moment ahead of {now}");
-        // Whatever a peer may write.
+        // Any value that a peer may write gives a stamp that is not after `now`.
         for low in [0, 1, span / 4, span / 2, span - 1, now.wrapping_add(span / 2), u64::MAX] {
             assert!(whole_stamp(low, now) <= now, "{low} at {now}");
         }
@@ -68,9 +68,9 @@ fn a_stamp_is_whole_again_and_never_after_now() {
     assert_eq!(whole_stamp(9, 7 << 20), 9);
 }
 
-/// Numbers of points stand in frames, and their order in ways is another.
+/// The numbers of points are part of frames, and ways may have another order.
 #[test]
-fn a_message_between_hosts_passes_more_points_in_an_order_of_its_own() {
+fn a_way_between_hosts_has_more_points_in_its_own_order() {
     assert_eq!(
         (Point::Done as u8, Point::EncryptedHere as u8, Point::ReadHere as u8),
         (25, 26, 31)
