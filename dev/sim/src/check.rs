@@ -1,5 +1,5 @@
-//! The checker: what was asked, what ran, what was answered, kept apart from the world that is
-//! checked, which only reports. The invariant: it knows nothing of frames, numbers or places.
+//! The checker: records the requests, the handlers that ran and the replies. It is separate from the world that it
+//! checks, which only reports events. Invariant: the checker knows no frames, numbers or places.
 
 mod asked;
 mod streams;
@@ -27,17 +27,17 @@ pub(crate) fn violated<T>(what: impl Into<String>) -> Result<T, Violation> {
     Err(Violation(what.into()))
 }
 
-/// What is known of everything that was asked.
+/// The record of all requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Check {
     asked: Vec<Asked>,
-    /// Of each session and direction: the next place in its order, and the last that ran.
+    /// For each session and direction: the next place in the order, and the last place that ran.
     orders: Vec<Order>,
-    /// The liar has said what it never said before, so that its answers may be any.
+    /// Whether the liar has sent a message that it never sent before, so that any reply of it is allowed.
     flipped: bool,
-    /// Clocks jump, so that no time is what it was meant to be.
+    /// Whether clocks jump, so that no time is exact.
     timeless: bool,
-    /// Who runs and needs what its node has once.
+    /// Running handlers that use the exclusive resource of their node.
     holders: Vec<Id>,
     pub(crate) streams: Streams,
 }
@@ -51,7 +51,7 @@ struct Order {
 }
 
 impl Check {
-    /// Of a world whose clocks jump, or do not.
+    /// Returns an empty record; `timeless` says that clocks jump.
     pub(crate) fn new(timeless: bool) -> Check {
         Check { timeless, ..Check::default() }
     }
@@ -65,7 +65,7 @@ impl Check {
     ) -> Id {
         let (from, to) = way;
         let Terms { parent, until, most, outlives, needs, refusals } = terms;
-        // What a handler asks has no more time than itself.
+        // The request of a handler has no more time than the handler itself.
         let inherited = self.bound_above(parent);
         let vague = |parent: Id| self.asked[parent as usize].lies.vague;
         let vague = [from, to].map(Some).contains(&liar) || parent.is_some_and(vague);
@@ -87,13 +87,13 @@ impl Check {
         self.asked.len() as Id - 1
     }
 
-    /// When the handler that asks must have stopped by.
+    /// Returns the time by which the handler that makes the request must have stopped.
     fn bound_above(&self, parent: Option<Id>) -> Option<u64> {
         let parent = &self.asked[parent? as usize];
         parent.time.bound().filter(|_| !parent.lies.of)
     }
 
-    /// The liar says what it never said before.
+    /// The liar sends a message that it never sent before.
     pub(crate) fn flipped(&mut self) {
         self.flipped = true;
     }
@@ -107,7 +107,7 @@ impl Check {
         self.orders.last_mut().expect("it was just put there")
     }
 
-    /// It is given to a session, to be sent in its order: again, if it was refused.
+    /// The request is given to a session, to be sent in its order; a refused request is given again.
     pub(crate) fn queued(&mut self, id: Id, session: u64) -> Result<(), Violation> {
         if let Some(end) = self.asked[id as usize].end {
             return violated(format!("{id} is sent and has ended as {end:?}"));
@@ -121,23 +121,23 @@ impl Check {
         Ok(())
     }
 
-    /// Its frame is written.
+    /// The request's frame is written.
     pub(crate) fn written(&mut self, id: Id) {
         self.asked[id as usize].way.written = true;
     }
 
-    /// Its caller hears that it was refused, and has not run.
+    /// The caller learns that the request was refused and has not run.
     pub(crate) fn came_back(&mut self, id: Id) {
         self.asked[id as usize].way.written = false;
     }
 
-    /// Its sender did not respond, and others go before it.
+    /// The sender did not respond in its turn, and other requests go before this one.
     pub(crate) fn passed(&mut self, id: Id) {
         self.asked[id as usize].way.passed = true;
     }
 
-    /// Its handler is polled for the first time, so long after it was written. What it needs may not
-    /// be there.
+    /// The handler is polled for the first time, some time after the request was written. The resource that it needs
+    /// may be in use.
     pub(crate) fn accepted(
         &mut self,
         id: Id,
@@ -175,7 +175,7 @@ impl Check {
         }
     }
 
-    /// Its handler's body begins.
+    /// The body of the handler begins.
     pub(crate) fn started(&mut self, id: Id, now: u64) -> Result<(), Violation> {
         let asked = &mut self.asked[id as usize];
         if asked.run != Run::Not && !asked.lies.of {
@@ -195,7 +195,7 @@ impl Check {
         self.acts(id, now)
     }
 
-    /// Its handler does something that others may see.
+    /// The handler makes a visible step.
     pub(crate) fn acts(&mut self, id: Id, now: u64) -> Result<(), Violation> {
         let asked = &self.asked[id as usize];
         if asked.lies.of {
@@ -224,12 +224,12 @@ impl Check {
         Ok(())
     }
 
-    /// Its handler asks for more time.
+    /// The handler asks for more time.
     pub(crate) fn asks(&mut self, id: Id) {
         self.asked[id as usize].time.question = true;
     }
 
-    /// That is answered.
+    /// The caller answers the handler that asked for more time.
     pub(crate) fn answers(&mut self, id: Id) -> Result<(), Violation> {
         let asked = &mut self.asked[id as usize];
         if !std::mem::take(&mut asked.time.question) && !asked.lies.of {
@@ -238,7 +238,7 @@ impl Check {
         Ok(())
     }
 
-    /// Who waits for such an answer, and has a caller who could give it.
+    /// Returns a handler that waits for more time, and whose caller could grant it.
     pub(crate) fn unanswered(&self) -> Option<Id> {
         let waits = |asked: &Asked| {
             asked.time.question
@@ -249,7 +249,7 @@ impl Check {
         Some(self.asked.iter().position(waits)? as Id)
     }
 
-    /// Its caller's node lets it last until then.
+    /// The caller's node extends the deadline of the request to `until`.
     pub(crate) fn lent(&mut self, id: Id, until: u64) -> Result<(), Violation> {
         let asked = &self.asked[id as usize];
         if asked.lies.of {
@@ -263,7 +263,7 @@ impl Check {
                 let most = asked.time.most;
                 return violated(format!("{id} is extended until {until}, beyond {most:?}"));
             }
-            // One that had no bound when it asked is known to none: what it asked ends with it.
+            // A caller that had no deadline when it asked is unknown here: its request ends with it.
             let parent =
                 asked.parent.filter(|&parent| self.asked[parent as usize].time.over.is_some());
             if let Some(bound) = self.bound_above(parent).filter(|bound| until > *bound) {
@@ -275,13 +275,13 @@ impl Check {
         Ok(())
     }
 
-    /// Its handler hears of that, so long after it was said.
+    /// The handler learns of the extension, `on_way` after the caller granted it.
     pub(crate) fn extended(&mut self, id: Id, on_way: u64) {
         let asked = &mut self.asked[id as usize];
         asked.time.over = asked.time.over.max(asked.time.until.map(|until| until + on_way));
     }
 
-    /// Its handler is stopped, because its time is over.
+    /// The handler is stopped because its time is over.
     pub(crate) fn expires(&self, id: Id, now: u64) -> Result<(), Violation> {
         let asked = &self.asked[id as usize];
         match asked.time.bound().filter(|_| !asked.lies.vague && !self.timeless) {
@@ -292,7 +292,7 @@ impl Check {
         }
     }
 
-    /// Its caller gives it up, because its time is over.
+    /// The caller gives the request up because its time is over.
     pub(crate) fn is_late(&self, id: Id, now: u64) -> Result<(), Violation> {
         let asked = &self.asked[id as usize];
         match asked.time.until.filter(|_| !asked.lies.vague && !self.timeless) {
@@ -303,7 +303,7 @@ impl Check {
         }
     }
 
-    /// It is sent back, for want of what it needs.
+    /// The request is sent back because the resource that it needs is in use.
     pub(crate) fn refused(&mut self, id: Id) -> Result<(), Violation> {
         let asked = &mut self.asked[id as usize];
         asked.refusals += 1;
@@ -319,7 +319,7 @@ impl Check {
         Ok(())
     }
 
-    /// Its caller wants it no more, and its session is told.
+    /// The caller gives the request up, and its session learns of that.
     pub(crate) fn given_up(&mut self, id: Id) {
         let Asked { way, from, .. } = self.asked[id as usize];
         if let Some((session, _)) = way.sent {
@@ -328,7 +328,7 @@ impl Check {
         }
     }
 
-    /// Its callee's node hears that.
+    /// The callee's node learns that the request was given up.
     pub(crate) fn told(&mut self, id: Id, now: u64) {
         self.asked[id as usize].time.told.get_or_insert(now);
     }
@@ -344,13 +344,13 @@ impl Check {
         Ok(())
     }
 
-    /// It runs no more and has no result.
+    /// The handler ends without a result.
     pub(crate) fn stopped(&mut self, id: Id) {
         self.holders.retain(|&it| it != id);
         self.asked[id as usize].run = Run::Ended;
     }
 
-    /// Nobody will ever send it, or it was taken back.
+    /// The request is never sent, or was withdrawn before it was.
     pub(crate) fn never(&mut self, id: Id) -> Result<(), Violation> {
         let asked = &mut self.asked[id as usize];
         asked.way.never = true;
@@ -365,7 +365,7 @@ impl Check {
         Ok(())
     }
 
-    /// Its caller gets a result, which says what it is the result of.
+    /// The caller gets a result, which names the request that produced it.
     pub(crate) fn replied(&mut self, id: Id, result: Id) -> Result<(), Violation> {
         let Lies { of, by, .. } = self.asked[id as usize].lies;
         if id != result && !by && !(of && self.flipped) {
@@ -378,7 +378,7 @@ impl Check {
         self.ended(id, End::Replied)
     }
 
-    /// Its caller's future is done.
+    /// The caller's future completes.
     pub(crate) fn ended(&mut self, id: Id, end: End) -> Result<(), Violation> {
         let asked = &mut self.asked[id as usize];
         if let Some(before) = asked.end {
@@ -394,7 +394,7 @@ impl Check {
         }
     }
 
-    /// Its caller's node died.
+    /// A node dies, and its requests with it.
     pub(crate) fn died(&mut self, node: usize) {
         self.holders.retain(|&it| self.asked[it as usize].to != node);
         for asked in &mut self.asked {
@@ -423,17 +423,17 @@ impl Check {
         }
     }
 
-    /// A one-way message whose session was lost before it ran.
+    /// Allows a one-way message not to run, because its session was lost before.
     pub(crate) fn excuse(&mut self, id: Id) {
         self.asked[id as usize].way.lost = true;
     }
 
-    /// Whether its caller has got its result.
+    /// Returns whether the caller has got its result.
     pub(crate) fn has_result(&self, id: Id) -> bool {
         self.asked[id as usize].end == Some(End::Replied)
     }
 
-    /// What is not done, if anything is not.
+    /// Returns a description of the requests that are not done, if there are any.
     pub(crate) fn unfinished(&self) -> Option<String> {
         let position = |asked: &Asked| {
             let ended = asked.end.is_some() || asked.oneway;
@@ -446,7 +446,7 @@ impl Check {
         }
     }
 
-    /// How many ended in which way.
+    /// Returns how many requests ended in this way.
     pub(crate) fn ends(&self, end: End) -> u64 {
         self.asked.iter().filter(|asked| asked.end == Some(end)).count() as u64
     }

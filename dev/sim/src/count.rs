@@ -1,8 +1,8 @@
-//! How often everything has happened.
+//! Counters of the events of histories.
 
 macro_rules! counts {
     ($($name:ident, $what:literal;)*) => {
-        /// Faults and turns of fate of histories.
+        /// How often each fault and each rare event occurred.
         #[derive(Clone, Copy, Debug, Default)]
         pub(crate) struct Counts {
             $(pub(crate) $name: u64,)*
@@ -13,7 +13,7 @@ macro_rules! counts {
                 $(self.$name += other.$name;)*
             }
 
-            /// Each count with what it counts.
+            /// Returns each count with the name of its event.
             pub(crate) fn each(&self) -> Vec<(&'static str, u64)> {
                 vec![$(($what, self.$name)),*]
             }

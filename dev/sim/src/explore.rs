@@ -1,4 +1,4 @@
-//! Histories by the million: explored by seeds, replayed, and run with faults put in.
+//! Histories by the million: explored by seeds, replayed, and run with injected faults.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -10,16 +10,16 @@ use crate::count::Counts;
 use crate::world::World;
 use upbeat_core::mutant::{self, Mutant};
 
-/// Events that are printed of a history that failed.
+/// Events that are printed of a failed history.
 const EVENTS: usize = 60;
 
-/// Seconds between two words on how far an exploration is.
+/// Seconds between two lines of progress.
 const WORD_SECONDS: u64 = 10;
 
-/// Seeds that are always replayed, each with a word on why.
+/// Seeds that are always replayed, each with its reason.
 const CORPUS: &str = include_str!("../corpus.txt");
 
-/// How far to explore.
+/// The length of an exploration.
 pub(crate) struct Extent {
     pub(crate) time: Duration,
     pub(crate) histories: Option<u64>,
@@ -27,7 +27,7 @@ pub(crate) struct Extent {
     pub(crate) threads: Option<usize>,
 }
 
-/// Runs one history. A panic of what is simulated is a violation.
+/// Runs one history. A panic of the simulated code is a violation.
 fn history(seed: u64) -> (Counts, Result<(), Violation>) {
     let mut world = World::new(seed, false);
     let result = guarded(&mut world);
@@ -42,12 +42,12 @@ fn guarded(world: &mut World) -> Result<(), Violation> {
     })
 }
 
-/// Panics are violations and reported as such, not printed as they happen.
+/// Turns off the printing of panics, which are reported as violations.
 fn silence() {
     std::panic::set_hook(Box::new(|_| {}));
 }
 
-/// Runs the seeds of a thread's share until the time or the number is reached, or one fails.
+/// Runs the seeds of a thread until the time or the number is reached, or a history fails.
 pub(crate) fn explore(extent: &Extent) -> bool {
     silence();
     let day = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -109,7 +109,7 @@ pub(crate) fn explore(extent: &Extent) -> bool {
     true
 }
 
-/// Runs one history again, and prints what happened around its fault.
+/// Runs one history again, and prints the events before its violation.
 pub(crate) fn replay(seed: u64, all: bool) -> bool {
     silence();
     let mut world = World::new(seed, true);
@@ -134,7 +134,7 @@ pub(crate) fn replay(seed: u64, all: bool) -> bool {
     }
 }
 
-/// The seeds of the corpus, and why each is there.
+/// Returns the seeds of the corpus, and the reason of each.
 fn seeds() -> impl Iterator<Item = (u64, &'static str)> {
     let lines = CORPUS.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
     lines.map(|line| {
@@ -159,7 +159,7 @@ pub(crate) fn corpus() -> bool {
     fine
 }
 
-/// Puts each fault in and runs histories until one fails. Gives whether each was caught.
+/// Injects each fault and runs histories until one fails. Returns whether every fault was caught.
 pub(crate) fn mutants(most: u64, only: Option<&str>) -> bool {
     silence();
     let chosen = Mutant::ALL

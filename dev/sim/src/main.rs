@@ -1,5 +1,5 @@
 //! `cargo run --release -p sim -- …`: histories of a seeded world, explored, replayed, or run with
-//! faults put in.
+//! injected faults.
 #![forbid(unsafe_code)]
 
 mod random;
@@ -15,44 +15,44 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-/// Upbeat's state machines in a world in which everything goes wrong, and then heals.
+/// Runs Upbeat's state machines in a simulated world of faults, which heals at the end
 #[derive(Parser)]
 #[command(version, about)]
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Explores for so many seconds.
+    /// Explore for this many seconds
     #[arg(long, default_value_t = 10)]
     seconds: u64,
-    /// Explores so many histories instead.
+    /// Explore this many histories instead
     #[arg(long, conflicts_with = "seconds")]
     histories: Option<u64>,
-    /// The first seed; another one for each history. Without it, the time of day.
+    /// The first seed; each history has another. The default is the time of day
     #[arg(long)]
     seed: Option<u64>,
-    /// Threads that explore.
+    /// The number of threads that explore
     #[arg(long)]
     threads: Option<usize>,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// Runs the history of one seed again and prints what happened.
+    /// Run the history of one seed again and print its events
     Replay {
-        /// The seed.
+        /// The seed
         seed: u64,
-        /// All events, not the last ones alone.
+        /// Print all events, not only the last ones
         #[arg(long)]
         all: bool,
     },
-    /// Replays the seeds of `corpus.txt`.
+    /// Replay the seeds of `corpus.txt`
     Corpus,
-    /// Puts each fault in and runs histories until it is caught.
+    /// Inject each fault and run histories until it is caught
     Mutants {
-        /// Gives up after so many.
+        /// Give up after this many histories
         #[arg(long, default_value_t = 200_000)]
         most: u64,
-        /// Only those whose name contains this.
+        /// Inject only faults whose names contain this
         #[arg(long)]
         only: Option<String>,
     },

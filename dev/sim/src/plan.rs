@@ -1,5 +1,5 @@
-//! What a history is made of: how many nodes, over which carriers, within which bounds, and what is
-//! asked of whom. All of it follows from the seed.
+//! The plan of a history: the number of nodes, their carriers, their limits, and the requests of each
+//! node. All of it follows from the seed.
 
 use upbeat_core::backoff::REFUSALS_MAX;
 use upbeat_core::channel::stream::Operation;
@@ -8,60 +8,60 @@ use upbeat_core::session::Bounds;
 
 use crate::random::Random;
 
-/// The bounds and the weather of one history.
+/// The limits and the faults of one history.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) nodes: usize,
-    /// For each pair, whether ordered bytes carry it.
+    /// For each pair of nodes, whether a byte stream carries their session.
     pub(crate) streams: u64,
     pub(crate) ring_slots: usize,
     pub(crate) buffers: usize,
-    /// The bounds of one direction of a session.
+    /// The limits of one direction of a session.
     pub(crate) bounds: Bounds,
-    /// How many requests a receiver accepts before it says so unasked.
+    /// How many requests a receiver accepts before it shows its progress unasked.
     pub(crate) unshown: u64,
     pub(crate) budget: u64,
     pub(crate) share: u64,
-    /// Bytes of replies that wait, beyond which no requests are taken.
+    /// Bytes of waiting replies beyond which a session accepts no requests.
     pub(crate) ahead: u64,
-    /// Bytes of unread replies, from which on a reply is dropped.
+    /// Bytes of unread replies beyond which a session drops the next reply.
     pub(crate) unread: usize,
     pub(crate) programs: Programs,
     pub(crate) weather: Weather,
-    /// The node that says again what it has said, if there is one.
+    /// The liar: the node that repeats earlier messages, if there is one.
     pub(crate) liar: Option<usize>,
-    /// Steps before all heals.
+    /// Steps before all faults end.
     pub(crate) steps: u64,
-    /// Of a thousand steps so many are a turn of a node.
+    /// How many of a thousand steps are a turn of a node.
     pub(crate) turns: u64,
 }
 
-/// What programs and their handlers do.
+/// The behaviour of programs and their handlers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Programs {
     /// Whether handlers read in place until they are done.
     pub(crate) in_place: bool,
-    /// Of a thousand calls of programs so many carry a stream.
+    /// How many of a thousand calls of programs carry a stream.
     pub(crate) carrying: u64,
 }
 
-/// What happens to nodes and to what is on its way between them.
+/// The faults of nodes, and of messages on their way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Weather {
-    /// Nanoseconds between two looks of a node at everything.
+    /// Nanoseconds between two sweeps of a node over all its sessions.
     pub(crate) sweep_ns: u64,
     /// Whether words in memory are seen late.
     pub(crate) late: bool,
-    /// Of a thousand polls of a program's futures so many are the last.
+    /// How many of a thousand polls of a program's futures are the last one.
     pub(crate) forgotten: u64,
-    /// Of a thousand hints so many are lost, and so many doubled.
+    /// How many of a thousand hints are lost, and how many are doubled.
     pub(crate) hints_lost: u64,
     pub(crate) hints_doubled: u64,
     /// Whether nodes crash.
     pub(crate) crashes: bool,
     /// Whether clocks jump.
     pub(crate) jumps: bool,
-    /// Of a thousand looks at a connection so many find that it has not taken what it was given.
+    /// How many of a thousand writes to a connection find it full.
     pub(crate) busy: u64,
     /// A node that rarely takes its turn.
     pub(crate) slow: Option<usize>,
@@ -75,7 +75,7 @@ impl Plan {
         let nodes = random.pick(&[2, 2, 2, 3, 3, 4]);
         let budget = random.pick(&[1, 400, 1_000, 3_000, 20_000, 200_000, 4_000_000]);
         let share = random.pick(&[budget, budget, budget / 2 + 1, budget / 4 + 1]);
-        // What is drawn first stands first: a history follows from its seed.
+        // The order of these lines is the order of the draws: a history follows from its seed.
         let streams = random.pick(&[0, u64::MAX, random.clone().next()]);
         let late = random.permille(500);
         let ring_slots = CONTROL_SLOTS + random.pick(&[1, 1, 2, 3, 6, 20]);
@@ -132,43 +132,43 @@ impl Plan {
         }
     }
 
-    /// A node, but not this one.
+    /// Draws a node other than `not`.
     fn other(&self, random: &mut Random, not: usize) -> usize {
         (not + 1 + random.index(self.nodes - 1)) % self.nodes
     }
 }
 
-/// What a handler does.
+/// The behaviour of a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Behaviour {
-    /// It is done when it is first polled.
+    /// The handler is done at its first poll.
     Now,
-    /// It is done after so many microseconds.
+    /// The handler is done after this many microseconds.
     Wait(u64),
-    /// It calls this node and waits for the answer; that handler does the same, so many times.
+    /// The handler calls this node and waits for the reply; the called handler does the same, `depth` times.
     Back { to: usize, depth: u32 },
-    /// It is never done, until somebody cancels it.
+    /// The handler is never done, until it is cancelled.
     Never,
-    /// It waits for the other end of a stream.
+    /// The handler waits for the other end of a stream.
     Streams,
 }
 
-/// What a message has to do with a stream.
+/// How a message relates to a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carries {
     Nothing,
-    /// Its reply carries a stream.
+    /// The reply carries a stream.
     Result,
-    /// A stream stands in its arguments.
+    /// The arguments carry a stream.
     Argument,
-    /// It asks for the next batch of a stream.
+    /// The message asks for the next batch of a stream.
     Pull,
-    /// It brings the next batch of a stream.
+    /// The message brings the next batch of a stream.
     Push,
 }
 
 impl Carries {
-    /// The operation of a stream that it is.
+    /// Returns the operation of a stream that the message is.
     pub(crate) fn operation(self) -> Option<Operation> {
         match self {
             Carries::Pull => Some(Operation::Pull),
@@ -178,24 +178,24 @@ impl Carries {
     }
 }
 
-/// Whether a handler needs something that one has at a time, and what is done where it is not there.
+/// Whether a handler needs an exclusive resource, and what happens while the resource is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     Nothing,
-    /// It begins as a task, when it is there.
+    /// The handler begins as a task when the resource is free.
     Later,
-    /// Its call is sent back, and comes again.
+    /// The call is sent back, and its caller sends it again.
     Again,
-    /// Its caller gets an error.
+    /// The caller gets an error.
     Never,
 }
 
-/// What is asked of a node.
+/// A request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask {
     pub(crate) to: usize,
     pub(crate) oneway: bool,
-    /// The stream that it has to do with, if it has.
+    /// How the request relates to a stream.
     pub(crate) carries: Carries,
     pub(crate) flow: usize,
     /// Bytes of arguments.
@@ -204,20 +204,20 @@ pub(crate) struct Ask {
     pub(crate) answer: u32,
     pub(crate) behaviour: Behaviour,
     pub(crate) need: Need,
-    /// How often it was refused before.
+    /// How often the request was refused before.
     pub(crate) refusals: u64,
-    /// Microseconds for which its handler goes on without its caller.
+    /// Microseconds for which the handler continues without its caller.
     pub(crate) outlives: Option<u64>,
-    /// Microseconds until nobody wants the answer.
+    /// Microseconds until the deadline of the request.
     pub(crate) deadline: Option<u64>,
-    /// Microseconds until which that may be extended.
+    /// Microseconds until which the deadline may be extended.
     pub(crate) total: Option<u64>,
     /// Microseconds until the caller drops the call.
     pub(crate) dropped: Option<u64>,
 }
 
 impl Ask {
-    /// What the program at `from` asks next.
+    /// Draws the next request of the program at `from`.
     pub(crate) fn new(random: &mut Random, plan: &Plan, from: usize) -> Ask {
         let to = plan.other(random, from);
         let oneway = random.permille(250);
@@ -254,7 +254,7 @@ impl Ask {
         ask.needing(random)
     }
 
-    /// What the handler at `from` asks of `to`.
+    /// Draws the request that the handler at `from` makes to `to`.
     pub(crate) fn nested(
         random: &mut Random,
         plan: &Plan,
@@ -287,13 +287,13 @@ impl Ask {
             dropped: None,
         };
         match ask.needing(random) {
-            // Handlers do not come again.
+            // A request of a handler is never sent again.
             Ask { need: Need::Again, .. } => ask,
             ask => ask,
         }
     }
 
-    /// The same with a stream in its result or in its arguments.
+    /// Returns the request with a stream in its result or in its arguments.
     fn carrying(self, random: &mut Random) -> Ask {
         match random.permille(500) {
             true => {
@@ -304,7 +304,7 @@ impl Ask {
         }
     }
 
-    /// An operation of a stream.
+    /// Draws an operation of a stream.
     pub(crate) fn operation(random: &mut Random, to: usize, carries: Carries, flow: usize) -> Ask {
         Ask {
             to,
@@ -323,8 +323,8 @@ impl Ask {
         }
     }
 
-    /// The same, whose handler may need something. One that waits for another node does not: it
-    /// might wait for itself.
+    /// Returns the request with a handler that may need a resource. A handler that waits for another node needs none:
+    /// it might wait for itself.
     fn needing(self, random: &mut Random) -> Ask {
         let waits = matches!(self.behaviour, Behaviour::Back { .. });
         let need = match random.below(10) {
@@ -337,7 +337,7 @@ impl Ask {
         if need != Need::Again {
             return Ask { need, ..self };
         }
-        // Short ones fit the smallest ring with all that stands before them.
+        // Short requests fit the smallest ring together with everything before them.
         let bytes = if self.bytes <= SHORT_BYTES as u32 { self.bytes % 64 } else { self.bytes };
         Ask { need, bytes, refusals: random.below(REFUSALS_MAX + 1), ..self }
     }

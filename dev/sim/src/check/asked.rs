@@ -1,4 +1,4 @@
-//! What is known of one request.
+//! The record of one request.
 
 /// The number of a request.
 pub(crate) type Id = u32;
@@ -7,27 +7,27 @@ pub(crate) type Id = u32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Replied,
-    /// The callee says that nobody wanted it any more, or that it was too late.
+    /// The callee says that nobody wanted the result any more, or that the request came too late.
     Failed,
     Deadline,
     Dropped,
     Unknown,
     NotSent,
-    /// The caller itself is no more.
+    /// The caller's node died.
     CallerDied,
 }
 
-/// What came of running it.
+/// How far a request ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Run {
     Not,
     Running,
     Finished,
-    /// It was cancelled, or its node died.
+    /// The request was cancelled, or its node died.
     Ended,
 }
 
-/// What is known of one request.
+/// The record of one request.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub(super) from: usize,
@@ -38,43 +38,43 @@ pub(super) struct Asked {
     pub(super) time: Time,
     pub(super) end: Option<End>,
     pub(super) run: Run,
-    /// The handler that asked.
+    /// The handler that made the request.
     pub(super) parent: Option<Id>,
     pub(super) needs: bool,
     pub(super) refusals: u64,
 }
 
-/// What a request has to do with the liar.
+/// How the liar may affect a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lies {
-    /// Its caller or its callee says things twice: how often it runs is their affair.
+    /// The caller or the callee is the liar, so the request may run any number of times.
     pub(super) of: bool,
-    /// Its caller does, so that what it gets is its own affair too.
+    /// The caller is the liar, so any result is allowed.
     pub(super) by: bool,
-    /// A liar bounds it, or somebody for whom it was asked: its time may be over sooner than is known.
+    /// The liar set the deadline of this request or of one that led to it, so the time may end sooner than recorded.
     pub(super) vague: bool,
 }
 
-/// The way of a request to its callee.
+/// How far a request is on its way to the callee.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Way {
-    /// The session and its place in the order of what was sent there.
+    /// The session, and the place in the order of the requests that were sent there.
     pub(super) sent: Option<(u64, u64)>,
-    /// Its frame was written, and it was not sent back since.
+    /// The frame was written, and the request was not sent back since.
     pub(super) written: bool,
-    /// Its sender has lost its turn.
+    /// The sender has lost its turn.
     pub(super) passed: bool,
-    /// It was told that this has not been sent, or taken back before it was.
+    /// The caller was told that the request was not sent, or was withdrawn before it was.
     pub(super) never: bool,
-    /// The session was lost: a one-way message may not have come.
+    /// The session was lost, so a one-way message may not have arrived.
     pub(super) lost: bool,
-    /// Its caller gave it up: whatever has this place in its session's order, or a later one, comes
-    /// behind the cancel.
+    /// The place of the first request of the session that is sent after the cancel. None while the caller wants the
+    /// result.
     pub(super) given_up: Option<u64>,
 }
 
 impl Way {
-    /// Returns whether it was sent in this session.
+    /// Returns whether the request was sent in this session.
     pub(super) fn is_in(&self, session: u64) -> bool {
         self.sent.is_some_and(|(its, _)| its == session)
     }
@@ -83,38 +83,38 @@ impl Way {
 /// The time of a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Time {
-    /// When it is over for its caller, and how far that may be put off by the caller's own word.
+    /// The time at which the request ends for its caller, which the caller may extend.
     pub(super) until: Option<u64>,
     pub(super) most: Option<u64>,
-    /// When it is over for its handler, who hears of it later.
+    /// The time at which the request ends for its handler, which learns of it later.
     pub(super) over: Option<u64>,
-    /// Whether its handler waits to be told whether it has more.
+    /// Whether the handler waits for the answer to its question for more time.
     pub(super) question: bool,
-    /// For how long its handler may go on without its caller.
+    /// How long the handler may continue without its caller.
     pub(super) outlives: Option<u64>,
-    /// When its callee's node heard that nobody wants it any more.
+    /// When the callee's node learned that the request was given up.
     pub(super) told: Option<u64>,
 }
 
 impl Time {
-    /// Returns when its handler must have stopped by.
+    /// Returns the time by which the handler must have stopped.
     pub(super) fn bound(&self) -> Option<u64> {
         let told = self.told.and_then(|told| Some(told + self.outlives?));
         [self.over, told].into_iter().flatten().min()
     }
 }
 
-/// What was said of a request, beside its way.
+/// The properties of a request, apart from its way.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Terms {
-    /// The handler that asks.
+    /// The handler that makes the request.
     pub(crate) parent: Option<Id>,
-    /// When its time is over, and when in any case.
+    /// The time at which the request ends, and the latest time to which that may be extended.
     pub(crate) until: Option<u64>,
     pub(crate) most: Option<u64>,
     pub(crate) outlives: Option<u64>,
-    /// Whether its handler needs what its node has once.
+    /// Whether the handler needs the exclusive resource of its node.
     pub(crate) needs: bool,
-    /// How often it was refused before.
+    /// How often the request was refused before.
     pub(crate) refusals: u64,
 }

@@ -1,14 +1,14 @@
-//! What is known of each stream: what its writer has given, what its reader has taken, how either ended.
+//! The record of each stream: the items that its writer sent, the items that its reader took, and how each side ended.
 
 use upbeat_core::channel::stream::Tail;
 
 use super::{Violation, violated};
 
-/// Batches that a writer may have given and its reader has not begun to read, or not read to their ends: of a
+/// The most batches that a writer may have sent before its reader has read the one in front to its end: of a
 /// result and of an argument.
 const AHEAD: [u64; 2] = [1, 2];
 
-/// Items that go in one message, and what stands behind them. Items are numbered from 0 in each stream.
+/// The items of one message, and the end behind them. Items are numbered from 0 in each stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Batch {
     pub(crate) from: u64,
@@ -19,15 +19,15 @@ pub(crate) struct Batch {
 /// How a stream ended for its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Over {
-    /// By its last item, or by its writer's word that there are no more.
+    /// The last item arrived, or the writer said that there are no more.
     Ended(Tail),
-    /// No more will come, and its writer has not said so.
+    /// No more items will come, and the writer has not said so.
     Cut,
     /// The reader is gone.
     Left,
 }
 
-/// What is known of all streams.
+/// The record of all streams.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Streams {
     all: Vec<Stream>,
@@ -36,11 +36,11 @@ pub(crate) struct Streams {
 #[derive(Clone, Debug)]
 struct Stream {
     is_result: bool,
-    /// One of its nodes lies, so that what it carries is their affair.
+    /// One of the two nodes is the liar, so that any items are allowed.
     lies: bool,
     writer: Writer,
     reader: Reader,
-    /// There is a reason for which it may end before its last item.
+    /// Whether the stream may end before its last item.
     excused: bool,
 }
 
@@ -62,34 +62,34 @@ struct Reader {
 }
 
 impl Streams {
-    /// A stream in a result, or in arguments. Returns its number here.
+    /// A stream stands in a result, or in arguments. Returns its index.
     pub(crate) fn open(&mut self, is_result: bool, lies: bool) -> usize {
         let (writer, reader) = (Writer::default(), Reader::default());
         self.all.push(Stream { is_result, lies, writer, reader, excused: false });
         self.all.len() - 1
     }
 
-    /// Whether one of its nodes lies.
+    /// Returns whether one of the two nodes is the liar.
     pub(crate) fn lies(&self, at: usize) -> bool {
         self.all[at].lies
     }
 
-    /// Its writer is there.
+    /// The writer of the stream begins.
     pub(crate) fn writes(&mut self, at: usize) {
         self.all[at].writer.is_there = true;
     }
 
-    /// Its reader is there.
+    /// The reader of the stream begins.
     pub(crate) fn reads(&mut self, at: usize) {
         self.all[at].reader.is_there = true;
     }
 
-    /// It may end before its last item.
+    /// The stream may end before its last item.
     pub(crate) fn excuse(&mut self, at: usize) {
         self.all[at].excused = true;
     }
 
-    /// Its writer gives a batch.
+    /// The writer sends a batch.
     pub(crate) fn gives(&mut self, at: usize, batch: Batch) -> Result<(), Violation> {
         let Stream { is_result, lies, writer, reader, .. } = &mut self.all[at];
         if *lies {
@@ -111,7 +111,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Its reader takes a batch.
+    /// The reader takes a batch.
     pub(crate) fn takes(&mut self, at: usize, batch: Batch) -> Result<(), Violation> {
         let Stream { lies, writer, reader, .. } = &mut self.all[at];
         if *lies {
@@ -129,7 +129,7 @@ impl Streams {
         Ok(())
     }
 
-    /// It is over for its reader. Only the first word counts.
+    /// The stream ends for its reader. Only the first report counts.
     pub(crate) fn over(&mut self, at: usize, over: Over) -> Result<(), Violation> {
         let Stream { lies, writer, reader, excused, .. } = &mut self.all[at];
         if reader.over.is_some() {
@@ -147,7 +147,7 @@ impl Streams {
         }
     }
 
-    /// Its writer is gone.
+    /// The writer is dropped.
     pub(crate) fn dropped(&mut self, at: usize) {
         self.all[at].writer.dropped = true;
     }
@@ -162,7 +162,7 @@ impl Streams {
         }
     }
 
-    /// A stream that has a writer or a reader still.
+    /// Returns a description of a stream that still has a writer or a reader.
     pub(crate) fn unfinished(&self) -> Option<String> {
         let goes_on = |stream: &Stream| {
             let Stream { writer, reader, .. } = stream;

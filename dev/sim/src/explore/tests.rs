@@ -1,4 +1,4 @@
-//! The corpus, that a history follows from its seed, and that a fault that is put in is found.
+//! Tests that the corpus passes, that a history follows from its seed, and that an injected fault is found.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn a_history_follows_from_its_seed() {
     }
 }
 
-/// All of them, in a release build: `cargo run --release -p sim -- mutants`.
+/// A release build tries all faults: `cargo run --release -p sim -- mutants`.
 #[test]
 fn faults_that_are_put_in_are_found() {
     silence();
