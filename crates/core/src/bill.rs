@@ -213,8 +213,8 @@ impl Bill {
     /// let text = after.against(&before).to_string();
     /// assert!(text.contains("lock") && text.contains("-50.0%"), "{text}");
     /// ```
-    pub fn against<'a>(&'a self, before: &'a Bill) -> Against<'a> {
-        Against { before, after: self }
+    pub fn against<'a>(&'a self, before: &'a Bill) -> Comparison<'a> {
+        Comparison { before, after: self }
     }
 }
 
@@ -290,13 +290,13 @@ impl fmt::Display for Bill {
 
 /// Two bills side by side.
 #[derive(Clone, Copy, Debug)]
-pub struct Against<'a> {
+pub struct Comparison<'a> {
     before: &'a Bill,
     after: &'a Bill,
 }
 
 /// Prints a line for each item that either bill has: before, after, and the change in percent.
-impl fmt::Display for Against<'_> {
+impl fmt::Display for Comparison<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let items =
             Item::ALL.iter().map(|item| (item.name(), self.before[*item], self.after[*item]));

@@ -27,12 +27,12 @@ pub const BIND: u16 = 0;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindRequest {
     service: Box<str>,
-    methods: Vec<Asked>,
+    methods: Vec<RequestedMethod>,
 }
 
 /// A method as the caller knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Asked {
+struct RequestedMethod {
     name: Box<str>,
     hash: MethodHash,
     text: Box<str>,
@@ -49,7 +49,7 @@ impl BindRequest {
             let (method, of) = (stray.name().into(), stray.service().into());
             return Err(BindError::OtherService { method, of, service: service.into() });
         }
-        let methods = methods.iter().map(|method| Asked {
+        let methods = methods.iter().map(|method| RequestedMethod {
             name: method.name().into(),
             hash: method.hash(),
             text: method.text().into(),
@@ -88,7 +88,7 @@ impl BindRequest {
         // The vector grows as methods are read, since the announced count alone must take no memory.
         let mut methods = Vec::new();
         for _ in 0..count {
-            methods.push(Asked {
+            methods.push(RequestedMethod {
                 name: ident(&mut fields, "name of a method")?,
                 hash: MethodHash::from_u64(fields.u64("hash of a method")?),
                 text: fields.text("signature of a method", SIGNATURE_BYTES_MAX)?.into(),
@@ -220,7 +220,7 @@ impl<'a> Offered<'a> {
 /// ```
 pub fn bind(request: &BindRequest, offered: &[Offered<'_>]) -> BindReply {
     let service = || offered.iter().filter(|offer| *offer.service == *request.service);
-    let find = |asked: &Asked| {
+    let find = |asked: &RequestedMethod| {
         let same_name = || service().filter(|offer| *offer.name == *asked.name);
         match same_name().find(|offer| MethodHash::of(offer.text) == asked.hash) {
             Some(offer) => Bound::Number(offer.number),

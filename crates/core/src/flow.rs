@@ -39,7 +39,7 @@ pub enum Way {
 }
 
 #[cold]
-fn stray(kind: Kind, number: u64) -> Rule {
+fn stray_place(kind: Kind, number: u64) -> Rule {
     Rule::StrayPlace { kind: kind.byte(), number }
 }
 

@@ -11,24 +11,24 @@
 //! Invariant: everything that waits is bounded by what the peer, or a caller of this side, may have open.
 
 mod line;
-mod asked;
+mod reservations;
 mod copies;
 mod outbound;
 mod inbound;
-mod owed;
+mod send_queue;
 mod charge;
 mod expiries;
 mod growth;
 mod slabs;
 
-pub use self::asked::Grant;
 pub use self::charge::Charge;
 pub use self::expiries::Expiries;
 pub use self::growth::Growth;
 pub use self::inbound::{Inbound, Placed};
 pub use self::line::Line;
 pub use self::outbound::{Bounds, Lack, Outbound, Room};
-pub use self::owed::{CLASSES, Owed, Waiting, class_of};
+pub use self::reservations::Grant;
+pub use self::send_queue::{CLASSES, SendQueue, Waiting, class_of};
 pub use self::slabs::{SLAB_KEPT_NS, Shape, Slabs, Use};
 
 use crate::channel::call::{CallTable, Serving};
@@ -158,7 +158,7 @@ pub struct Session<S: Side> {
     /// The calls that wait for a number, in order.
     numbers: Line<S::Sender>,
     serving: RefCell<Serving<S::Task>>,
-    owed: RefCell<Owed<S::Frame>>,
+    owed: RefCell<SendQueue<S::Frame>>,
     /// One bit for each class of buffers for which replies wait.
     classes: Cell<u8>,
     replies: ReplyBudget,
@@ -178,7 +178,7 @@ impl<S: Side> Session<S> {
             calls: CallTable::new(),
             numbers: Line::new(),
             serving: RefCell::new(Serving::new()),
-            owed: RefCell::new(Owed::new(terms.share, terms.ahead)),
+            owed: RefCell::new(SendQueue::new(terms.share, terms.ahead)),
             classes: Cell::new(0),
             replies,
             unread: Cell::new(0),

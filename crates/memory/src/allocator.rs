@@ -31,7 +31,7 @@ impl CountingAllocator {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    fn gone(&self, bytes: usize) {
+    fn uncount(&self, bytes: usize) {
         self.bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 }
@@ -53,14 +53,14 @@ unsafe impl GlobalAlloc for CountingAllocator {
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         self.count(bytes);
-        self.gone(layout.size());
+        self.uncount(layout.size());
         // SAFETY: the caller guarantees the same conditions, and the memory came from the same
         // allocator.
         unsafe { System.realloc(memory, layout, bytes) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        self.gone(layout.size());
+        self.uncount(layout.size());
         // SAFETY: the caller guarantees the same conditions, and the memory came from the same
         // allocator.
         unsafe { System.dealloc(memory, layout) }

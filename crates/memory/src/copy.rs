@@ -64,7 +64,7 @@ pub(crate) unsafe fn into_shared(from: *const u8, to: *mut u8, bytes: usize, ali
         } else if bytes == 1 && !cfg!(miri) {
             AtomicU8::from_ptr(to).store(from.read(), Relaxed);
         } else {
-            into_odd(from, to, bytes);
+            into_unaligned(from, to, bytes);
         }
     }
 }
@@ -120,7 +120,7 @@ unsafe fn into_part(from: *const u8, to: *mut u8, bytes: usize) {
 ///
 /// # Safety
 /// The conditions of [`into_shared`] hold.
-unsafe fn into_odd(from: *const u8, to: *mut u8, bytes: usize) {
+unsafe fn into_unaligned(from: *const u8, to: *mut u8, bytes: usize) {
     let first = bytes.min(to.addr().next_multiple_of(WORD) - to.addr());
     // SAFETY: the caller guarantees the bytes. Behind the first `first` bytes, `to` is aligned to a
     // word.

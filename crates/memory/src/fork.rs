@@ -79,11 +79,11 @@ impl Process {
 #[inline]
 fn word() -> &'static AtomicU64 {
     static WORD: OnceLock<&'static AtomicU64> = OnceLock::new();
-    WORD.get_or_init(wiped)
+    WORD.get_or_init(map_wiped_word)
 }
 
 #[cold]
-fn wiped() -> &'static AtomicU64 {
+fn map_wiped_word() -> &'static AtomicU64 {
     // On kernels that cannot wipe (before Linux 4.14), a forked child is not recognised.
     static KEPT: AtomicU64 = AtomicU64::new(0);
     let access = ProtFlags::READ | ProtFlags::WRITE;

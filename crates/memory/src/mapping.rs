@@ -28,8 +28,8 @@ impl Mapping {
         descriptor: impl AsFd,
         bytes: usize,
         writable: bool,
-    ) -> Result<Mapping, Unmapped> {
-        let failed = |act| move |error| Unmapped { act, error };
+    ) -> Result<Mapping, MapError> {
+        let failed = |act| move |error| MapError { act, error };
         let access = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
         // SAFETY: a new mapping at an address that the kernel chooses touches no other memory.
         let base = unsafe {
@@ -37,7 +37,7 @@ impl Mapping {
         }
         .map_err(failed("mmap"))?;
         let Some(base) = NonNull::new(base.cast::<u8>()) else {
-            return Err(Unmapped { act: "mmap", error: Errno::FAULT });
+            return Err(MapError { act: "mmap", error: Errno::FAULT });
         };
         let mapping = Mapping { base, bytes, writable, made: Process::this() };
         // SAFETY: the range was mapped just above. A forked child loses it, and this process keeps
@@ -48,16 +48,16 @@ impl Mapping {
     }
 
     /// Maps private zeroed pages, which take memory when they are touched.
-    pub(crate) fn own(bytes: usize) -> Result<Mapping, Unmapped> {
+    pub(crate) fn anonymous(bytes: usize) -> Result<Mapping, MapError> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address that the kernel chooses touches no other memory.
         let base = unsafe {
             rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, access, MapFlags::PRIVATE)
         };
-        let base = base.map_err(|error| Unmapped { act: "mmap", error })?;
+        let base = base.map_err(|error| MapError { act: "mmap", error })?;
         match NonNull::new(base.cast::<u8>()) {
             Some(base) => Ok(Mapping { base, bytes, writable: true, made: Process::this() }),
-            None => Err(Unmapped { act: "mmap", error: Errno::FAULT }),
+            None => Err(MapError { act: "mmap", error: Errno::FAULT }),
         }
     }
 
@@ -80,7 +80,7 @@ impl Drop for Mapping {
         if !self.made.is_this() {
             return;
         }
-        // SAFETY: the range was mapped by `new` or `own`, and no region that points into it is
+        // SAFETY: the range was mapped by `new` or `anonymous`, and no region that points into it is
         // left. The call can fail only for a range that was never mapped, which both functions
         // exclude.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
@@ -88,7 +88,7 @@ impl Drop for Mapping {
 }
 
 /// A system call that failed to map memory.
-pub(crate) struct Unmapped {
+pub(crate) struct MapError {
     pub(crate) act: &'static str,
     pub(crate) error: Errno,
 }

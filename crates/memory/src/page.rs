@@ -78,12 +78,12 @@ impl NodePage {
     /// Clears the polling flag and executes a fence. The node must poll once more after this call
     /// and before it sleeps.
     pub fn withdraw(&self) -> Fenced {
-        self.take_back();
+        self.clear_unfenced();
         fence_full()
     }
 
     /// Clears the polling flag without a fence, which only models do.
-    pub(crate) fn take_back(&self) {
+    pub(crate) fn clear_unfenced(&self) {
         let promise = (self.promise.get() & !1) + 2;
         self.promise.set(promise);
         self.region.publish(POLLING_FLAG, promise);
@@ -93,7 +93,7 @@ impl NodePage {
     #[inline(always)]
     pub fn promise(&self) {
         if !self.is_promised() {
-            self.give();
+            self.set_flag();
         }
     }
 
@@ -105,7 +105,7 @@ impl NodePage {
     }
 
     #[cold]
-    fn give(&self) {
+    fn set_flag(&self) {
         let promise = self.promise.get() | 1;
         self.promise.set(promise);
         self.region.publish(POLLING_FLAG, promise);

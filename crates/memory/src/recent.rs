@@ -50,14 +50,14 @@ impl<const WORDS: usize> Recorder<WORDS> {
     pub fn write(&self, record: &[u64; WORDS]) {
         let number = self.next.get();
         let at = slot_of::<WORDS>(number, self.mask);
-        self.region.store(at, writing(number));
+        self.region.store(at, writing_sequence(number));
         // A reader that sees a word of this record and then fences also sees the odd sequence word, or a later
         // one.
         fence(Ordering::Release);
         for (i, &word) in record.iter().enumerate() {
             self.region.store(at + 1 + i, word);
         }
-        self.region.publish(at, stands(number));
+        self.region.publish(at, complete_sequence(number));
         self.next.set(number + 1);
         self.region.publish(WRITTEN_AT, number + 1);
     }
@@ -107,13 +107,13 @@ impl<const WORDS: usize> Recent<WORDS> {
             return None;
         }
         let at = slot_of::<WORDS>(number, self.mask);
-        if self.region.load(at) != stands(number) {
+        if self.region.load(at) != complete_sequence(number) {
             return None;
         }
         fence(Ordering::Acquire);
         let record = std::array::from_fn(|i| self.region.load(at + 1 + i));
         fence(Ordering::Acquire);
-        (self.region.load(at) == stands(number)).then_some(record)
+        (self.region.load(at) == complete_sequence(number)).then_some(record)
     }
 }
 
@@ -123,12 +123,12 @@ fn slot_of<const WORDS: usize>(number: u64, mask: u64) -> usize {
 }
 
 /// Returns the sequence word of a record that is being written.
-const fn writing(number: u64) -> u64 {
+const fn writing_sequence(number: u64) -> u64 {
     2 * number + 1
 }
 
 /// Returns the sequence word of a complete record.
-const fn stands(number: u64) -> u64 {
+const fn complete_sequence(number: u64) -> u64 {
     2 * number + 2
 }
 

@@ -17,13 +17,13 @@ use crate::sync::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 #[cfg(not(loom))]
-pub(crate) use plain::Three;
+pub(crate) use plain::WordTriple;
 
 #[cfg(not(loom))]
 pub use plain::{OwnWord, Region, Word};
 
 #[cfg(loom)]
-pub(crate) use model::Three;
+pub(crate) use model::WordTriple;
 
 #[cfg(loom)]
 pub use model::{OwnWord, Region, Word};

@@ -14,7 +14,7 @@
 //! A forked child does not have the mappings of its parent. A child must not use a segment that was
 //! made before the fork, and does not unmap it (`fork`).
 
-use crate::mapping::{Mapping, Unmapped};
+use crate::mapping::{MapError, Mapping};
 use crate::region::Region;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
@@ -139,8 +139,8 @@ pub fn open(
     Ok(Region::mapped(mapping.map_err(unmapped(bytes))?))
 }
 
-fn unmapped(bytes: usize) -> impl FnOnce(Unmapped) -> SegmentError {
-    move |Unmapped { act, error }| SegmentError::Mapping { bytes, act, error }
+fn unmapped(bytes: usize) -> impl FnOnce(MapError) -> SegmentError {
+    move |MapError { act, error }| SegmentError::Mapping { bytes, act, error }
 }
 
 /// The reason why a segment cannot be created or mapped.

@@ -96,7 +96,7 @@ impl Slab {
     #[inline]
     pub fn has_free(&self, returned: impl FnOnce() -> u64) -> bool {
         if self.free.get() == 0 {
-            self.learn(returned());
+            self.update_free(returned());
         }
         self.free.get() != 0
     }
@@ -122,7 +122,7 @@ impl Slab {
     /// Updates the free buffers from the peer's word.
     #[cold]
     #[inline(never)]
-    fn learn(&self, returned: u64) {
+    fn update_free(&self, returned: u64) {
         // The fence keeps later writes into those buffers behind the reads under their loans.
         fence(Ordering::Acquire);
         self.free.set(self.back(returned) & !self.claimed.get());

@@ -51,7 +51,7 @@ pub fn ticks_after() -> u64 {
 #[must_use]
 pub fn ticks_per_second() -> u64 {
     static PACE: OnceLock<u64> = OnceLock::new();
-    *PACE.get_or_init(|| counter::told().unwrap_or_else(measured))
+    *PACE.get_or_init(|| counter::announced_rate().unwrap_or_else(measured_rate))
 }
 
 /// Converts a span of time to whole nanoseconds, or to `u64::MAX`, which is 584 years, if it is
@@ -143,7 +143,7 @@ fn scale(value: u64, to: u64, from: u64) -> u64 {
 }
 
 /// Measures the rate with the monotonic clock.
-fn measured() -> u64 {
+fn measured_rate() -> u64 {
     let (start, from) = moment();
     while start.elapsed() < CALIBRATION {
         std::hint::spin_loop();
@@ -186,7 +186,7 @@ mod counter {
 
     /// Returns the counter's rate as the processor gives it. Only bare metal is trusted: a
     /// hypervisor may scale the counter and pass on the host's answer.
-    pub(super) fn told() -> Option<u64> {
+    pub(super) fn announced_rate() -> Option<u64> {
         const TIME: u32 = 0x15;
         const FEATURES: u32 = 1;
         const UNDER_HYPERVISOR: u32 = 1 << 31;
@@ -222,7 +222,7 @@ mod counter {
     }
 
     /// Returns the counter's rate as the firmware gives it.
-    pub(super) fn told() -> Option<u64> {
+    pub(super) fn announced_rate() -> Option<u64> {
         let pace: u64;
         // SAFETY: as above.
         unsafe { asm!("mrs {}, cntfrq_el0", out(reg) pace, options(nomem, nostack)) };
@@ -244,14 +244,14 @@ mod counter {
         now()
     }
 
-    pub(super) fn told() -> Option<u64> {
+    pub(super) fn announced_rate() -> Option<u64> {
         Some(super::NANOSECONDS)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Ticks, measured, scale, ticks_per_second};
+    use super::{Ticks, measured_rate, scale, ticks_per_second};
     use std::time::Duration;
 
     #[test]
@@ -274,7 +274,7 @@ mod tests {
     #[cfg(not(miri))]
     fn a_second_measurement_agrees() {
         let pace = ticks_per_second();
-        assert!((0..20).any(|_| measured().abs_diff(pace) < pace / 500));
+        assert!((0..20).any(|_| measured_rate().abs_diff(pace) < pace / 500));
     }
 
     #[test]
@@ -289,6 +289,6 @@ mod tests {
         assert_eq!(scale(u64::MAX, 3, 2), u64::MAX);
         assert_eq!(Ticks(3) - Ticks(5), Ticks(0));
         assert_eq!(Ticks(3) + Ticks(u64::MAX), Ticks(u64::MAX));
-        assert!(measured() > 0);
+        assert!(measured_rate() > 0);
     }
 }

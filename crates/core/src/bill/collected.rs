@@ -61,29 +61,29 @@ pub struct Collected {
     way: &'static Way,
     ns_per_tick: f64,
     /// The pairs, by the points at which they end.
-    pairs: Vec<Kept<f64>>,
+    pairs: Vec<LastValues<f64>>,
     /// The total times of messages that were marked without need.
-    marked: Kept<f64>,
+    marked: LastValues<f64>,
     /// The times between two serialising stamps at the beginning.
-    waiting: Kept<f64>,
+    waiting: LastValues<f64>,
     /// The total times of messages with one more stamp.
-    thrice: Kept<f64>,
-    stories: Kept<Story>,
+    thrice: LastValues<f64>,
+    stories: LastValues<Story>,
     /// The uncertainties of the time on the wire, for stories with stamps of two clocks.
-    doubts: Kept<f64>,
+    doubts: LastValues<f64>,
 }
 
 /// The last values of many.
 #[derive(Clone, Debug)]
-struct Kept<T> {
+struct LastValues<T> {
     values: Vec<T>,
     most: usize,
     next: usize,
 }
 
-impl<T> Kept<T> {
-    fn new(most: usize) -> Kept<T> {
-        Kept { values: Vec::new(), most, next: 0 }
+impl<T> LastValues<T> {
+    fn new(most: usize) -> LastValues<T> {
+        LastValues { values: Vec::new(), most, next: 0 }
     }
 
     fn push(&mut self, value: T) {
@@ -100,9 +100,9 @@ impl Collected {
     /// Creates an empty collection.
     pub fn new(way: &'static Way, ticks_per_second: u64) -> Collected {
         let ns_per_tick = 1e9 / ticks_per_second.max(1) as f64;
-        let pairs = (0..PAIR_POINTS_MAX).map(|_| Kept::new(PAIRS_MAX)).collect();
-        let [marked, waiting, thrice] = [(); 3].map(|()| Kept::new(PAIRS_MAX));
-        let (stories, doubts) = (Kept::new(STORIES_MAX), Kept::new(STORIES_MAX));
+        let pairs = (0..PAIR_POINTS_MAX).map(|_| LastValues::new(PAIRS_MAX)).collect();
+        let [marked, waiting, thrice] = [(); 3].map(|()| LastValues::new(PAIRS_MAX));
+        let (stories, doubts) = (LastValues::new(STORIES_MAX), LastValues::new(STORIES_MAX));
         Collected { way, ns_per_tick, pairs, marked, waiting, thrice, stories, doubts }
     }
 
@@ -170,13 +170,13 @@ impl Collected {
 
     /// Returns the nanoseconds of one stamp, from the pairs that end where they begin.
     pub fn stamp(&self) -> f64 {
-        location(&self.pairs[0].values).unwrap_or(0.0)
+        trimmed_mean(&self.pairs[0].values).unwrap_or(0.0)
     }
 
     /// Returns the nanoseconds that one stamp adds among other work, which the processor overlaps with it: a
     /// message with one more stamp is compared with a message without.
     pub fn stamp_among(&self) -> f64 {
-        match (location(&self.thrice.values), self.unmarked()) {
+        match (trimmed_mean(&self.thrice.values), self.unmarked()) {
             (Some(thrice), Some(twice)) => (thrice - twice).clamp(0.0, self.stamp()),
             _ => self.stamp(),
         }
@@ -184,12 +184,12 @@ impl Collected {
 
     /// Returns the total time of messages that are not marked, including one stamp.
     fn unmarked(&self) -> Option<f64> {
-        location(&self.pairs.get(Point::Done.index())?.values)
+        trimmed_mean(&self.pairs.get(Point::Done.index())?.values)
     }
 
     /// Returns the nanoseconds of a serialising stamp, which waits until all earlier instructions are done.
     pub fn waiting_stamp(&self) -> f64 {
-        location(&self.waiting.values).unwrap_or_else(|| self.stamp())
+        trimmed_mean(&self.waiting.values).unwrap_or_else(|| self.stamp())
     }
 
     /// Returns the stories without the time of their stamps. The wait for a busy node is separated from the time
@@ -203,7 +203,7 @@ impl Collected {
             if let Some(wire) = self.way.place(woke.index())
                 && self.way.phases.get(wire + 1).is_some_and(|phase| phase.item == Item::Notice)
             {
-                part_notice(&mut stories, wire, busy);
+                separate_notice(&mut stories, wire, busy);
             }
         }
         let stamp = self.waiting_stamp();
@@ -220,12 +220,12 @@ impl Collected {
         let totals: Vec<f64> = stories.iter().map(Story::total).collect();
         let by_stories = |at: usize| mean(stories.iter().map(|story| story.phases[at]));
         let mut means: Vec<f64> = (0..self.way.phases.len()).map(by_stories).collect();
-        let ladder = self.ladder();
+        let rung_means = self.rung_means();
         let stamps = stamp * self.way.points() as f64;
         let matter = stories.is_empty() || stamps > STAMPS_MATTER * mean(totals.iter().copied());
-        let from = match ladder {
-            Some(ladder) if matter => {
-                means = between_rungs(self.way, &ladder, &means);
+        let from = match rung_means {
+            Some(rung_means) if matter => {
+                means = between_rungs(self.way, &rung_means, &means);
                 From::Pairs
             }
             None if stories.is_empty() => return None,
@@ -249,7 +249,7 @@ impl Collected {
     /// The dispatchers handle a marked message on another path, and its stamps wait where the processor would have
     /// executed later instructions.
     pub fn mark(&self) -> f64 {
-        match (location(&self.marked.values), self.unmarked()) {
+        match (trimmed_mean(&self.marked.values), self.unmarked()) {
             (Some(marked), Some(unmarked)) => {
                 let unmarked = unmarked - self.stamp_among();
                 let marked = marked - self.waiting_stamp();
@@ -262,10 +262,10 @@ impl Collected {
     /// Returns the mean time to each rung, or none if a rung has too few pairs. The time of a stamp is subtracted,
     /// and so is that of the mark: half of it before the receiver opens the message, and half before the caller
     /// opens the reply, where marked frames leave the common path.
-    fn ladder(&self) -> Option<Vec<(usize, f64)>> {
+    fn rung_means(&self) -> Option<Vec<(usize, f64)>> {
         let rung = |at: u8| {
             let pairs = &self.pairs[usize::from(at)].values;
-            (pairs.len() >= PAIRS_MIN).then(|| location(pairs)).flatten()
+            (pairs.len() >= PAIRS_MIN).then(|| trimmed_mean(pairs)).flatten()
         };
         let (stamp, waiting, mark) = (rung(0)?, self.waiting_stamp(), self.mark());
         let among = self.stamp_among();
@@ -288,7 +288,7 @@ impl Collected {
 
 /// Limits the time on the wire to the usual one for messages that lay in the lane while the node was busy. Such
 /// messages were sent as fast as others, and waited for the node.
-fn part_notice(stories: &mut [Story], wire: usize, busy: Happened) {
+fn separate_notice(stories: &mut [Story], wire: usize, busy: Happened) {
     let crossed = |story: &Story| story.phases.get(wire).map(|way| way + story.phases[wire + 1]);
     let at_once = stories.iter().filter(|story| !story.happened.has(busy));
     let mut usual: Vec<f64> = at_once.filter_map(crossed).collect();
@@ -297,7 +297,7 @@ fn part_notice(stories: &mut [Story], wire: usize, busy: Happened) {
         usual.sort_by(f64::total_cmp);
         usual.truncate(1);
     }
-    let Some(usual) = location(&usual) else { return };
+    let Some(usual) = trimmed_mean(&usual) else { return };
     for story in stories.iter_mut().filter(|story| story.happened.has(busy)) {
         let Some(whole) = crossed(story) else { continue };
         story.phases[wire] = whole.min(usual);
@@ -307,9 +307,9 @@ fn part_notice(stories: &mut [Story], wire: usize, busy: Happened) {
 
 /// Returns the differences between rungs. Several phases between two rungs share the difference in the proportions
 /// of the stories.
-fn between_rungs(way: &Way, ladder: &[(usize, f64)], by_stories: &[f64]) -> Vec<f64> {
+fn between_rungs(way: &Way, rung_means: &[(usize, f64)], by_stories: &[f64]) -> Vec<f64> {
     let mut means = vec![0.0; way.phases.len()];
-    for pair in ladder.windows(2) {
+    for pair in rung_means.windows(2) {
         let ((from, before), (to, after)) = (pair[0], pair[1]);
         let told = by_stories.get(from..to).unwrap_or_default();
         let sum: f64 = told.iter().sum();
@@ -412,7 +412,7 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// Returns the mean of these values without the smallest and the largest ones.
-fn location(values: &[f64]) -> Option<f64> {
+fn trimmed_mean(values: &[f64]) -> Option<f64> {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
     let out = (values.len() as f64 * TRIMMED) as usize;

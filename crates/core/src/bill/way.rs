@@ -154,7 +154,7 @@ const fn phase(item: Item, place: Place, ends: Point) -> Phase {
 }
 
 /// Creates a phase at whose end no pair ends: it is computed from sums, or only a whole story has a stamp there.
-const fn reckoned(item: Item, place: Place, ends: Point) -> Phase {
+const fn unpaired_phase(item: Item, place: Place, ends: Point) -> Phase {
     Phase { item, place, ends, paired: false }
 }
 
@@ -166,27 +166,27 @@ const PHASES: [Phase; 31] = [
     phase(Item::Claim, Place::Here, Point::Claimed),
     phase(Item::Marshal, Place::Here, Point::Marshalled),
     phase(Item::Publish, Place::Here, Point::Published),
-    reckoned(Item::Encrypt, Place::Here, Point::EncryptedHere),
-    reckoned(Item::Write, Place::Here, Point::WrittenHere),
+    unpaired_phase(Item::Encrypt, Place::Here, Point::EncryptedHere),
+    unpaired_phase(Item::Write, Place::Here, Point::WrittenHere),
     phase(Item::Wake, Place::Wire, Point::WokeThere),
-    reckoned(Item::Wire, Place::Wire, Point::SeenThere),
-    reckoned(Item::Read, Place::There, Point::ReadThere),
+    unpaired_phase(Item::Wire, Place::Wire, Point::SeenThere),
+    unpaired_phase(Item::Read, Place::There, Point::ReadThere),
     phase(Item::Notice, Place::There, Point::NoticedThere),
     phase(Item::Check, Place::There, Point::CheckedThere),
     phase(Item::Dispatch, Place::There, Point::FoundThere),
     phase(Item::Decode, Place::There, Point::Decoded),
     phase(Item::Execute, Place::There, Point::Ran),
-    reckoned(Item::Promote, Place::There, Point::Promoted),
-    reckoned(Item::Lock, Place::There, Point::Locked),
-    reckoned(Item::Wait, Place::There, Point::Waited),
-    reckoned(Item::Queue, Place::There, Point::Queued),
+    unpaired_phase(Item::Promote, Place::There, Point::Promoted),
+    unpaired_phase(Item::Lock, Place::There, Point::Locked),
+    unpaired_phase(Item::Wait, Place::There, Point::Waited),
+    unpaired_phase(Item::Queue, Place::There, Point::Queued),
     phase(Item::Execute, Place::There, Point::Finished),
     phase(Item::Reply, Place::There, Point::Replied),
-    reckoned(Item::Encrypt, Place::There, Point::EncryptedThere),
-    reckoned(Item::Write, Place::There, Point::WrittenThere),
+    unpaired_phase(Item::Encrypt, Place::There, Point::EncryptedThere),
+    unpaired_phase(Item::Write, Place::There, Point::WrittenThere),
     phase(Item::Wake, Place::Wire, Point::WokeHere),
-    reckoned(Item::Wire, Place::Wire, Point::SeenHere),
-    reckoned(Item::Read, Place::Here, Point::ReadHere),
+    unpaired_phase(Item::Wire, Place::Wire, Point::SeenHere),
+    unpaired_phase(Item::Read, Place::Here, Point::ReadHere),
     phase(Item::Notice, Place::Here, Point::NoticedHere),
     phase(Item::Check, Place::Here, Point::CheckedHere),
     phase(Item::Dispatch, Place::Here, Point::FoundHere),

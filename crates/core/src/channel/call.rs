@@ -151,7 +151,7 @@ impl<W: Copy + Default> CallTable<W> {
     #[cold]
     #[inline(never)]
     fn entry_beyond(&self, index: u32) -> Option<&Entry<W>> {
-        let (run, at) = beyond(index)?;
+        let (run, at) = run_position(index)?;
         self.further.get(run)?.get()?.get(at)
     }
 
@@ -197,7 +197,7 @@ impl<W: Copy + Default> CallTable<W> {
     #[cold]
     fn open_new(&self, waiter: W) -> Result<CallNumber, TableFull> {
         let index = self.used.get();
-        if let Some((run, _)) = beyond(index) {
+        if let Some((run, _)) = run_position(index) {
             let made = || (0..FIRST << run).map(|_| Entry::default()).collect();
             self.further.get(run).ok_or(TableFull)?.get_or_init(made);
         }
@@ -370,7 +370,7 @@ impl<W: Copy + Default> CallTable<W> {
 /// Returns the run of an entry that is none of the first, and its index in the run. Returns none for the first
 /// entries.
 #[inline]
-const fn beyond(index: u32) -> Option<(usize, usize)> {
+const fn run_position(index: u32) -> Option<(usize, usize)> {
     let index = index as usize;
     if index < FIRST {
         return None;

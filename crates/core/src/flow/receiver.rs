@@ -1,6 +1,6 @@
 //! The receiving side: the number of accepted requests, and the places of the others.
 
-use super::{Budget, Share, stray};
+use super::{Budget, Share, stray_place};
 use crate::fault::Rule;
 use crate::frame::Kind;
 use crate::limits::{GRANTS_AHEAD, PLACES_MAX};
@@ -106,9 +106,9 @@ impl<P> Receiver<P> {
 
     /// Handles the arrival of a request to which room was granted.
     pub fn fill(&mut self, number: u64, request: P, len: u64) -> Result<(), Rule> {
-        let place = self.place(number).ok_or_else(|| stray(Kind::Call, number))?;
+        let place = self.place(number).ok_or_else(|| stray_place(Kind::Call, number))?;
         let &mut Place::Away { bytes, granted: true } = place else {
-            return Err(stray(Kind::Call, number));
+            return Err(stray_place(Kind::Call, number));
         };
         if len > bytes && !mutated(Mutant::FillUnbounded) {
             return Err(Rule::BeyondReserved { len, reserved: bytes });
@@ -126,7 +126,7 @@ impl<P> Receiver<P> {
         node: &mut Budget,
         share: &mut Share,
     ) -> Result<Option<P>, Rule> {
-        let place = self.place(number).ok_or_else(|| stray(Kind::Withdraw, number))?;
+        let place = self.place(number).ok_or_else(|| stray_place(Kind::Withdraw, number))?;
         let old = core::mem::replace(place, Place::Void);
         if mutated(Mutant::VoidRemoves) {
             self.places.remove((number - self.accepted) as usize);
@@ -150,7 +150,7 @@ impl<P> Receiver<P> {
                 }
                 Ok(Some(request))
             }
-            Place::Void => Err(stray(Kind::Withdraw, number)),
+            Place::Void => Err(stray_place(Kind::Withdraw, number)),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The sending side: the number of sent and accepted requests, and the requests in a special state.
 
-use super::{Way, stray};
+use super::{Way, stray_place};
 use crate::fault::Rule;
 use crate::frame::Kind;
 use crate::limits::{OPTIMISM, PLACES_RESERVED, SHORT_BYTES};
@@ -31,12 +31,12 @@ pub struct Sender {
     /// The number of open requests up to which a request may be sent at all.
     window: u64,
     /// The requests that were refused or that asked for room.
-    special: VecDeque<(u64, Special)>,
+    special: VecDeque<(u64, RequestState)>,
 }
 
 /// The state of a request that was refused or that asked for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Special {
+enum RequestState {
     Refused,
     Reserved,
     Granted,
@@ -109,7 +109,7 @@ impl Sender {
 
     /// Returns whether no request is known to be refused and not yet accepted.
     pub fn is_calm(&self) -> bool {
-        !self.special.iter().any(|(_, special)| *special == Special::Refused)
+        !self.special.iter().any(|(_, special)| *special == RequestState::Refused)
     }
 
     /// Counts `requests` requests that were sent.
@@ -125,7 +125,7 @@ impl Sender {
     pub fn reserved(&mut self) -> u64 {
         let number = self.sent();
         if !mutated(Mutant::ReserveForgotten) {
-            self.special.push_back((number, Special::Reserved));
+            self.special.push_back((number, RequestState::Reserved));
         }
         number
     }
@@ -144,7 +144,7 @@ impl Sender {
             return Ok(false);
         }
         let passed = self.special.partition_point(|(number, _)| *number < accepted);
-        let waits = |special| matches!(special, Special::Reserved | Special::Granted);
+        let waits = |special| matches!(special, RequestState::Reserved | RequestState::Granted);
         let mut passing = self.special.range(..passed);
         if let Some(&(number, _)) = passing.find(|&&(_, special)| waits(special))
             && !mutated(Mutant::ReservedUnchecked)
@@ -166,14 +166,14 @@ impl Sender {
     pub fn refused(&mut self, number: u64) -> Result<(), Rule> {
         if self.is_past(Kind::Nack, number)? {
             return match mutated(Mutant::NackStray) {
-                true => Err(stray(Kind::Nack, number)),
+                true => Err(stray_place(Kind::Nack, number)),
                 false => Ok(()),
             };
         }
         match self.find(number) {
-            Ok(_) => Err(stray(Kind::Nack, number)),
+            Ok(_) => Err(stray_place(Kind::Nack, number)),
             Err(at) => {
-                self.special.insert(at, (number, Special::Refused));
+                self.special.insert(at, (number, RequestState::Refused));
                 Ok(())
             }
         }
@@ -187,24 +187,28 @@ impl Sender {
             return Ok(false);
         }
         match self.special_mut(number) {
-            Some(Special::Withdrawn) => Ok(false),
-            Some(special @ Special::Reserved) => {
-                *special = Special::Granted;
+            Some(RequestState::Withdrawn) => Ok(false),
+            Some(special @ RequestState::Reserved) => {
+                *special = RequestState::Granted;
                 Ok(true)
             }
             // A refused request needs no grant, since the receiver fetches it.
-            _ => Err(stray(Kind::Grant, number)),
+            _ => Err(stray_place(Kind::Grant, number)),
         }
     }
 
     /// Records that a granted request is sent.
     pub fn transferred(&mut self, number: u64) {
         let special = self.special_mut(number);
-        debug_assert_eq!(special, Some(&mut Special::Granted), "request {number} was not granted");
+        debug_assert_eq!(
+            special,
+            Some(&mut RequestState::Granted),
+            "request {number} was not granted"
+        );
         if let Some(special) = special
             && !mutated(Mutant::TransferForgotten)
         {
-            *special = Special::Transferred;
+            *special = RequestState::Transferred;
         }
     }
 
@@ -212,8 +216,8 @@ impl Sender {
     /// refused request waits at the receiver, and a cancel withdraws it.
     pub fn withdraw(&mut self, number: u64) -> bool {
         match self.special_mut(number) {
-            Some(special @ (Special::Reserved | Special::Granted)) => {
-                *special = Special::Withdrawn;
+            Some(special @ (RequestState::Reserved | RequestState::Granted)) => {
+                *special = RequestState::Withdrawn;
                 !mutated(Mutant::WithdrawUntold)
             }
             _ => false,
@@ -225,7 +229,7 @@ impl Sender {
         self.special.binary_search_by_key(&number, |(number, _)| *number)
     }
 
-    fn special_mut(&mut self, number: u64) -> Option<&mut Special> {
+    fn special_mut(&mut self, number: u64) -> Option<&mut RequestState> {
         let at = self.find(number).ok()?;
         self.special.get_mut(at).map(|(_, special)| special)
     }
@@ -233,6 +237,6 @@ impl Sender {
     /// Returns whether the request that a frame of this kind names is known to be accepted or passed over. Returns
     /// a rule if the request was never sent.
     fn is_past(&self, kind: Kind, number: u64) -> Result<bool, Rule> {
-        if number >= self.out { Err(stray(kind, number)) } else { Ok(number < self.safe) }
+        if number >= self.out { Err(stray_place(kind, number)) } else { Ok(number < self.safe) }
     }
 }

@@ -21,11 +21,11 @@ fn budgets(node: u64, share: u64) -> (Budget, Share) {
 }
 
 fn stray_nack(number: u64) -> Rule {
-    stray(Kind::Nack, number)
+    stray_place(Kind::Nack, number)
 }
 
 fn stray_grant(number: u64) -> Rule {
-    stray(Kind::Grant, number)
+    stray_place(Kind::Grant, number)
 }
 
 proptest! {
@@ -182,7 +182,7 @@ fn beyond_the_threshold_short_requests_take_the_reserved_room() {
 fn a_place_is_filled_once_by_a_granted_request() {
     let mut receiver = Receiver::new();
     let (mut node, mut share) = budgets(1 << 20, 1 << 20);
-    let stray = stray(Kind::Call, 0);
+    let stray = stray_place(Kind::Call, 0);
     assert_eq!(receiver.fill(0, 'a', 1), Err(stray), "there is no place");
     assert_eq!(receiver.await_grant(100), Ok(0));
     assert_eq!(receiver.fill(0, 'a', 1), Err(stray), "the request was not granted");
@@ -201,7 +201,7 @@ fn a_place_is_filled_once_by_a_granted_request() {
 fn a_void_place_gives_its_charge_back_once() {
     let mut receiver = Receiver::new();
     let (mut node, mut share) = budgets(1 << 20, 1 << 20);
-    let none = Err(stray(Kind::Withdraw, 1));
+    let none = Err(stray_place(Kind::Withdraw, 1));
     assert_eq!(receiver.void(1, &mut node, &mut share), none);
     for _ in 0..3 {
         receiver.await_grant(100).unwrap();

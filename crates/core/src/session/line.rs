@@ -112,7 +112,7 @@ impl<W> Line<W> {
         self.stands.set(!standing.is_empty());
         let next = [standing.front(), standing.get(AWAKE - 1)].map(|next| {
             let next = next.filter(|_| at == 0 && !mutated(Mutant::NextAsleep))?;
-            self.stir(next);
+            self.record_wake(next);
             Some(next.waiter.clone())
         });
         drop(standing);
@@ -120,7 +120,7 @@ impl<W> Line<W> {
     }
 
     /// Records that a sender is woken.
-    fn stir(&self, sender: &Sender<W>) {
+    fn record_wake(&self, sender: &Sender<W>) {
         if sender.woken.get().is_none() {
             sender.woken.set(Some(self.round.get()));
         }
@@ -170,7 +170,7 @@ impl<W> Line<W> {
     pub fn wake_first(&self, most: usize, mut wake: impl FnMut(&W)) {
         let standing = self.standing.borrow();
         for sender in standing.iter().take(most.min(AWAKE)) {
-            self.stir(sender);
+            self.record_wake(sender);
             wake(&sender.waiter);
         }
     }

@@ -1,8 +1,8 @@
 //! The requests of this side: which may be sent, how, in which order, and what the others wait for.
 
-use super::asked::{Asked, Grant};
 use super::copies::Copies;
 use super::line::Line;
+use super::reservations::{Grant, Reservations};
 use crate::fault::Rule;
 use crate::flow::{Sender, Way};
 use crate::limits::{
@@ -96,7 +96,7 @@ pub struct Outbound<W> {
 struct Machine<W> {
     sender: Sender,
     copies: Copies,
-    asked: Asked<W>,
+    reservations: Reservations<W>,
 }
 
 impl<W: Clone> Outbound<W> {
@@ -113,7 +113,11 @@ impl<W: Clone> Outbound<W> {
             bounds,
             lacking: Cell::new(0),
             line: Line::new(),
-            machine: RefCell::new(Machine { sender, copies, asked: Asked::new(bounds.grant_kept) }),
+            machine: RefCell::new(Machine {
+                sender,
+                copies,
+                reservations: Reservations::new(bounds.grant_kept),
+            }),
             room: RefCell::new(Vec::new()),
         }
     }
@@ -142,7 +146,7 @@ impl<W: Clone> Outbound<W> {
     }
 
     /// Sets the credit to the number of requests that may be sent without asking.
-    fn go_on(&self, machine: &Machine<W>) {
+    fn set_credit(&self, machine: &Machine<W>) {
         let is_held = self.line.stands() && !mutated(Mutant::CreditPassesLine) || self.barred.get();
         let left = if is_held { 0 } else { machine.sender.window_left() as u32 };
         self.credit.set(left);
@@ -151,9 +155,9 @@ impl<W: Clone> Outbound<W> {
     }
 
     /// Updates the credit after a change.
-    fn reconsider(&self) {
+    fn update_credit(&self) {
         let machine = self.machine();
-        self.go_on(&machine);
+        self.set_credit(&machine);
     }
 
     /// Handles the peer's report that it has accepted all requests before number `accepted`. Returns how many more
@@ -162,7 +166,7 @@ impl<W: Clone> Outbound<W> {
         let machine = &mut *self.machine();
         machine.sender.heard(accepted)?;
         machine.copies.heard(&machine.sender);
-        self.go_on(machine);
+        self.set_credit(machine);
         Ok(machine.sender.window_left())
     }
 
@@ -192,13 +196,13 @@ impl<W: Clone> Outbound<W> {
     pub fn went_carefully(&self) {
         let mut machine = self.machine();
         machine.sender.went(1);
-        self.go_on(&machine);
+        self.set_credit(&machine);
     }
 
     /// Returns where a request with this many bytes of payload, more than a slot holds, is written. The method
     /// loads the number of accepted requests only if it matters.
     pub fn room(&self, bytes: usize, accepted: impl Fn() -> u64) -> Result<Room, Rule> {
-        if !self.goes_unasked() {
+        if !self.may_skip_asking() {
             self.heard(accepted())?;
             if self.machine.borrow().sender.way(bytes) != Way::Go {
                 return Ok(Room::Ask);
@@ -218,13 +222,13 @@ impl<W: Clone> Outbound<W> {
     /// state alone.
     #[inline(always)]
     pub fn goes_in_ring(&self, bytes: usize) -> bool {
-        self.goes_unasked() && self.machine.borrow().copies.takes(bytes)
+        self.may_skip_asking() && self.machine.borrow().copies.takes(bytes)
     }
 
     /// Returns whether a request that is longer than a slot may be sent without asking, by this side's state
     /// alone.
     #[inline(always)]
-    fn goes_unasked(&self) -> bool {
+    fn may_skip_asking(&self) -> bool {
         self.credit.get() > self.bounds.reserved as u32 && self.calm.get()
     }
 
@@ -236,7 +240,7 @@ impl<W: Clone> Outbound<W> {
     }
 
     /// Returns whether more requests may be sent than when one had to wait: a good part more, or any.
-    fn places_came(&self, part: bool, accepted: u64) -> bool {
+    fn has_new_places(&self, part: bool, accepted: u64) -> bool {
         let came = accepted.abs_diff(self.machine.borrow().sender.safe());
         came >= if part { (self.bounds.places() as u64 / 4).max(1) } else { 1 }
     }
@@ -245,30 +249,30 @@ impl<W: Clone> Outbound<W> {
     pub fn ask(&self, waiter: W) -> u64 {
         let mut machine = self.machine();
         let number = machine.sender.reserved();
-        machine.asked.ask(number, waiter);
-        self.go_on(&machine);
+        machine.reservations.ask(number, waiter);
+        self.set_credit(&machine);
         number
     }
 
     /// Returns whether there is room for the request of this number and it is its turn. If not, the waiter is
     /// woken later.
     pub fn poll_grant(&self, number: u64, waiter: &W) -> Grant {
-        self.machine.borrow_mut().asked.poll(number, waiter)
+        self.machine.borrow_mut().reservations.poll(number, waiter)
     }
 
     /// Handles the peer's grant of room to the request of this number. Returns the sender to wake.
     pub fn granted(&self, number: u64, now: u64) -> Result<Option<W>, Rule> {
         let mut machine = self.machine();
         let wanted = machine.sender.granted(number);
-        self.go_on(&machine);
-        Ok(if wanted? { machine.asked.granted(number, now) } else { None })
+        self.set_credit(&machine);
+        Ok(if wanted? { machine.reservations.granted(number, now) } else { None })
     }
 
     /// Handles the peer's refusal of the request of this number, which the peer fetches when it has room.
     pub fn refused(&self, number: u64) -> Result<(), Rule> {
         let mut machine = self.machine();
         let refused = machine.sender.refused(number);
-        self.go_on(&machine);
+        self.set_credit(&machine);
         refused
     }
 
@@ -276,27 +280,27 @@ impl<W: Clone> Outbound<W> {
     pub fn transferred(&self, number: u64, now: u64) -> Option<W> {
         let machine = &mut *self.machine.borrow_mut();
         machine.sender.transferred(number);
-        machine.asked.end(number, now).1
+        machine.reservations.end(number, now).1
     }
 
     /// Withdraws the request of this number unless it was sent. Returns whether the peer must be told, and the
     /// sender whose turn it is.
     pub fn withdraw(&self, number: u64, now: u64) -> (bool, Option<W>) {
         let machine = &mut *self.machine.borrow_mut();
-        let (was_asked, next) = machine.asked.end(number, now);
+        let (was_asked, next) = machine.reservations.end(number, now);
         (was_asked && machine.sender.withdraw(number), next)
     }
 
     /// Returns the requests whose senders have not used their grants in time. The driver withdraws them, since
     /// other requests wait behind them, here and at the receiver.
     pub fn unused_grants(&self, now: u64) -> Vec<u64> {
-        self.machine.borrow().asked.unused(now)
+        self.machine.borrow().reservations.unused(now)
     }
 
     /// Returns for how many nanoseconds a grant is still kept for a sender that has not responded, if there is
     /// one.
     pub fn grants_kept(&self, now: u64) -> Option<u64> {
-        self.machine.borrow().asked.kept(now)
+        self.machine.borrow().reservations.kept(now)
     }
 
     /// Returns the queue of senders that wait for room.
@@ -307,14 +311,14 @@ impl<W: Clone> Outbound<W> {
     /// Queues a sender for room, at its ticket or at a new one. Returns the ticket.
     pub fn stand(&self, ticket: Option<u64>, waiter: &W) -> u64 {
         let ticket = self.line.stand(ticket, waiter);
-        self.reconsider();
+        self.update_credit();
         ticket
     }
 
     /// Removes a sender from the queue, and calls `wake` for the next ones.
     pub fn leave(&self, ticket: u64, wake: impl FnMut(W)) {
         self.line.leave(ticket, wake);
-        self.reconsider();
+        self.update_credit();
     }
 
     /// Begins a round: senders that were woken and do not respond lose their turns. Returns whether any did; the
@@ -322,7 +326,7 @@ impl<W: Clone> Outbound<W> {
     pub fn pass_over(&self) -> bool {
         let passed = self.line.pass_over();
         if passed {
-            self.reconsider();
+            self.update_credit();
         }
         passed
     }
@@ -338,7 +342,7 @@ impl<W: Clone> Outbound<W> {
     /// Sets whether frames are sent before any request, or the session has ended.
     pub fn bar(&self, barred: bool) {
         if self.barred.replace(barred) != barred {
-            self.reconsider();
+            self.update_credit();
         }
     }
 
@@ -367,7 +371,7 @@ impl<W: Clone> Outbound<W> {
             && (lacks(Lack::Slot) && has_slots()
                 || lacks(Lack::Buffer) && has_buffers() && !mutated(Mutant::BufferUnnoticed)
                 || lacks(Lack::Place)
-                    && self.places_came(part, accepted())
+                    && self.has_new_places(part, accepted())
                     && !mutated(Mutant::PlaceUnnoticed)
                 || self.room.borrow().is_empty() && !self.line.stands())
     }
@@ -377,38 +381,38 @@ impl<W: Clone> Outbound<W> {
         self.lacking.set(0);
         self.room.take().iter().for_each(&mut wake);
         self.line.wake_first(usize::MAX, wake);
-        self.machine.borrow_mut().asked.note_woken(now);
+        self.machine.borrow_mut().reservations.note_woken(now);
     }
 
     /// Calls `wake` for every waiter, because the session has ended.
     pub fn wake_all(&self, mut wake: impl FnMut(&W)) {
         self.room.take().iter().for_each(&mut wake);
         self.line.wake_all(&mut wake);
-        let asked = self.machine.borrow_mut().asked.drain();
+        let asked = self.machine.borrow_mut().reservations.drain();
         asked.for_each(|waiter| wake(&waiter));
     }
 
     /// Returns the number of requests that are not known to be accepted, and of those in a special state.
     pub fn open(&self) -> (u64, usize) {
         let machine = self.machine();
-        self.go_on(&machine);
+        self.set_credit(&machine);
         (machine.sender.open(), machine.sender.special())
     }
 
     /// Returns the number of the next request, and of the first that is not known to be accepted.
     pub fn numbers(&self) -> (u64, u64) {
         let machine = self.machine();
-        self.go_on(&machine);
+        self.set_credit(&machine);
         (machine.sender.out(), machine.sender.safe())
     }
 
     /// Returns whether the request of this number has asked for room and was not sent.
     pub fn has_asked(&self, number: u64) -> bool {
-        self.machine.borrow().asked.has(number)
+        self.machine.borrow().reservations.has(number)
     }
 
     /// Returns the number of senders that have asked for room and have not sent.
     pub fn asking(&self) -> usize {
-        self.machine.borrow().asked.len()
+        self.machine.borrow().reservations.len()
     }
 }

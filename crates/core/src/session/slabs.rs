@@ -9,7 +9,7 @@
 //! with the number of the slab. Invariant: there are at most [`SLABS_MAX`] slabs, and at most [`LONG_BYTES_MAX`]
 //! bytes of long ones for each use.
 
-use super::owed::class_of;
+use super::send_queue::class_of;
 use crate::limits::{
     BUFFER_BYTES, BUFFERS, BUFFERS_FIRST, LONG_BYTES_MAX, LONG_SLAB_BYTES, LONG_STEP_BYTES,
     MEDIUM_BYTES_MAX, SLABS_LONG_MAX, SLABS_MAX, SLABS_PER_SIZE_MAX,
@@ -43,26 +43,26 @@ pub struct Shape {
 
 /// The slabs that a payload may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted {
+enum WantedSlab {
     /// Slabs of the usual size with this index.
     Usual(usize),
     /// Slabs whose buffers have this many bytes, or a few times as many.
     Long(usize),
 }
 
-impl Wanted {
-    fn of(len: usize) -> Wanted {
+impl WantedSlab {
+    fn of(len: usize) -> WantedSlab {
         match class_of(len) {
-            size if size < BUFFER_BYTES.len() => Wanted::Usual(size),
-            _ => Wanted::Long(len.next_multiple_of(LONG_STEP_BYTES)),
+            size if size < BUFFER_BYTES.len() => WantedSlab::Usual(size),
+            _ => WantedSlab::Long(len.next_multiple_of(LONG_STEP_BYTES)),
         }
     }
 
     fn takes(self, shape: Shape) -> bool {
         match self {
-            Wanted::Usual(size) => shape.each == BUFFER_BYTES[size],
+            WantedSlab::Usual(size) => shape.each == BUFFER_BYTES[size],
             // A buffer that is much longer than the payload is kept for payloads that need it.
-            Wanted::Long(each) => shape.is_long() && (each..=4 * each).contains(&shape.each),
+            WantedSlab::Long(each) => shape.is_long() && (each..=4 * each).contains(&shape.each),
         }
     }
 }
@@ -85,7 +85,7 @@ impl Shape {
 }
 
 #[derive(Debug)]
-struct Own {
+struct OwnSlab {
     shape: Shape,
     usage: Use,
     /// When the slab was first seen idle, unless it was used since.
@@ -108,7 +108,7 @@ struct Own {
 /// ```
 #[derive(Debug, Default)]
 pub struct Slabs {
-    slabs: Vec<Option<Own>>,
+    slabs: Vec<Option<OwnSlab>>,
 }
 
 impl Slabs {
@@ -119,7 +119,7 @@ impl Slabs {
 
     /// Returns a slab that has a free buffer for `len` bytes.
     pub fn find(&self, usage: Use, len: usize, has_free: impl Fn(usize) -> bool) -> Option<usize> {
-        let wanted = Wanted::of(len);
+        let wanted = WantedSlab::of(len);
         // The slab that was created last comes first, since it has more buffers.
         self.slabs.iter().enumerate().rposition(|(number, own)| {
             let own = own.as_ref().filter(|own| own.usage == usage && wanted.takes(own.shape));
@@ -130,11 +130,11 @@ impl Slabs {
     /// Returns the number and the shape of one more slab for payloads of `len` bytes, if another one is allowed.
     pub fn next(&self, usage: Use, len: usize) -> Option<(usize, Shape)> {
         let free = self.slabs.iter().position(Option::is_none).unwrap_or(self.slabs.len());
-        let wanted = Wanted::of(len);
+        let wanted = WantedSlab::of(len);
         let ours = || self.slabs.iter().flatten().filter(|own| own.usage == usage);
         let alike = ours().filter(|own| wanted.takes(own.shape)).count();
         let (may, shape) = match wanted {
-            Wanted::Usual(size) => {
+            WantedSlab::Usual(size) => {
                 let (most, buffers) = match (usage, alike) {
                     (Use::Granted, _) => (1, BUFFERS),
                     (_, 0) => (SLABS_PER_SIZE_MAX, BUFFERS_FIRST),
@@ -142,7 +142,7 @@ impl Slabs {
                 };
                 (alike < most, Shape { each: BUFFER_BYTES[size], count: buffers[size] })
             }
-            Wanted::Long(each) => {
+            WantedSlab::Long(each) => {
                 let count = if alike == 0 { 1 } else { (LONG_SLAB_BYTES / each).clamp(1, 32) };
                 let shape = Shape { each, count: count as u32 };
                 let long = ours().map(|own| own.shape).filter(|shape| shape.is_long());
@@ -158,13 +158,13 @@ impl Slabs {
 
     /// Returns whether there is a slab for payloads of `len` bytes, whose buffers will be returned.
     pub fn serves(&self, usage: Use, len: usize) -> bool {
-        let wanted = Wanted::of(len);
+        let wanted = WantedSlab::of(len);
         self.slabs.iter().flatten().any(|own| own.usage == usage && wanted.takes(own.shape))
     }
 
     /// Returns whether idle slabs of the same use are given up for a slab for payloads of `len` bytes.
     pub fn makes_way(len: usize) -> bool {
-        matches!(Wanted::of(len), Wanted::Long(_))
+        matches!(WantedSlab::of(len), WantedSlab::Long(_))
     }
 
     /// Records that the slab of this number was created.
@@ -172,7 +172,7 @@ impl Slabs {
         if number >= self.slabs.len() {
             self.slabs.resize_with(number + 1, || None);
         }
-        let own = Own { shape, usage, idle_since: Cell::new(None), seen: None };
+        let own = OwnSlab { shape, usage, idle_since: Cell::new(None), seen: None };
         self.slabs[number] = Some(own);
     }
 
@@ -205,7 +205,7 @@ impl Slabs {
     /// Returns whether buffers were returned since none was free: a good part of a slab, or any.
     pub fn has_more(&self, part: bool, returned: impl Fn(usize) -> u64) -> bool {
         self.slabs.iter().enumerate().any(|(number, own)| {
-            let Some(Own { shape, seen: Some(seen), .. }) = own else { return false };
+            let Some(OwnSlab { shape, seen: Some(seen), .. }) = own else { return false };
             let came = (seen ^ returned(number)).count_ones();
             came >= if part { shape.count.div_ceil(4) } else { 1 }
         })
@@ -230,14 +230,17 @@ impl Slabs {
         self.long_idle(&lies_idle).map(|(_, own)| own.kept(now)).min()
     }
 
-    fn long_idle(&self, lies_idle: &impl Fn(usize) -> bool) -> impl Iterator<Item = (usize, &Own)> {
+    fn long_idle(
+        &self,
+        lies_idle: &impl Fn(usize) -> bool,
+    ) -> impl Iterator<Item = (usize, &OwnSlab)> {
         let slabs = self.slabs.iter().enumerate();
         let slabs = slabs.filter_map(|(number, own)| Some((number, own.as_ref()?)));
         slabs.filter(|(number, own)| own.shape.is_long() && lies_idle(*number))
     }
 }
 
-impl Own {
+impl OwnSlab {
     /// Records that the slab is idle. Returns for how many nanoseconds it is still kept.
     fn kept(&self, now: u64) -> u64 {
         let since = self.idle_since.get().unwrap_or(now);

@@ -266,7 +266,7 @@ fn copied_bytes_are_bounded_and_released_with_their_requests() {
 #[test]
 fn replies_queue_by_class_and_many_waiting_replies_hold_up_requests() {
     let mut budget = Budget::new(20_000);
-    let mut owed = Owed::new(10_000, 3_000);
+    let mut owed = SendQueue::new(10_000, 3_000);
     owed.push_frame("a cancel");
     owed.push_reply("short", 100, &mut budget);
     assert!(owed.bars() && owed.classes() == 0 && owed.takes_requests(&budget));
@@ -293,7 +293,7 @@ fn replies_queue_by_class_and_many_waiting_replies_hold_up_requests() {
 #[test]
 fn waiting_replies_of_other_sessions_hold_up_a_session_with_waiting_replies() {
     let mut budget = Budget::new(5_000);
-    let (mut one, mut other) = (Owed::new(10_000, 3_000), Owed::new(10_000, 3_000));
+    let (mut one, mut other) = (SendQueue::new(10_000, 3_000), SendQueue::new(10_000, 3_000));
     one.push_reply((), 5_000, &mut budget);
     assert!(other.takes_requests(&budget) && other.admits(1_000, &budget));
     other.push_reply((), 500, &mut budget);
@@ -302,7 +302,7 @@ fn waiting_replies_of_other_sessions_hold_up_a_session_with_waiting_replies() {
 
 #[test]
 fn waiting_frames_are_bounded() {
-    let mut owed = Owed::default();
+    let mut owed = SendQueue::default();
     let most = 2 * CALLS_PER_SESSION_MAX;
     for _ in 0..most - 10 {
         assert_eq!(owed.may_wait(10), Ok(()));

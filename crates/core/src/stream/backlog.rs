@@ -65,7 +65,7 @@ struct Queues<F> {
     /// The bytes of the first frame's payload that were shipped.
     done: u32,
     /// The frames that were written into the lane again and not shipped since.
-    back: VecDeque<Back>,
+    back: VecDeque<Rewritten>,
 }
 
 #[derive(Debug)]
@@ -94,7 +94,7 @@ pub struct Due<'a, F> {
 }
 
 #[derive(Debug)]
-struct Back {
+struct Rewritten {
     position: u64,
     call: Option<u64>,
     until: u64,
@@ -174,7 +174,7 @@ impl<F> Backlog<F> {
         if position < self.decided && !mutated(Mutant::DeferredTwice) {
             return Turn::Now;
         }
-        if let Some(whole) = self.take_back(position) {
+        if let Some(whole) = self.take_rewritten(position) {
             self.decided = position + 1;
             return if whole { Turn::Bare } else { Turn::Now };
         }
@@ -215,7 +215,7 @@ impl<F> Backlog<F> {
     }
 
     /// Removes the frame that was written again at this position, and returns whether its payload was shipped.
-    fn take_back(&mut self, position: u64) -> Option<bool> {
+    fn take_rewritten(&mut self, position: u64) -> Option<bool> {
         let queues = self.queues.as_mut()?;
         let back = queues.back.pop_front_if(|back| back.position == position)?;
         if queues.line.is_empty() && queues.back.is_empty() {
@@ -307,7 +307,7 @@ impl<F> Backlog<F> {
         let Some(Deferred { call, until, bytes, .. }) = queues.line.pop_front() else { return };
         queues.bytes -= bytes;
         queues.done = 0;
-        queues.back.push_back(Back { position, call, until, whole: true });
+        queues.back.push_back(Rewritten { position, call, until, whole: true });
     }
 
     /// Handles the loss of the connection, and of the payload bytes on it. The lane is shipped again from the

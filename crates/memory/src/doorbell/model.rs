@@ -51,7 +51,7 @@ fn message_against_sleep(fences: Fences, attentive: bool) {
         if fences.sleeper {
             node.withdraw();
         } else {
-            node.take_back();
+            node.clear_unfenced();
         }
         let came = board.is_marked() || (attentive && receiver.has_frame());
         sending.join().unwrap();

@@ -33,11 +33,11 @@ pub struct Mirror {
     writer: Writer,
     /// The rings of this side's lane from which frames may have to be shipped again. The last one is being
     /// shipped.
-    rings: RefCell<VecDeque<Shipped>>,
+    rings: RefCell<VecDeque<ShippedRing>>,
 }
 
 /// One ring of this side's lane, with the frames that were shipped.
-struct Shipped {
+struct ShippedRing {
     region: Region,
     /// The slot at which the ring began, and how many slots of the lane had been shipped then.
     start: u32,
@@ -46,11 +46,11 @@ struct Shipped {
     heads: Box<[u64]>,
 }
 
-impl Shipped {
-    fn new(region: Region, start: u32, base: u64) -> Shipped {
+impl ShippedRing {
+    fn new(region: Region, start: u32, base: u64) -> ShippedRing {
         let slots = (region.words() * WORD / SLOT).max(1);
         let heads = vec![0; slots.div_ceil(BITS)].into_boxed_slice();
-        Shipped { start: start % slots as u32, region, base, heads }
+        ShippedRing { start: start % slots as u32, region, base, heads }
     }
 
     /// Records that a frame of `span` slots begins at this slot.
@@ -140,7 +140,7 @@ impl Mirror {
         };
         let start = first_slot(our_session);
         let reader = Reader::new(ring(&ours), start);
-        let rings = RefCell::new(VecDeque::from([Shipped::new(ring(&ours), start, 0)]));
+        let rings = RefCell::new(VecDeque::from([ShippedRing::new(ring(&ours), start, 0)]));
         let writer = Writer::new(ring(&replica), first_slot(their_session));
         let lanes = Lanes::new(ours.clone(), our_session, replica.read_only(), their_session);
         (Mirror { ours, replica, reader, writer, rings }, lanes)
@@ -254,7 +254,7 @@ impl Mirror {
     /// Panics as [`Reader::continue_in`] does.
     pub fn ship_from(&self, region: Region) {
         self.reader.continue_in(region.clone());
-        self.rings.borrow_mut().push_back(Shipped::new(region, 0, self.shipped()));
+        self.rings.borrow_mut().push_back(ShippedRing::new(region, 0, self.shipped()));
     }
 
     /// Returns the number of slots of the peer's lane that were received, including padding. A frame begins there,
@@ -280,7 +280,7 @@ impl Mirror {
         if position != shipped && !ring.begins(position) {
             return Err(AgainFault::Within);
         }
-        self.reader.stand(ring.region.clone(), ring.start, ring.base, position);
+        self.reader.seek(ring.region.clone(), ring.start, ring.base, position);
         rings.truncate(at + 1);
         Ok(())
     }

@@ -36,7 +36,7 @@ fn write(recorder: &Recorder<WORDS>, writes: Writes) {
     }
     let at = slot_of::<WORDS>(number, recorder.mask);
     if !matches!(writes, Writes::WithoutOdd) {
-        recorder.region.store(at, writing(number));
+        recorder.region.store(at, writing_sequence(number));
     }
     if !matches!(writes, Writes::WithoutFence) {
         fence(Ordering::Release);
@@ -45,9 +45,9 @@ fn write(recorder: &Recorder<WORDS>, writes: Writes) {
         recorder.region.store(at + 1 + i, word);
     }
     if matches!(writes, Writes::WithoutRelease) {
-        recorder.region.store(at, stands(number));
+        recorder.region.store(at, complete_sequence(number));
     } else {
-        recorder.region.publish(at, stands(number));
+        recorder.region.publish(at, complete_sequence(number));
     }
     recorder.next.set(number + 1);
 }
@@ -68,12 +68,12 @@ fn read(recent: &Recent<WORDS>, number: u64, reads: Reads) -> Option<[u64; WORDS
         return recent.read(number);
     }
     let at = slot_of::<WORDS>(number, recent.mask);
-    if recent.region.load(at) != stands(number) {
+    if recent.region.load(at) != complete_sequence(number) {
         return None;
     }
     fence(Ordering::Acquire);
     let record = std::array::from_fn(|i| recent.region.load(at + 1 + i));
-    let stood = matches!(reads, Reads::Once) || recent.region.load(at) == stands(number);
+    let stood = matches!(reads, Reads::Once) || recent.region.load(at) == complete_sequence(number);
     stood.then_some(record)
 }
 

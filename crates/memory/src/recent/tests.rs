@@ -121,7 +121,7 @@ fn a_record_that_is_being_written_is_not_returned() {
     let (recorder, recent, region) = pair(2);
     (0..4).for_each(|i| recorder.write(&[i; WORDS]));
     // The writer has begun record 4 and stops.
-    region.store(HEAD, writing(4));
+    region.store(HEAD, writing_sequence(4));
     region.store(HEAD + 1, 4);
     let read: Vec<_> = (2..6).map(|number| recent.read(number)).collect();
     assert_eq!(read, [None, Some([3; WORDS]), None, None]);

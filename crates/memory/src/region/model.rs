@@ -37,12 +37,12 @@ impl OwnWord {
 
 /// Three consecutive words of a region.
 #[derive(Clone, Copy)]
-pub(crate) struct Three<'r> {
+pub(crate) struct WordTriple<'r> {
     region: &'r Region,
     at: usize,
 }
 
-impl Three<'_> {
+impl WordTriple<'_> {
     /// Loads the first word with relaxed ordering.
     pub(crate) fn first(self) -> u64 {
         self.region.load(self.at)
@@ -144,25 +144,25 @@ impl Region {
 
     /// # Safety
     /// The bounds are those of the real region; the model checks them.
-    pub(crate) unsafe fn load_in(&self, at: usize) -> u64 {
+    pub(crate) unsafe fn load_unchecked(&self, at: usize) -> u64 {
         self.load(at)
     }
 
     /// # Safety
     /// The bounds are those of the real region; the model checks them.
-    pub(crate) unsafe fn store_in(&self, at: usize, value: u64) {
+    pub(crate) unsafe fn store_unchecked(&self, at: usize, value: u64) {
         self.store(at, value);
     }
 
     /// # Safety
     /// The bounds are those of the real region; the model checks them.
-    pub(crate) unsafe fn three_in(&self, at: usize) -> Three<'_> {
-        Three { region: self, at }
+    pub(crate) unsafe fn triple_unchecked(&self, at: usize) -> WordTriple<'_> {
+        WordTriple { region: self, at }
     }
 
     /// # Safety
     /// The bounds are those of the real region; the model checks them.
-    pub(crate) unsafe fn publish_three_in(&self, at: usize, words: [u64; 3]) {
+    pub(crate) unsafe fn publish_triple_unchecked(&self, at: usize, words: [u64; 3]) {
         self.store(at + 1, words[1]);
         self.store(at + 2, words[2]);
         self.publish(at, words[0]);
@@ -234,7 +234,7 @@ impl Region {
 
     /// # Safety
     /// No condition: the model checks the bounds.
-    pub(crate) unsafe fn write_in(&self, at: usize, bytes: &[u8]) {
+    pub(crate) unsafe fn write_unchecked(&self, at: usize, bytes: &[u8]) {
         self.write(at, bytes);
     }
 

@@ -17,9 +17,9 @@ pub struct Region {
 
 /// Three consecutive words of a region, whose bounds were checked.
 #[derive(Clone, Copy)]
-pub(crate) struct Three<'r>([&'r AtomicU64; 3]);
+pub(crate) struct WordTriple<'r>([&'r AtomicU64; 3]);
 
-impl Three<'_> {
+impl WordTriple<'_> {
     /// Loads the first word with relaxed ordering.
     #[inline(always)]
     pub(crate) fn first(self) -> u64 {
@@ -100,7 +100,9 @@ impl Region {
     /// once it is touched. The region is on the heap where the system maps no more pages.
     #[must_use]
     pub fn pages(words: usize) -> Region {
-        let Ok(mapping) = mapping::Mapping::own(words * WORD) else { return Region::heap(words) };
+        let Ok(mapping) = mapping::Mapping::anonymous(words * WORD) else {
+            return Region::heap(words);
+        };
         let base = mapping.base().cast();
         Region { base, words, writable: true, _keep: Arc::new(Backing::Mapped(mapping)) }
     }
@@ -212,7 +214,7 @@ impl Region {
     /// # Safety
     /// `at` is below [`Region::words`].
     #[inline(always)]
-    unsafe fn word_in(&self, at: usize) -> &AtomicU64 {
+    unsafe fn word_unchecked(&self, at: usize) -> &AtomicU64 {
         debug_assert!(at < self.words);
         // SAFETY: the caller guarantees the bounds; the word is aligned and alive as long as
         // `_keep`.
@@ -224,9 +226,9 @@ impl Region {
     /// # Safety
     /// `at` is below [`Region::words`].
     #[inline(always)]
-    pub(crate) unsafe fn load_in(&self, at: usize) -> u64 {
+    pub(crate) unsafe fn load_unchecked(&self, at: usize) -> u64 {
         // SAFETY: the caller guarantees the bounds.
-        unsafe { self.word_in(at) }.load(Ordering::Relaxed)
+        unsafe { self.word_unchecked(at) }.load(Ordering::Relaxed)
     }
 
     /// Stores a word as [`Region::store`] does, without a check of bounds.
@@ -234,9 +236,9 @@ impl Region {
     /// # Safety
     /// `at` is below [`Region::words`], and the region is writable.
     #[inline(always)]
-    pub(crate) unsafe fn store_in(&self, at: usize, value: u64) {
+    pub(crate) unsafe fn store_unchecked(&self, at: usize, value: u64) {
         // SAFETY: the caller guarantees the bounds, and that the region is writable.
-        unsafe { self.word_in(at) }.store(value, Ordering::Relaxed);
+        unsafe { self.word_unchecked(at) }.store(value, Ordering::Relaxed);
     }
 
     /// Returns three consecutive words without a check of bounds, to be loaded. The base of the
@@ -245,11 +247,11 @@ impl Region {
     /// # Safety
     /// `at` and the two words behind it are below [`Region::words`].
     #[inline(always)]
-    pub(crate) unsafe fn three_in(&self, at: usize) -> Three<'_> {
+    pub(crate) unsafe fn triple_unchecked(&self, at: usize) -> WordTriple<'_> {
         debug_assert!(at + 2 < self.words);
         // SAFETY: the caller guarantees the bounds; the words are aligned and alive as in
-        // `word_in`.
-        Three(unsafe {
+        // `word_unchecked`.
+        WordTriple(unsafe {
             let first = self.base.add(at);
             [first.as_ref(), first.add(1).as_ref(), first.add(2).as_ref()]
         })
@@ -261,10 +263,10 @@ impl Region {
     /// # Safety
     /// `at` and the two words behind it are below [`Region::words`], and the region is writable.
     #[inline(always)]
-    pub(crate) unsafe fn publish_three_in(&self, at: usize, words: [u64; 3]) {
+    pub(crate) unsafe fn publish_triple_unchecked(&self, at: usize, words: [u64; 3]) {
         debug_assert!(at + 2 < self.words);
         // SAFETY: the caller guarantees the bounds.
-        let Three([first, second, third]) = unsafe { self.three_in(at) };
+        let WordTriple([first, second, third]) = unsafe { self.triple_unchecked(at) };
         second.store(words[1], Ordering::Relaxed);
         third.store(words[2], Ordering::Relaxed);
         first.store(words[0], Ordering::Release);
@@ -385,7 +387,7 @@ impl Region {
         let end = self.words * WORD;
         assert!(self.writable && at <= end && bytes.len() <= end - at);
         // SAFETY: the bounds and the right to write were checked just above.
-        unsafe { self.write_in(at, bytes) }
+        unsafe { self.write_unchecked(at, bytes) }
     }
 
     /// Copies `bytes` to byte `at` without a check of bounds.
@@ -393,7 +395,7 @@ impl Region {
     /// # Safety
     /// The region is writable, and the bytes lie inside.
     #[inline(always)]
-    pub(crate) unsafe fn write_in(&self, at: usize, bytes: &[u8]) {
+    pub(crate) unsafe fn write_unchecked(&self, at: usize, bytes: &[u8]) {
         // SAFETY: the caller guarantees the bounds; `bytes` is private to this side and cannot
         // overlap a region.
         unsafe {
@@ -446,7 +448,7 @@ impl Region {
         let (end, bytes) = (self.words * WORD, size_of::<T>());
         assert!(at.is_multiple_of(WORD) && at <= end && bytes <= end - at);
         // SAFETY: the bounds and the alignment were checked just above.
-        unsafe { self.read_value_in(at) }
+        unsafe { self.read_value_unchecked(at) }
     }
 
     /// Loads a value of plain data from byte `at` without a check of bounds.
@@ -454,7 +456,7 @@ impl Region {
     /// # Safety
     /// `at` begins a word, and the value lies inside the region.
     #[inline(always)]
-    pub(crate) unsafe fn read_value_in<T: FromBytes>(&self, at: usize) -> T {
+    pub(crate) unsafe fn read_value_unchecked<T: FromBytes>(&self, at: usize) -> T {
         let bytes = size_of::<T>();
         let mut value = std::mem::MaybeUninit::<T>::uninit();
         // SAFETY: source and destination have `bytes` bytes, and `T` accepts any bytes.

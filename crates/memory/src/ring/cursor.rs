@@ -36,7 +36,7 @@ impl Cursor {
     /// Moves the cursor to where a cursor is that began at slot `start` of this ring and has passed `passed`
     /// slots.
     #[cfg(not(loom))]
-    pub(super) fn stand(&self, ring: &Ring, start: u32, passed: u64) {
+    pub(super) fn seek(&self, ring: &Ring, start: u32, passed: u64) {
         let at = u64::from(start % ring.slots()) + passed;
         let (lap, slot) = (at / u64::from(ring.slots()), (at % u64::from(ring.slots())) as u32);
         self.word.set(slot as usize * SLOT_WORDS);
@@ -86,7 +86,7 @@ impl Cursor {
     }
 
     /// Returns the first word of the slot that is `span` slots ahead, and its lap.
-    pub(super) fn behind(&self, ring: &Ring, span: u32) -> (usize, u64) {
+    pub(super) fn ahead(&self, ring: &Ring, span: u32) -> (usize, u64) {
         match span < self.left.get() && span < ring.slots() {
             true => (self.word.get() + span as usize * SLOT_WORDS, self.lap()),
             false => (0, next_mark(self.mark.get()) & (CLOSED | LAP)),

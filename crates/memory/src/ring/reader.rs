@@ -59,10 +59,10 @@ impl Reader {
     /// # Panics
     /// Panics as [`Reader::new`] does, and when the ring began after that position.
     #[cfg(not(loom))]
-    pub fn stand(&self, region: Region, start: u32, base: u64, position: u64) {
+    pub fn seek(&self, region: Region, start: u32, base: u64, position: u64) {
         assert!(base <= position, "slot {position} of a ring that began at slot {base}");
         self.ring.replace(region);
-        self.next.stand(&self.ring, start, position - base);
+        self.next.seek(&self.ring, start, position - base);
         self.span.set(0);
         self.taken.set(position);
     }
@@ -151,7 +151,7 @@ impl Reader {
     /// Returns whether another frame, or a word that breaks the rules, has come behind the open frame.
     #[inline]
     pub fn has_another(&self) -> bool {
-        let (word, lap) = self.next.behind(&self.ring, self.span.get());
+        let (word, lap) = self.next.ahead(&self.ring, self.span.get());
         // SAFETY: `behind` returns the first word of a slot of the ring.
         let first = unsafe { self.ring.load(word) };
         first & LAP == lap

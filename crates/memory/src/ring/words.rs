@@ -1,7 +1,7 @@
 //! The words of a ring, which a larger ring's words can replace.
 
 use super::{SLOT_WORDS, SLOTS_MAX};
-use crate::region::{Region, Three};
+use crate::region::{Region, WordTriple};
 use std::cell::{Cell, UnsafeCell};
 
 /// The words of a ring. A lane that grows replaces them.
@@ -44,7 +44,7 @@ impl Ring {
     #[inline(always)]
     pub(super) unsafe fn read_value<T: zerocopy::FromBytes>(&self, at: usize) -> T {
         // SAFETY: the region has all words of the ring's slots.
-        unsafe { self.region().read_value_in(at) }
+        unsafe { self.region().read_value_unchecked(at) }
     }
 
     /// Copies bytes to byte `at`.
@@ -54,7 +54,7 @@ impl Ring {
     #[inline(always)]
     pub(super) unsafe fn write(&self, at: usize, bytes: &[u8]) {
         // SAFETY: the region has all words of the ring's slots, and a writer's region is writable.
-        unsafe { self.region().write_in(at, bytes) }
+        unsafe { self.region().write_unchecked(at, bytes) }
     }
 
     /// # Safety
@@ -62,7 +62,7 @@ impl Ring {
     #[inline(always)]
     pub(super) unsafe fn load(&self, at: usize) -> u64 {
         // SAFETY: the region has all words of the ring's slots.
-        unsafe { self.region().load_in(at) }
+        unsafe { self.region().load_unchecked(at) }
     }
 
     /// Returns the words of a head, to be loaded.
@@ -70,9 +70,9 @@ impl Ring {
     /// # Safety
     /// `at` is the first word of one of the ring's slots.
     #[inline(always)]
-    pub(super) unsafe fn head(&self, at: usize) -> Three<'_> {
+    pub(super) unsafe fn head(&self, at: usize) -> WordTriple<'_> {
         // SAFETY: a slot has more than three words.
-        unsafe { self.region().three_in(at) }
+        unsafe { self.region().triple_unchecked(at) }
     }
 
     /// Stores a head, its first word last.
@@ -82,7 +82,7 @@ impl Ring {
     #[inline(always)]
     pub(super) unsafe fn publish_head(&self, at: usize, head: [u64; 3]) {
         // SAFETY: a slot has more than three words, and a writer's region is writable.
-        unsafe { self.region().publish_three_in(at, head) }
+        unsafe { self.region().publish_triple_unchecked(at, head) }
     }
 
     /// Prefetches the slot `ahead` slots behind this word, which will be written soon. Behind the last slot of the
@@ -97,7 +97,7 @@ impl Ring {
     #[inline(always)]
     pub(super) unsafe fn store(&self, at: usize, value: u64) {
         // SAFETY: the region has all words of the ring's slots, and a writer's region is writable.
-        unsafe { self.region().store_in(at, value) }
+        unsafe { self.region().store_unchecked(at, value) }
     }
 }
 

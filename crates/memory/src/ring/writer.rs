@@ -119,7 +119,7 @@ impl Writer {
             free = self.make_room(span, keep, progress)?;
         }
         if span > 1 {
-            self.soil(span);
+            self.mark_dirty(span);
         }
         self.free.set(CLAIMED);
         probe::claimed(self.next.word() * WORD);
@@ -128,7 +128,7 @@ impl Writer {
 
     /// Marks the slots of a frame behind its first as dirty: bytes that are written there, or left there from an
     /// earlier lap, must not be taken for a head.
-    fn soil(&self, span: u32) {
+    fn mark_dirty(&self, span: u32) {
         let first = self.next.slot(&self.ring);
         // SAFETY: only `continue_in` replaces the notes, and it does not run meanwhile.
         let dirty = unsafe { &*self.dirty.get() };
@@ -141,7 +141,7 @@ impl Writer {
     #[cold]
     fn wipe_next(&self) {
         let next = self.next.slot(&self.ring);
-        // SAFETY: as in `soil`.
+        // SAFETY: as in `mark_dirty`.
         let dirty = unsafe { &*self.dirty.get() };
         if dirty.get(next).is_some_and(|slot| slot.replace(false)) {
             self.dirty_slots.set(self.dirty_slots.get() - 1);
@@ -172,14 +172,14 @@ impl Writer {
             let free = self.free.replace(CLAIMED);
             let now = progress();
             self.free.set(free);
-            self.learn(now)?;
+            self.update_free(now)?;
             if need > i64::from(self.free.get()) {
                 probe::refused();
                 return Err(Refused::Full);
             }
         }
         if pad != 0 {
-            self.soil(pad);
+            self.mark_dirty(pad);
             self.publish([0, 0, 0], pad, self.free.get());
         }
         Ok(self.free.get())
@@ -194,7 +194,7 @@ impl Writer {
             return Err(Refused::TooLong { span, most: rest });
         }
         self.find_free(span, progress)?;
-        self.soil(span);
+        self.mark_dirty(span);
         self.publish([0, 0, 0], span, self.free.get());
         Ok(())
     }
@@ -203,14 +203,14 @@ impl Writer {
     #[cfg(not(loom))]
     pub(crate) fn find_free(&self, span: u32, progress: impl Fn() -> u64) -> Result<(), Refused> {
         if i64::from(span) > i64::from(self.free.get()) {
-            self.learn(progress())?;
+            self.update_free(progress())?;
         }
         if i64::from(span) > i64::from(self.free.get()) { Err(Refused::Full) } else { Ok(()) }
     }
 
     /// Updates the number of free slots from the reader's progress.
     #[inline(always)]
-    fn learn(&self, progress: u64) -> Result<(), Refused> {
+    fn update_free(&self, progress: u64) -> Result<(), Refused> {
         let now = progress.max(self.floor.get());
         // The fence keeps later writes into the freed slots behind the reads that emptied them.
         fence(Ordering::Acquire);

@@ -15,36 +15,36 @@ fn check(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
 /// A cell that accompanies a buffer. The owner writes it and the peer reads it whenever they write or read the
 /// buffer. Loom fails if nothing orders the two accesses. The buffer's own words are not enough, since loom does
 /// not let a load see a later store, as processors may.
-struct Beside(UnsafeCell<()>);
+struct AccessCell(UnsafeCell<()>);
 
 // SAFETY: the cell holds no data, and loom checks every access to it.
-unsafe impl Sync for Beside {}
+unsafe impl Sync for AccessCell {}
 
 // SAFETY: as for Sync.
-unsafe impl Send for Beside {}
+unsafe impl Send for AccessCell {}
 
 /// The memory that both sides share: the slab, the peer's word, and words that announce the lent buffers.
 struct Shared {
     region: Region,
     returns: Region,
     told: Region,
-    beside: Vec<Beside>,
+    accesses: Vec<AccessCell>,
 }
 
 impl Shared {
     fn new(count: u32) -> Arc<Shared> {
-        let beside = (0..count).map(|_| Beside(UnsafeCell::new(()))).collect();
+        let accesses = (0..count).map(|_| AccessCell(UnsafeCell::new(()))).collect();
         let region = Region::heap(WORDS * count as usize);
-        Arc::new(Shared { region, returns: Region::heap(1), told: Region::heap(2), beside })
+        Arc::new(Shared { region, returns: Region::heap(1), told: Region::heap(2), accesses })
     }
 
     fn slab(&self) -> Slab {
-        let count = self.beside.len() as u32;
+        let count = self.accesses.len() as u32;
         Slab::new(self.region.clone(), WORDS * WORD, count, self.returns.load(0))
     }
 
     fn borrowed(&self) -> Arc<Borrowed> {
-        let count = self.beside.len() as u32;
+        let count = self.accesses.len() as u32;
         let (region, returns) = (self.region.clone(), self.returns.clone());
         Arc::new(Borrowed::new(region, WORDS * WORD, count, returns))
     }
@@ -62,7 +62,7 @@ impl Shared {
             }
         };
         let index = buffer.index;
-        self.beside[index as usize].0.with_mut(|_| ());
+        self.accesses[index as usize].0.with_mut(|_| ());
         buffer.write(0, &content(number));
         assert_eq!(buffer.lend(), index);
         self.told.store(1, u64::from(index));
@@ -79,7 +79,7 @@ impl Shared {
     }
 
     fn read(&self, loan: &Loan, number: u64) {
-        self.beside[loan.index as usize].0.with(|_| ());
+        self.accesses[loan.index as usize].0.with(|_| ());
         compare(loan, number);
     }
 }

@@ -10,7 +10,7 @@ use crate::limits::{MEDIUM_BYTES_MAX, SHORT_BYTES};
 
 /// A message from the sender to the receiver. These messages arrive in order.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Forth {
+pub(super) enum ToReceiver {
     Request { id: u64, bytes: usize },
     Reserve { bytes: usize },
     Transfer { number: u64, id: u64 },
@@ -19,7 +19,7 @@ pub(super) enum Forth {
 
 /// A message from the receiver to the sender. These messages arrive in order.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Back {
+pub(super) enum ToSender {
     Nack(u64),
     Grant(u64),
     Progress(u64),
@@ -56,8 +56,8 @@ pub(super) struct Pair {
     pub(super) receiver: Receiver<u64>,
     pub(super) node: Budget,
     pub(super) share: Share,
-    pub(super) forth: VecDeque<Forth>,
-    pub(super) back: VecDeque<Back>,
+    pub(super) to_receiver: VecDeque<ToReceiver>,
+    pub(super) to_sender: VecDeque<ToSender>,
     pub(super) next: u64,
     /// The requests that were sent or reserved: the number, the identity, and whether the request was not sent
     /// yet.
@@ -79,8 +79,8 @@ impl Pair {
             receiver: Receiver::with_places(window.0 + window.1),
             node,
             share,
-            forth: VecDeque::new(),
-            back: VecDeque::new(),
+            to_receiver: VecDeque::new(),
+            to_sender: VecDeque::new(),
             next: 0,
             kept: Vec::new(),
             withdrawn: Vec::new(),
@@ -103,13 +103,13 @@ impl Pair {
             Way::Reserve => {
                 let number = self.sender.reserved();
                 self.kept.push((number, id, true));
-                self.forth.push_back(Forth::Reserve { bytes });
+                self.to_receiver.push_back(ToReceiver::Reserve { bytes });
             }
             Way::Go => {
                 assert!(open < self.optimistic as u64 || bytes <= SHORT_BYTES);
                 let number = self.sender.sent();
                 self.kept.push((number, id, false));
-                self.forth.push_back(Forth::Request { id, bytes });
+                self.to_receiver.push_back(ToReceiver::Request { id, bytes });
             }
         }
         self.next += 1;
@@ -122,14 +122,14 @@ impl Pair {
         if told {
             self.withdrawn.push(id);
             self.kept.retain(|&(other, ..)| other != number);
-            self.forth.push_back(Forth::Withdraw(number));
+            self.to_receiver.push_back(ToReceiver::Withdraw(number));
         }
     }
 
     pub(super) fn hear(&mut self) -> Result<(), Rule> {
-        match self.forth.pop_front() {
+        match self.to_receiver.pop_front() {
             None => {}
-            Some(Forth::Request { id, bytes }) => {
+            Some(ToReceiver::Request { id, bytes }) => {
                 let price = Budget::price(bytes);
                 if self.receiver.waiting() == 0 && self.node.admits(&self.share, price) {
                     self.receiver.accept(1);
@@ -137,15 +137,15 @@ impl Pair {
                 } else {
                     let number = self.receiver.keep(id, price)?;
                     if bytes > SHORT_BYTES {
-                        self.back.push_back(Back::Nack(number));
+                        self.to_sender.push_back(ToSender::Nack(number));
                     }
                 }
             }
-            Some(Forth::Reserve { bytes }) => {
+            Some(ToReceiver::Reserve { bytes }) => {
                 self.receiver.await_grant(Budget::price(bytes))?;
             }
-            Some(Forth::Transfer { number, id }) => self.receiver.fill(number, id, 1)?,
-            Some(Forth::Withdraw(number)) => {
+            Some(ToReceiver::Transfer { number, id }) => self.receiver.fill(number, id, 1)?,
+            Some(ToReceiver::Withdraw(number)) => {
                 let left = self.receiver.void(number, &mut self.node, &mut self.share)?;
                 assert_eq!(left, None);
             }
@@ -160,13 +160,13 @@ impl Pair {
     }
 
     pub(super) fn tell(&mut self) -> Result<(), Rule> {
-        match self.back.pop_front() {
+        match self.to_sender.pop_front() {
             None => {}
-            Some(Back::Nack(number)) => self.sender.refused(number)?,
-            Some(Back::Progress(accepted)) => {
+            Some(ToSender::Nack(number)) => self.sender.refused(number)?,
+            Some(ToSender::Progress(accepted)) => {
                 self.sender.heard(accepted)?;
             }
-            Some(Back::Grant(number)) => {
+            Some(ToSender::Grant(number)) => {
                 if !self.sender.granted(number)? {
                     return Ok(());
                 }
@@ -174,7 +174,7 @@ impl Pair {
                 let (_, id, waits) = kept.expect("a grant of a reserved request");
                 assert!(std::mem::take(waits), "a sent request was granted");
                 self.sender.transferred(number);
-                self.forth.push_back(Forth::Transfer { number, id: *id });
+                self.to_receiver.push_back(ToReceiver::Transfer { number, id: *id });
             }
         }
         Ok(())
@@ -183,7 +183,7 @@ impl Pair {
     pub(super) fn step(&mut self) -> bool {
         match self.receiver.step(&mut self.node, &mut self.share) {
             None => return false,
-            Some(Step::Grant(number)) => self.back.push_back(Back::Grant(number)),
+            Some(Step::Grant(number)) => self.to_sender.push_back(ToSender::Grant(number)),
             Some(Step::Accept { request, bytes }) => self.accept(request, bytes),
         }
         true
@@ -206,10 +206,10 @@ impl Pair {
             }
             Act::Finish => self.finish(),
             // In memory the progress may be seen at once, before messages that are under way.
-            Act::Progress if self.back.is_empty() || self.ahead => {
+            Act::Progress if self.to_sender.is_empty() || self.ahead => {
                 self.sender.heard(self.receiver.accepted())?;
             }
-            Act::Progress => self.back.push_back(Back::Progress(self.receiver.accepted())),
+            Act::Progress => self.to_sender.push_back(ToSender::Progress(self.receiver.accepted())),
             Act::Cancel(id) => {
                 if let Some(number) = self.receiver.find(|&other| other == id) {
                     let left = self.receiver.void(number, &mut self.node, &mut self.share)?;
@@ -223,8 +223,11 @@ impl Pair {
 
     /// Delivers messages and takes steps until nothing is left to do.
     pub(super) fn settle(&mut self) -> Result<(), Rule> {
-        while !self.forth.is_empty() || !self.back.is_empty() || self.receiver.waiting() > 0 {
-            let mut busy = !self.forth.is_empty() || !self.back.is_empty();
+        while !self.to_receiver.is_empty()
+            || !self.to_sender.is_empty()
+            || self.receiver.waiting() > 0
+        {
+            let mut busy = !self.to_receiver.is_empty() || !self.to_sender.is_empty();
             self.hear()?;
             self.tell()?;
             while self.step() {

@@ -40,7 +40,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// The model of a slab, which knows the state of both sides.
-struct Truth {
+struct Model {
     /// The free buffers, and those of them that the owner knows to be free.
     free: BTreeSet<u32>,
     known: BTreeSet<u32>,
@@ -51,10 +51,10 @@ struct Truth {
     loans: Vec<(Loan, Vec<u8>)>,
 }
 
-impl Truth {
-    fn new(count: u32) -> Truth {
+impl Model {
+    fn new(count: u32) -> Model {
         let free: BTreeSet<u32> = (0..count).collect();
-        Truth { known: free.clone(), free, next: 0, lent: VecDeque::new(), loans: Vec::new() }
+        Model { known: free.clone(), free, next: 0, lent: VecDeque::new(), loans: Vec::new() }
     }
 
     /// Returns the buffer that a claim must return.
@@ -89,16 +89,16 @@ proptest! {
     ) {
         let each = words * WORD;
         let mut benches = vec![Bench::new(each, count, standing)];
-        let mut truth = Truth::new(count);
+        let mut model = Model::new(count);
         for part in steps.split_inclusive(|step| matches!(step, Step::Replace)) {
             let bench = benches.last().unwrap();
-            run(bench, &mut truth, part);
+            run(bench, &mut model, part);
             let word = bench.word.clone();
-            prop_assert_eq!(bench.borrowed.held() as usize, truth.loans.len());
-            prop_assert_eq!(bench.slab.is_idle(word.load(0)), truth.free.len() == count as usize);
+            prop_assert_eq!(bench.borrowed.held() as usize, model.loans.len());
+            prop_assert_eq!(bench.slab.is_idle(word.load(0)), model.free.len() == count as usize);
             if bench.slab.is_idle(word.load(0)) {
                 benches.push(Bench::new(each, count, word.load(0)));
-                truth = Truth::new(count);
+                model = Model::new(count);
             }
         }
     }
@@ -174,13 +174,13 @@ proptest! {
 }
 
 /// Executes the steps with a slab and its model.
-fn run(bench: &Bench, truth: &mut Truth, steps: &[Step]) {
+fn run(bench: &Bench, model: &mut Model, steps: &[Step]) {
     let mut claimed: Vec<(Buffer<'_>, Vec<u8>)> = Vec::new();
     for step in steps {
         match step {
             Step::Claim(len, fill) => {
                 let claim = bench.claim();
-                let expected = truth.claim();
+                let expected = model.claim();
                 assert_eq!(claim.as_ref().map(|buffer| buffer.index), expected);
                 let Some(mut buffer) = claim else { continue };
                 let bytes: Vec<u8> =
@@ -193,33 +193,33 @@ fn run(bench: &Bench, truth: &mut Truth, steps: &[Step]) {
             Step::Lend(which, lend) if !claimed.is_empty() => {
                 let (buffer, bytes) = claimed.swap_remove(which.index(claimed.len()));
                 if *lend {
-                    truth.lent.push_back((buffer.lend(), bytes));
+                    model.lent.push_back((buffer.lend(), bytes));
                 } else {
-                    truth.free.insert(buffer.index);
-                    truth.known.insert(buffer.index);
+                    model.free.insert(buffer.index);
+                    model.known.insert(buffer.index);
                 }
             }
             Step::Take => {
-                if let Some((index, bytes)) = truth.lent.pop_front() {
+                if let Some((index, bytes)) = model.lent.pop_front() {
                     let loan = bench.borrowed.take(index, bytes.len()).unwrap();
-                    truth.loans.push((loan, bytes));
+                    model.loans.push((loan, bytes));
                 }
             }
-            Step::Return(which) if !truth.loans.is_empty() => {
-                truth.give_back(which.index(truth.loans.len()));
+            Step::Return(which) if !model.loans.is_empty() => {
+                model.give_back(which.index(model.loans.len()));
             }
-            Step::Again(which) if !truth.loans.is_empty() => {
-                let index = truth.loans[which.index(truth.loans.len())].0.index;
+            Step::Again(which) if !model.loans.is_empty() => {
+                let index = model.loans[which.index(model.loans.len())].0.index;
                 assert_eq!(bench.borrowed.take(index, 0).err(), Some(SlabFault::Held { index }));
             }
             Step::Lend(..) | Step::Return(..) | Step::Again(..) | Step::Replace => {}
         }
-        let known = (truth.known.len() + claimed.len()) as u32;
+        let known = (model.known.len() + claimed.len()) as u32;
         assert_eq!(bench.slab.lent(), bench.slab.count() - known);
     }
     // The buffers that are still claimed are dropped, and then known to be free.
     for (buffer, _) in claimed {
-        truth.free.insert(buffer.index);
-        truth.known.insert(buffer.index);
+        model.free.insert(buffer.index);
+        model.known.insert(buffer.index);
     }
 }

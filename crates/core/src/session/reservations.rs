@@ -22,23 +22,23 @@ pub enum Grant {
 
 /// The senders that have asked for room, by the numbers of their requests.
 #[derive(Debug)]
-pub(super) struct Asked<W> {
-    asking: BTreeMap<u64, Asking<W>>,
+pub(super) struct Reservations<W> {
+    asking: BTreeMap<u64, Reservation<W>>,
     /// The nanoseconds for which a grant is kept.
     kept: u64,
 }
 
 #[derive(Debug)]
-struct Asking<W> {
+struct Reservation<W> {
     waiter: W,
     granted: bool,
     /// Since when the sender has been woken and not been polled.
     woken_since: Option<u64>,
 }
 
-impl<W: Clone> Asked<W> {
-    pub(super) const fn new(kept: u64) -> Asked<W> {
-        Asked { asking: BTreeMap::new(), kept }
+impl<W: Clone> Reservations<W> {
+    pub(super) const fn new(kept: u64) -> Reservations<W> {
+        Reservations { asking: BTreeMap::new(), kept }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -50,7 +50,7 @@ impl<W: Clone> Asked<W> {
     }
 
     pub(super) fn ask(&mut self, number: u64, waiter: W) {
-        self.asking.insert(number, Asking { waiter, granted: false, woken_since: None });
+        self.asking.insert(number, Reservation { waiter, granted: false, woken_since: None });
     }
 
     /// Handles a poll of the sender of this request.
@@ -110,7 +110,7 @@ impl<W: Clone> Asked<W> {
     }
 }
 
-impl<W: Clone> Asking<W> {
+impl<W: Clone> Reservation<W> {
     fn wake(&mut self, now: u64) -> W {
         self.woken_since.get_or_insert(now);
         self.waiter.clone()

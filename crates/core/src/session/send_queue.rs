@@ -41,9 +41,9 @@ pub struct Waiting<F> {
 ///
 /// ```
 /// use upbeat_core::flow::Budget;
-/// use upbeat_core::session::Owed;
+/// use upbeat_core::session::SendQueue;
 ///
-/// let (mut budget, mut owed) = (Budget::new(1 << 20), Owed::default());
+/// let (mut budget, mut owed) = (Budget::new(1 << 20), SendQueue::default());
 /// owed.push_frame("a cancel");
 /// owed.push_reply("a reply", 600, &mut budget);
 /// assert!(owed.bars() && owed.goes_behind(700) && !owed.goes_behind(100));
@@ -51,7 +51,7 @@ pub struct Waiting<F> {
 /// assert!(owed.release(&reply, &mut budget) && budget.held() == 0);
 /// ```
 #[derive(Debug)]
-pub struct Owed<F> {
+pub struct SendQueue<F> {
     /// The control frames and short replies, in order.
     frames: VecDeque<Waiting<F>>,
     /// The longer replies, by the class of the buffer for which they wait.
@@ -61,13 +61,13 @@ pub struct Owed<F> {
     ahead: u64,
 }
 
-impl<F> Owed<F> {
+impl<F> SendQueue<F> {
     /// Creates an empty queue. Replies may take `share` bytes; while `ahead` bytes of them wait, no requests are
     /// accepted.
-    pub fn new(share: u64, ahead: u64) -> Owed<F> {
+    pub fn new(share: u64, ahead: u64) -> SendQueue<F> {
         let share = Share::new(share.max(ahead));
         let replies = core::array::from_fn(|_| VecDeque::new());
-        Owed { frames: VecDeque::new(), replies, share, ahead }
+        SendQueue { frames: VecDeque::new(), replies, share, ahead }
     }
 
     /// Returns the number of waiting frames.
@@ -193,8 +193,8 @@ impl<F> Owed<F> {
     }
 }
 
-impl<F> Default for Owed<F> {
-    fn default() -> Owed<F> {
-        Owed::new(SESSION_BUDGET_BYTES, REPLIES_AHEAD_BYTES)
+impl<F> Default for SendQueue<F> {
+    fn default() -> SendQueue<F> {
+        SendQueue::new(SESSION_BUDGET_BYTES, REPLIES_AHEAD_BYTES)
     }
 }
