@@ -1,11 +1,11 @@
-//! What carries a session: one direction each. A lane is a ring of slots whose last ones are for
+//! The carriers of a session, one direction each. A lane is a ring of slots whose last ones are for
 //! replies and control, beside words that each side writes for the other.
 //!
-//! In memory frames are seen at once, and words at once or late. Over ordered bytes both sides keep
-//! replicas of ring and words: what a side ships arrives in the order in which it was shipped, after a
-//! while. Such a connection may break; what has not arrived is gone then. When it is resumed both sides
-//! say how many slots they have, and what is missing is shipped again, with all words as they are: those that the
-//! product shows then. So neither loses or doubles frames.
+//! In memory, a reader sees frames at once, and words at once or late. Over a byte stream both sides keep
+//! replicas of ring and words: records arrive in the order in which they were shipped, after a
+//! while. Such a connection may break, which loses the records that have not arrived. When the connection is resumed,
+//! both sides say how many slots they have, the missing slots are shipped again, and all words are shown again, as the
+//! product shows them then. So neither side loses or doubles frames.
 
 mod ship;
 
@@ -19,48 +19,48 @@ use crate::check::Id;
 use ship::Outgoing;
 pub(crate) use ship::Shipped;
 
-/// What stands behind a head.
+/// The content of a frame behind its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
     None,
-    /// Arguments, or their place in their sender's buffers.
+    /// The arguments, or their place in their sender's buffers.
     Request(Id),
     Result(Id),
     Failure(FailCode),
-    /// Of what its caller gives up.
+    /// A cancel of this request.
     Cancel(Id),
-    /// Of what needs more time, and of what is given it, since when.
+    /// A question for more time for this request, or the answer to one, and when it was written.
     Extend(Id),
     Extended(Id, u64),
 }
 
-/// A frame as it is on the way: words, the extensions in the order of their flags, the rest.
+/// A frame on its way: head, the extensions in the order of their flags, and body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
     pub(crate) words: [u64; 3],
     pub(crate) extensions: [u64; 5],
     pub(crate) body: Body,
-    /// When it was written, which nobody reads but the checker.
+    /// When the frame was written, for the checker alone.
     pub(crate) written: u64,
 }
 
 impl Frame {
-    /// Whether it must leave the last slots to others.
+    /// Returns whether the frame must leave the last slots to others.
     fn is_request(&self) -> bool {
         Head::kind_in(&self.words).is_some_and(Kind::is_request)
     }
 
-    /// Whether it is an answer that has a result.
+    /// Returns whether the frame is a reply with a result.
     pub(crate) fn is_answer(&self) -> bool {
         matches!(self.body, Body::Result(_))
     }
 
-    /// Bytes of that.
+    /// Returns the bytes of the result.
     pub(crate) fn answer_bytes(&self) -> usize {
         Head::len_in(&self.words) as usize
     }
 
-    /// Whether it answers a handler that has asked for time.
+    /// Returns whether the frame answers a handler that has asked for time.
     pub(crate) fn is_extended(&self) -> bool {
         matches!(self.body, Body::Extended(..))
     }
@@ -73,21 +73,21 @@ impl Frame {
 /// A word that one side writes for the other. Only the last value counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Word {
-    /// Slots of the other side's ring that were read.
+    /// Slots of the other side's ring that this side has read.
     Read(u64),
-    /// Requests of the other side's that were accepted.
+    /// Requests of the other side that this side has accepted.
     Accepted(u64),
-    /// Whether a buffer of the other side's was returned an odd number of times.
+    /// Whether this side has returned a buffer of the other side an odd number of times.
     Returned(Use, usize, bool),
     /// Whether this side waits for the other to read.
     Wants(bool),
 }
 
-/// What is on the way. Padding and bytes of payloads go over ordered bytes alone.
+/// A record on its way. Padding and bytes of payloads exist only over byte streams.
 #[derive(Clone, Copy, Debug)]
 enum Packet {
     Frame(Frame),
-    /// So many slots that hold nothing.
+    /// Slots that hold no frame: their number.
     Padding(u64),
     Chunk(Chunk),
     Word(Word),
@@ -103,36 +103,36 @@ impl Packet {
     }
 }
 
-/// What its reader finds.
+/// The record that a reader finds next.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Came {
     Frame(Frame),
-    /// A frame of which bytes of its payload are missing.
+    /// A frame whose payload has not arrived whole.
     Torn(Frame),
     Word(Word),
 }
 
-/// What a buffer is for. Answers must not wait behind requests.
+/// The use of a buffer. Replies must not wait behind requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     Requests,
-    /// Requests for which room was granted: others that wait behind them must not take what they need.
+    /// Requests for which room was granted. Requests that wait behind them must not take their buffers.
     Granted,
     Answers,
 }
 
-/// Each has a slab of its own, by its place here.
+/// The uses, each with a slab of its own, by the number of the slab.
 const USES: [Use; 3] = [Use::Requests, Use::Granted, Use::Answers];
 
-/// A buffer of a sender's.
+/// A buffer of a sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Buffer {
     pub(crate) content: Id,
-    /// How often it was lent, was returned, and is known to its sender to have been returned.
+    /// How often the buffer was lent, was returned, and is known to its sender to have been returned.
     lent: u32,
     returned: u32,
     seen: u32,
-    /// Bytes of the payload that lies in it that have come to its reader over ordered bytes.
+    /// Bytes of the payload in the buffer that have arrived over a byte stream.
     came: u32,
 }
 
@@ -141,7 +141,7 @@ impl Buffer {
         self.lent == self.seen
     }
 
-    /// Whether its reader has returned it.
+    /// Returns whether the reader has returned the buffer.
     pub(crate) const fn is_back(&self) -> bool {
         self.lent == self.returned
     }
@@ -152,19 +152,19 @@ impl Buffer {
 pub(crate) struct Wire {
     pub(crate) session: u64,
     pub(crate) stream: bool,
-    /// Whether words of memory are seen late.
+    /// Whether the reader sees words of memory late.
     late: bool,
-    /// What is on the way; of memory frames alone.
+    /// The records on their way; in memory, only frames.
     packets: VecDeque<Packet>,
-    /// How many of them have arrived; in memory all.
+    /// How many of the records have arrived; in memory, all.
     arrived: usize,
     /// Words in memory that the reader has not seen yet.
     words: VecDeque<Word>,
     broken: bool,
-    /// What is shipped over ordered bytes.
+    /// The lane that is shipped over a byte stream.
     outgoing: Outgoing,
     ring: Ring,
-    /// Requests that the reader says to have accepted, and what the writer knows of that.
+    /// Requests that the reader has said to have accepted, and the number that the writer has seen.
     said: u64,
     pub(crate) accepted: u64,
     wants: Wish,
@@ -182,7 +182,7 @@ struct Wish {
 #[derive(Debug, Default)]
 struct Ring {
     slots: u64,
-    /// Slots that were written, were read, and are known to the writer to have been read.
+    /// Slots that were written, slots that were read, and slots that the writer knows to have been read.
     taken: u64,
     read: u64,
     said_read: u64,
@@ -190,7 +190,7 @@ struct Ring {
 }
 
 impl Ring {
-    /// Returns how many slots hold what is not known to have been read.
+    /// Returns the number of slots that the writer does not know to have been read.
     fn holds(&self) -> u64 {
         self.taken - self.seen
     }
@@ -216,7 +216,7 @@ impl Wire {
         }
     }
 
-    /// Whether there is room for it.
+    /// Returns whether there is room for the frame.
     pub(crate) fn fits(&self, frame: &Frame) -> bool {
         let kept = if frame.is_request() { CONTROL_SLOTS as u64 } else { 0 };
         self.ring.holds() + frame.slots() + kept <= self.ring.slots
@@ -239,7 +239,7 @@ impl Wire {
         }
     }
 
-    /// The writer of this direction has written a word. Gives whether the other side sees it at once.
+    /// Takes a word that the writer of this direction has written. Returns whether the other side sees it at once.
     pub(crate) fn say(&mut self, word: Word) -> bool {
         match (self.stream, self.late) {
             (true, _) => self.push(Packet::Word(word)),
@@ -249,7 +249,7 @@ impl Wire {
         !self.stream && !self.late
     }
 
-    /// What comes next, if it has arrived.
+    /// Takes the next record, if it has arrived.
     pub(crate) fn next(&mut self) -> Option<Came> {
         loop {
             self.arrived = self.arrived.checked_sub(1)?;
@@ -267,17 +267,17 @@ impl Wire {
         }
     }
 
-    /// Whether something has arrived that was not read.
+    /// Returns whether a record has arrived that was not read.
     pub(crate) fn has_next(&self) -> bool {
         self.arrived > 0
     }
 
-    /// So much is on the way.
+    /// Returns the number of records and words on their way.
     pub(crate) fn under_way(&self) -> usize {
         self.packets.len() - self.arrived + self.words.len()
     }
 
-    /// So much of it arrives. Gives the words in memory that are seen by that.
+    /// Has `many` of them arrive. Returns the words in memory that the reader sees now.
     pub(crate) fn arrive(&mut self, many: usize) -> Vec<Word> {
         let packets = many.min(self.packets.len() - self.arrived);
         self.arrived += packets;
@@ -285,7 +285,7 @@ impl Wire {
         self.words.drain(..words).collect()
     }
 
-    /// A word of the other side's about this direction is seen here.
+    /// Takes a word of the other side about this direction.
     pub(crate) fn hear(&mut self, word: Word) {
         match word {
             Word::Read(read) => {
@@ -295,7 +295,7 @@ impl Wire {
             Word::Accepted(accepted) => self.accepted = accepted,
             Word::Returned(usage, at, odd) => {
                 if let Some(buffer) = self.buffers[usage as usize].get_mut(at) {
-                    // It is not lent again before this is seen.
+                    // The buffer is not lent again before the writer sees this word.
                     buffer.seen += u32::from(odd == buffer.seen.is_multiple_of(2));
                 }
             }
@@ -303,22 +303,22 @@ impl Wire {
         }
     }
 
-    /// The writer's wish is seen by the reader.
+    /// The reader sees whether the writer waits.
     pub(crate) fn hear_wish(&mut self, wants: bool) {
         self.wants.known = wants;
     }
 
-    /// The writer waits for the reader, or does no more. Gives whether that is new.
+    /// Sets whether the writer waits for the reader. Returns whether that is a change.
     pub(crate) fn wish(&mut self, wants: bool) -> bool {
         wants != std::mem::replace(&mut self.wants.said, wants)
     }
 
-    /// Whether the reader knows that the writer waits.
+    /// Returns whether the reader knows that the writer waits.
     pub(crate) fn is_wanted(&self) -> bool {
         self.wants.known
     }
 
-    /// The slots that were read, if the reader has not said so: it does.
+    /// Returns the slots that were read, if the reader has not said so yet, and notes that it has.
     pub(crate) fn read_unsaid(&mut self) -> Option<u64> {
         let Ring { read, said_read, .. } = &mut self.ring;
         (*read != std::mem::replace(said_read, *read)).then_some(*read)
@@ -329,7 +329,7 @@ impl Wire {
         self.said = accepted;
     }
 
-    /// The connection breaks: of what is on the way so much arrives yet.
+    /// Breaks the connection: of the records on their way, `many` still arrive.
     pub(crate) fn break_off(&mut self, many: usize) {
         self.packets.truncate(self.arrived + many);
         self.arrived = self.packets.len();
@@ -341,15 +341,15 @@ impl Wire {
         self.broken
     }
 
-    /// The connection is resumed: the slots that the reader does not have are shipped again. None if
-    /// the writer does not have them any more.
+    /// Resumes the connection: slots that the reader does not have are shipped again. None if
+    /// the writer no longer has them.
     pub(crate) fn resume(&mut self) -> Option<()> {
         self.broken = false;
         let arrived: u64 = self.packets.iter().map(Packet::slots).sum();
         self.outgoing.again(self.ring.read + arrived)
     }
 
-    /// All words of the reader, as they are shown over another connection. It waits for room of its own, or not.
+    /// Returns all words of the reader, for a new connection. `wants_room` says whether it waits for room of its own.
     pub(crate) fn words_of_reader(&self, wants_room: bool) -> Vec<Word> {
         let (taken, accepted) = (self.ring.read, self.said);
         let mut told = Told::default();
@@ -367,13 +367,13 @@ impl Wire {
         words
     }
 
-    /// The word of returns of the buffers for one use: a bit for each, which turns with each return.
+    /// Returns the word of returns for one use: a bit for each buffer, which flips with each return.
     fn returned(&self, usage: usize) -> u64 {
         let buffers = self.buffers.get(usage).into_iter().flatten().enumerate();
         buffers.fold(0, |word, (at, buffer)| word | u64::from(buffer.returned % 2) << at)
     }
 
-    /// Whether the writer says that it waits for room.
+    /// Returns whether the writer says that it waits for room.
     pub(crate) const fn says_wanted(&self) -> bool {
         self.wants.said
     }
@@ -382,12 +382,12 @@ impl Wire {
         self.ring.taken - self.ring.read > self.ring.slots
     }
 
-    /// A buffer, which names may be wrong of.
+    /// Returns a buffer; a frame of the liar may name one that does not exist.
     pub(crate) fn buffer(&self, usage: Use, at: usize) -> Option<&Buffer> {
         self.buffers[usage as usize].get(at)
     }
 
-    /// Takes a buffer that is free, as far as is known.
+    /// Takes a buffer that the writer knows to be free.
     pub(crate) fn borrow(&mut self, usage: Use, content: Id) -> Option<usize> {
         let buffers = &mut self.buffers[usage as usize];
         let at = buffers.iter().position(Buffer::is_free)?;
@@ -395,31 +395,31 @@ impl Wire {
         Some(at)
     }
 
-    /// Whether a buffer is free, as far as is known.
+    /// Returns whether the writer knows of a free buffer.
     pub(crate) fn has_free(&self, usage: Use) -> bool {
         self.buffers[usage as usize].iter().any(Buffer::is_free)
     }
 
-    /// Whether a good part of the ring is free.
+    /// Returns whether a good part of the ring is free.
     pub(crate) fn has_slots(&self) -> bool {
         let most = self.ring.slots - CONTROL_SLOTS as u64;
         let enough = (self.ring.slots / 4).clamp(1, most);
         self.ring.holds() + enough + CONTROL_SLOTS as u64 <= self.ring.slots
     }
 
-    /// It was not lent after all.
+    /// Takes back a buffer that was not lent after all.
     pub(crate) fn unlend(&mut self, usage: Use, at: usize) {
         self.buffers[usage as usize][at].lent -= 1;
     }
 
-    /// The reader returns a buffer, if it had it: whether it has an odd number of times.
+    /// Returns a buffer for the reader, if the reader had it: whether it has been returned an odd number of times.
     pub(crate) fn give_back(&mut self, usage: Use, at: usize) -> Option<bool> {
         let buffer = self.buffers[usage as usize].get_mut(at).filter(|buffer| !buffer.is_back())?;
         buffer.returned += 1;
         Some(!buffer.returned.is_multiple_of(2))
     }
 
-    /// Buffers that are lent and not known to have come back.
+    /// Returns the number of buffers that are lent and not known to be returned.
     pub(crate) fn lent(&self) -> usize {
         self.buffers.iter().flatten().filter(|buffer| !buffer.is_free()).count()
     }

@@ -1,8 +1,8 @@
 //! The world: nodes with sessions over wires, the state machines of `upbeat-core` driven as the
-//! dispatcher drives them, a program that asks and drops, and everything that can go wrong. Then a
-//! phase in which all heals and everything must finish.
+//! dispatcher drives them, a program that makes and drops requests, and all kinds of faults. In a last
+//! phase, all faults end and everything must finish.
 //!
-//! It leaves to others what is right: [`Check`] is told what happens. The invariant: a history
+//! The world does not know what is right: it reports events to the [`Check`]. Invariant: a history
 //! follows from its seed alone.
 
 mod lend;
@@ -39,7 +39,7 @@ use flows::Flows;
 use lend::{Loan, Whose};
 use senders::Senders;
 
-/// What ends a session or a history.
+/// The reason that ends a session or a history.
 #[derive(Debug)]
 pub(crate) enum Fault {
     Rule(Rule),
@@ -66,18 +66,18 @@ pub(crate) struct World {
     /// Microseconds since the beginning.
     time: u64,
     nodes: Vec<Node>,
-    /// From each node to each.
+    /// The wires, from each node to each.
     wires: Vec<Option<Wire>>,
     check: Check,
     asks: Vec<Ask>,
     flows: Flows,
     sessions: u64,
     healing: bool,
-    /// What was found wrong where nobody could be told.
+    /// A violation that was found where no error can be returned.
     wrong: Option<String>,
-    /// Something has happened since this was last taken.
+    /// Whether an event has happened since this flag was last cleared.
     moved: bool,
-    /// What the liar has said, to whom and in which session.
+    /// Frames that the liar has sent, with receiver and session.
     said: VecDeque<(usize, u64, Frame)>,
     trace: Option<Vec<String>>,
 }
@@ -86,62 +86,62 @@ pub(crate) struct World {
 struct Node {
     up: bool,
     incarnation: u32,
-    /// How far its clock is ahead of the world's.
+    /// The nanoseconds by which its clock is ahead of the world's.
     ahead: u64,
     purse: Purse,
-    /// The budget of replies that wait.
+    /// The budget of waiting replies.
     replies: ReplyBudget,
     tasks: Vec<Option<Task>>,
-    /// Those of them that may ask for more time, with what is asked in their names.
+    /// The tasks that may ask for more time, with the questions in their names.
     leases: BTreeMap<usize, Lease<Whose>>,
-    /// Those of them that end at a time.
+    /// The tasks that end at a time.
     expiries: Expiries<(usize, Id)>,
     ends: Vec<Option<End>>,
     hints: Hints,
     calls: Calls,
     lock: Lock,
-    /// Requests that wait may be accepted, though nothing of the budget was given back.
+    /// Whether waiting requests may be accepted although nothing was given back to the budget.
     pressed: bool,
-    /// Senders that are to be polled, and of which peer's sessions.
+    /// Senders that are to be polled, each with its peer.
     woken: VecDeque<(usize, Id)>,
-    /// Rules that senders found broken: by whom, and in which session.
+    /// Rules that senders found broken, with the peer and the session.
     found: Vec<(usize, u64, Rule)>,
 }
 
-/// Where a node looks.
+/// The sessions that a node looks at.
 struct Hints {
-    /// Which sessions a hint has told of.
+    /// The sessions for which a hint has come.
     noted: Vec<bool>,
-    /// Looks at all of them.
+    /// The schedule of sweeps over all sessions.
     sweeps: Sweeps,
-    /// When each was looked at last.
+    /// When the node last looked at each session.
     looked: Vec<u64>,
 }
 
 /// The calls that a node has made.
 #[derive(Default)]
 struct Calls {
-    /// Before this time none of them ends by its time, and no handler goes on by itself.
+    /// The time before which no call times out and no handler continues by itself.
     due: u64,
-    /// Those that are open, for their timers.
+    /// The open calls, for their timers.
     open: Vec<Open>,
-    /// Those that were refused and come again.
+    /// The calls that were refused and are sent again.
     pauses: Vec<Pause>,
-    /// Those that are answered, and whose futures have not been polled since, with the bytes of the copies
-    /// that are kept for them.
+    /// The calls that are answered and whose futures have not been polled since, with the bytes of the copied
+    /// results.
     answered: Vec<(usize, CallNumber, usize)>,
 }
 
-/// What one handler of a node has at a time.
+/// The exclusive resource of a node, which one handler has at a time.
 #[derive(Default)]
 struct Lock {
     holder: Option<usize>,
-    /// How many handlers have waited for it, and how many do.
+    /// How many handlers have waited for the resource in all, and how many wait now.
     lacked: u64,
     lacking: usize,
 }
 
-/// The side of a session that is a node of the world.
+/// The types of a session in the world.
 struct Simulated;
 
 impl Side for Simulated {
@@ -162,11 +162,11 @@ struct End {
     core: Rc<Session<Simulated>>,
     /// Requests that have not gone.
     senders: Senders,
-    /// Which buffers they lack.
+    /// The kinds of buffers that they lack.
     lacked: [bool; 2],
-    /// How often this side had nothing else to do.
+    /// How often this side had no other work.
     rounds: u64,
-    /// What this side was asked to grant: bytes, and whether it has.
+    /// The grants that this side was asked for: bytes, and whether each was given.
     away: BTreeMap<u64, (u64, bool)>,
     /// Streams that the peer has opened in its calls.
     streams: Streams<usize, usize>,
@@ -177,18 +177,18 @@ struct End {
 struct Out {
     id: Id,
     call: Option<CallNumber>,
-    /// On the sender's clock.
+    /// The deadline, on the sender's clock.
     deadline: Deadline,
-    /// Until when that may be extended, if it may, on the same clock.
+    /// The latest time to which the deadline may be extended, on the same clock.
     most: Option<u64>,
-    /// How often it was refused, if it may be.
+    /// How often the request was refused, if it may be.
     refusals: Option<u64>,
-    /// Its place in the line, or the number under which it has asked for room.
+    /// Its place in the queue, or the number under which it has asked for room.
     ticket: Option<u64>,
     number: Option<u64>,
-    /// In which round it was woken, if it was not polled since.
+    /// The round in which it was woken, if it was not polled since.
     woken: Option<u64>,
-    /// Whether its future may be kept and not polled any more, and is.
+    /// Whether its future is kept and not polled any more.
     is_free: bool,
     forgotten: bool,
 }
@@ -196,18 +196,18 @@ struct Out {
 /// A request at its receiver, or a hold on one.
 #[derive(Clone, Copy, Debug)]
 struct Held {
-    /// What it is, or the buffer of its sender's that says so.
+    /// The request, or the buffer of its sender in which it lies.
     what: Payload,
-    /// Bytes of it that lay in the ring.
+    /// Bytes of the request that lay in the ring.
     copied: usize,
-    /// The number under which room was granted for it.
+    /// The number under which room was granted for the request.
     granted: Option<u64>,
     call: Option<CallNumber>,
     deadline: Deadline,
     /// Whether its handler may ask for more time.
     extendable: bool,
     refusals: Option<u64>,
-    /// How long it was on its way.
+    /// How long the request was on its way.
     on_way: u64,
     bytes: u64,
 }
@@ -218,7 +218,7 @@ enum Payload {
     Buffer(Use, usize),
 }
 
-/// Who waits for an answer.
+/// The waiter for a reply.
 #[derive(Clone, Copy, Debug, Default)]
 struct Waiter {
     id: Id,
@@ -233,7 +233,7 @@ struct Open {
     deadline: Deadline,
     dropped: Deadline,
     refusals: u64,
-    /// Until when its deadline may be extended.
+    /// The latest time to which its deadline may be extended.
     most: Option<u64>,
     loan: Option<Loan>,
 }
@@ -258,16 +258,16 @@ struct Task {
     peer: usize,
     session: Rc<Session<Simulated>>,
     call: Option<CallNumber>,
-    /// Bytes that its request is charged with, and what is held of them.
+    /// Bytes that the request is charged with, and the bytes of them that are held.
     bytes: u64,
     charge: Charge,
-    /// When its time is over.
+    /// When the handler's time is over.
     end: Deadline,
     gone: Gone,
-    /// Questions for more time that it waits for.
+    /// Questions for more time that the handler waits for.
     asking: u32,
     buffer: Option<(Use, usize)>,
-    /// An answer that it looks at in place: its sender, the buffer, the session.
+    /// A reply that the handler reads in place: its sender, the buffer, the session.
     answer: Option<(usize, usize, u64)>,
     state: State,
 }
@@ -276,9 +276,9 @@ struct Task {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gone {
     No,
-    /// Who has said so.
+    /// The caller has said so.
     Told,
-    /// With its session.
+    /// The session is lost.
     Lost,
 }
 
@@ -286,11 +286,11 @@ enum Gone {
 enum State {
     Until(u64),
     Never,
-    /// It has not begun, and is so many-th of those that wait for what they need.
+    /// The handler has not begun: its number among those that wait for the resource.
     Lacks(u64),
-    /// It waits for the other end of a stream, and is not counted meanwhile.
+    /// The handler waits for the other end of a stream, and is not charged meanwhile.
     Streams,
-    /// It waits for the answer of another node, and is not counted meanwhile.
+    /// The handler waits for the reply of another node, and is not charged meanwhile.
     Calls {
         peer: usize,
         call: CallNumber,
@@ -323,7 +323,7 @@ impl World {
         }
     }
 
-    /// What happened, if it was traced.
+    /// Returns the events, if they were traced.
     pub(crate) fn trace(&self) -> &[String] {
         self.trace.as_deref().unwrap_or_default()
     }
@@ -334,7 +334,7 @@ impl World {
         }
     }
 
-    /// A node's own clock.
+    /// Returns the time of a node's own clock.
     fn clock(&self, node: usize) -> u64 {
         self.time + self.nodes[node].ahead
     }
@@ -344,17 +344,17 @@ impl World {
         self.wires[at].as_mut().expect("a session has wires")
     }
 
-    /// This side of a session.
+    /// Returns this side of a session.
     fn end(&mut self, node: usize, peer: usize) -> Option<&mut End> {
         self.nodes[node].ends[peer].as_mut()
     }
 
-    /// The decisions of this side of a session.
+    /// Returns the state machine of this side of a session.
     fn core(&self, node: usize, peer: usize) -> Option<Rc<Session<Simulated>>> {
         self.nodes[node].ends[peer].as_ref().map(|end| Rc::clone(&end.core))
     }
 
-    /// Who waits for the answer of an open call.
+    /// Returns the waiter of an open call.
     fn waiter(&self, node: usize, peer: usize, call: CallNumber) -> Option<Waiter> {
         self.nodes[node].ends[peer].as_ref()?.core.calls().waiter(call)
     }
@@ -396,7 +396,7 @@ impl Node {
 
 impl End {
     fn new(plan: &Plan, session: u64, is_liar: bool, replies: ReplyBudget) -> End {
-        // The liar lets its peer copy whatever it refuses.
+        // The liar lets its peer copy every request that it refuses.
         let copied = if is_liar { usize::MAX } else { plan.bounds.copied };
         let terms = Terms {
             outbound: Bounds { copied, ..plan.bounds },

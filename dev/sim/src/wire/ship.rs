@@ -1,7 +1,7 @@
-//! What goes over ordered bytes: the slots of a lane in their order, and the bytes of payloads before the frames that
+//! Shipping over a byte stream: the slots of a lane in their order, and the bytes of payloads before the frames that
 //! name them.
 //!
-//! Which frames let others pass is decided by the product's own [`Backlog`]. A frame stays in the lane until its
+//! The product's own [`Backlog`] decides which frames let others pass. A frame stays in the lane until its
 //! reader is known to have read it.
 
 use std::collections::VecDeque;
@@ -12,14 +12,14 @@ use upbeat_core::stream::{Backlog, Chunk, Due, Load, Turn, given_up};
 use super::{Frame, Packet, Wire};
 use crate::random::Random;
 
-/// Bytes of the longest payload that is shipped; who names a longer one lies.
+/// Bytes of the longest payload that is shipped; only a liar names a longer one.
 const PAYLOAD_BYTES_MAX: u32 = 1 << 20;
 
-/// What stands in slots of a lane.
+/// The content of consecutive slots of a lane.
 #[derive(Clone, Copy, Debug)]
 enum Slots {
     Frame(Frame),
-    /// Of a frame that was deferred: so many.
+    /// The slots of a frame that was deferred: their number.
     Padding(u64),
 }
 
@@ -32,7 +32,7 @@ impl Slots {
     }
 }
 
-/// What a step of shipping did.
+/// The result of one step of shipping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shipped {
     /// There is nothing to ship, or no connection.
@@ -40,19 +40,19 @@ pub(crate) enum Shipped {
     Something,
     /// A frame was deferred.
     Deferred,
-    /// A frame passed those that are deferred.
+    /// A frame passed the deferred ones.
     Passed,
-    /// A deferred call was written again that its caller has given up.
+    /// A deferred call was written again although its caller has given it up.
     GivenUp,
 }
 
 impl Shipped {
-    /// What comes of one way, or else of another.
+    /// Returns this result, or that of `other` if this step did nothing.
     fn or(self, other: impl FnOnce() -> Shipped) -> Shipped {
         if self == Shipped::Nothing { other() } else { self }
     }
 
-    /// The same, or else nothing in so many cases of a thousand.
+    /// Takes a step, except in `times` cases of a thousand.
     fn unless(random: &mut Random, times: u64, what: impl FnOnce() -> Shipped) -> Shipped {
         if random.permille(times) { Shipped::Nothing } else { what() }
     }
@@ -61,17 +61,18 @@ impl Shipped {
 /// A lane that is shipped.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
-    /// What its reader is not known to have read, each with the slots up to its end.
+    /// The slots that the reader is not known to have read, with the position of the end of each entry.
     lane: VecDeque<(u64, Slots)>,
     /// Slots that were shipped.
     shipped: u64,
     backlog: Backlog<Frame>,
-    /// Where the payload of the next frame lies, and how many bytes of it were shipped.
+    /// The place of the next frame's payload, and how many bytes of it were shipped.
     lent: Option<(Placed, u32)>,
 }
 
 impl Frame {
-    /// The frame that stands for it if its caller has given it up, and so many bytes of its payload are shipped.
+    /// Returns the frame that replaces this one if its caller has given it up and `shipped` bytes of its payload are
+    /// shipped.
     fn given_up(&self, shipped: u32) -> Frame {
         let Some((words, given)) = given_up(self.words, &self.extensions, shipped) else {
             return *self;
@@ -83,25 +84,25 @@ impl Frame {
 }
 
 impl Outgoing {
-    /// A frame is written that ends at this slot.
+    /// Writes a frame that ends at slot `end`.
     pub(super) fn write(&mut self, end: u64, frame: Frame) {
         self.lane.push_back((end, Slots::Frame(frame)));
     }
 
-    /// So many slots were read.
+    /// Drops the first slots, of which `read` were read in all.
     pub(super) fn pass(&mut self, read: u64) {
         while self.lane.front().is_some_and(|(end, _)| *end <= read) {
             self.lane.pop_front();
         }
     }
 
-    /// The connection is gone.
+    /// Forgets the connection.
     pub(super) fn forget(&mut self) {
         self.backlog.again();
         self.lent = None;
     }
 
-    /// Goes on behind so many slots. None if what stands behind them is not there any more.
+    /// Continues behind `position` slots. None if the slots behind them are gone.
     pub(super) fn again(&mut self, position: u64) -> Option<()> {
         let first = self.lane.front().map(|(end, slots)| end - slots.count());
         let has = position <= self.shipped && first.is_none_or(|first| first <= position);
@@ -111,13 +112,13 @@ impl Outgoing {
 }
 
 impl Wire {
-    /// Ships what comes next, as the product does: bytes of a payload, or slots. A connection that is `busy` has not
-    /// taken what it was given.
+    /// Ships the next bytes of a payload, or the next slots, as the product does. A connection that is `busy` has not
+    /// taken the bytes that it was given.
     pub(crate) fn ship(&mut self, busy: bool, random: &mut Random) -> Shipped {
         if !self.stream || self.broken {
             return Shipped::Nothing;
         }
-        // When something comes of the peer, deferred frames are written again before the lane is shipped.
+        // A record of the peer's has deferred frames written again before the lane is shipped.
         let first = Shipped::unless(random, 700, || self.write_again());
         if first != Shipped::Nothing {
             return first;
@@ -129,7 +130,7 @@ impl Wire {
             self.push(Packet::Chunk(chunk));
             return Shipped::Something;
         }
-        // A push ends behind so many bytes of frames, or at a payload.
+        // One push of the product ends after a number of bytes, or at a payload.
         let first = match self.outgoing.lent {
             None => Shipped::unless(random, 700, || self.ship_deferred()),
             Some(_) => Shipped::Nothing,
@@ -142,8 +143,8 @@ impl Wire {
         self.outgoing.backlog.chunk().is_some() || self.outgoing.backlog.due().is_some()
     }
 
-    /// Ships the slots that come next, or finds out where their payload lies. Nothing if there are none, or as much
-    /// is deferred as may be.
+    /// Ships the next slots, or finds the place of their payload. Does nothing if there are none, or if
+    /// no more may be deferred.
     fn ship_slots(&mut self, busy: bool) -> Shipped {
         let mut done = if self.defers() { Shipped::Passed } else { Shipped::Something };
         let Outgoing { lane, shipped, backlog, lent } = &mut self.outgoing;
@@ -214,7 +215,7 @@ impl Wire {
         }
     }
 
-    /// Whether the payload of a frame has come, where it goes over ordered bytes. It is read once.
+    /// Returns whether the payload of a frame has arrived, if it goes over a byte stream. The payload is read once.
     pub(super) fn has_payload(&mut self, frame: &Frame) -> bool {
         let Some(placed) = placed(frame).filter(|_| self.stream) else { return true };
         let buffer = self.place(placed.slab, placed.index.into());
@@ -226,7 +227,7 @@ impl Wire {
     }
 }
 
-/// Where the payload of a frame lies that has none of its own.
+/// Returns the place of a frame's payload, if the frame does not carry it.
 fn placed(frame: &Frame) -> Option<Placed> {
     let at = Head::parse(frame.words).ok()?.flags.offset_of(Flags::PLACED)?;
     Some(Placed::from_u64(frame.extensions[at as usize / 8]))

@@ -1,4 +1,4 @@
-//! Checks of what a node holds, after each of its turns in which anything may have changed.
+//! Checks of the bytes that a node holds, after each of its turns that may have changed them.
 
 use upbeat_core::flow::Budget;
 
@@ -7,7 +7,7 @@ use crate::check::violated;
 use crate::wire::{Frame, Wire};
 
 impl World {
-    /// What a node holds is what its budget says, and what its rings hold fits them.
+    /// Checks that a node holds the bytes that its budget says, and that they fit its rings.
     pub(super) fn conserved(&self, node: usize) -> Result<(), Fault> {
         if let Some(what) = &self.wrong {
             return violated(what.clone())?;
@@ -31,7 +31,7 @@ impl World {
         self.peers(node).try_for_each(|peer| self.conserved_in(node, peer))
     }
 
-    /// The same of one session.
+    /// Checks the same of one session.
     fn conserved_in(&self, node: usize, peer: usize) -> Result<(), Fault> {
         let wire = self.wires[node * self.plan.nodes + peer].as_ref();
         if wire.is_some_and(Wire::overfull) {
@@ -57,10 +57,10 @@ impl World {
         if outbound.asking().max(outbound.line().len()) > end.senders.len() {
             return violated(format!("{node} has more senders for {peer} than there are"))?;
         }
-        // What is owed: answers to the peer's calls, cancels of ours, and of each place at most
-        // a nack and a grant, of each reservation of ours a withdrawal.
+        // The frames that a node owes: replies to the peer's calls, cancels of its own calls, at most a nack and
+        // a grant for each place, and a withdrawal for each reservation.
         let Some(other) = &self.nodes[peer].ends[node] else { return Ok(()) };
-        // Of each answer that is open at most a question for time, too; answers to questions are as
+        // At most one question for time for each open reply, too; answers to questions are as
         // many as calls were open when the first was owed.
         let calls = 2 * other.core.calls().len() + end.core.calls().len();
         let most = calls + 3 * bounds.places() + 2;
@@ -76,7 +76,7 @@ impl World {
     }
 }
 
-/// The frames that wait but for answers about time, and the bytes that the replies among them are charged
+/// Returns the waiting frames except answers about time, and the bytes that the replies among them are charged
 /// with.
 fn owed_by(end: &End) -> (usize, u64) {
     let (mut frames, mut bytes) = (0, 0);
@@ -89,7 +89,7 @@ fn owed_by(end: &End) -> (usize, u64) {
     (frames, bytes)
 }
 
-/// A request that is taken for accepted, and that has asked for room and has not gone.
+/// Returns a request that counts as accepted although it has asked for room and was not sent.
 fn passed_over(end: &End) -> Option<u64> {
     let outbound = end.core.outbound();
     if outbound.asking() == 0 {

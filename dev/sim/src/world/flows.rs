@@ -1,5 +1,5 @@
-//! Streams: programs that read what their calls return and write what their calls take, at the callers. When they
-//! ask and bring, and what they say when they are dropped, is decided in `upbeat_core::channel::stream`.
+//! Streams at the callers: programs that read the streams of results and write the streams of arguments.
+//! `upbeat_core::channel::stream` decides when they ask and bring, and what they send when they are dropped.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ use crate::wire::Body;
 #[derive(Default)]
 pub(super) struct Flows {
     pub(super) all: Vec<Flow>,
-    /// Those that have an end somewhere.
+    /// The streams that have an end somewhere.
     live: Vec<usize>,
 }
 
@@ -26,29 +26,29 @@ pub(super) struct Flows {
 pub(super) struct Flow {
     pub(super) caller: usize,
     pub(super) callee: usize,
-    /// The session of the call that it stands in, from when that was given to one.
+    /// The session of the call that carries the stream, once the call was given to one.
     pub(super) session: u64,
     pub(super) number: u32,
     pub(super) items: Items,
-    /// Batches that came and that their reader has not taken, and the end behind them.
+    /// Batches that have arrived and that the reader has not taken, and the end behind them.
     pub(super) here: VecDeque<Batch>,
     pub(super) last: Option<Tail>,
     near: Near,
-    /// The operation of its caller's that is under way.
+    /// The operation of the caller that is under way.
     under_way: Option<(Id, CallNumber)>,
     pub(super) far: Far,
-    /// The handler that reads it.
+    /// The handler that reads the stream.
     pub(super) task: Option<usize>,
     /// The handler of an operation that waits.
     pub(super) waits: Option<usize>,
-    /// Its reader at the callee was told that no more come.
+    /// Whether the reader at the callee was told that no more items come.
     pub(super) cut: bool,
-    /// Batches that operations bring, and what their writers are answered.
+    /// Batches that operations bring, with the answers to their writers.
     pub(super) batches: Vec<(Id, Batch)>,
     pub(super) wanted: Wanted,
 }
 
-/// What its writer has still to give.
+/// The items that a writer has still to send.
 #[derive(Clone, Copy)]
 pub(super) struct Items {
     given: u64,
@@ -56,7 +56,7 @@ pub(super) struct Items {
     end: Tail,
 }
 
-/// Its end at the caller.
+/// The end of a stream at the caller.
 #[derive(Clone, Copy, Debug)]
 enum Near {
     Nothing,
@@ -64,7 +64,7 @@ enum Near {
     Writes(Feed),
 }
 
-/// Its end at the callee.
+/// The end of a stream at the callee.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Far {
     Nothing,
@@ -73,7 +73,7 @@ pub(super) enum Far {
 }
 
 impl Flows {
-    /// A handler reads this stream.
+    /// Notes the handler that reads this stream.
     pub(super) fn reads_in(&mut self, flow: usize, task: usize) {
         self.all[flow].task = Some(task);
     }
@@ -85,12 +85,12 @@ impl Flows {
 }
 
 impl Flow {
-    /// Whether its caller's end is there.
+    /// Returns whether the caller's end exists.
     pub(super) fn is_near(&self) -> bool {
         !matches!(self.near, Near::Nothing)
     }
 
-    /// The batch that an operation brings, or has brought.
+    /// Returns the batch that an operation brings.
     pub(super) fn batch(&self, id: Id) -> Option<Batch> {
         self.batches.iter().rev().find(|(of, _)| *of == id).map(|(_, batch)| *batch)
     }
@@ -101,7 +101,7 @@ impl Flow {
 }
 
 impl World {
-    /// A stream stands in what is asked: it may be opened.
+    /// Opens a stream if the request carries one.
     pub(super) fn open_flow(&mut self, node: usize, id: Id) {
         let ask = &mut self.asks[id as usize];
         let is_result = match ask.carries {
@@ -137,7 +137,7 @@ impl World {
         });
     }
 
-    /// A stream has an end from now on.
+    /// Notes that a stream has an end from now on.
     pub(super) fn lives(&mut self, flow: usize) {
         if !self.flows.live.contains(&flow) {
             self.counts.streams += 1;
@@ -145,7 +145,7 @@ impl World {
         }
     }
 
-    /// The session of which an operation is. None of any other request.
+    /// Returns the session of an operation; none of any other request.
     pub(super) fn session_of(&self, node: usize, id: Id) -> Option<u64> {
         let ask = self.asks[id as usize];
         ask.carries.operation()?;
@@ -154,7 +154,7 @@ impl World {
         Some(flow.session)
     }
 
-    /// Its writer gives the next batch, if it has any by now.
+    /// Makes the next batch of the writer, if there is one now.
     pub(super) fn give(&mut self, flow: usize) -> Result<Option<Batch>, Fault> {
         if !self.healing && self.random.permille(400) {
             return Ok(None);
@@ -166,7 +166,7 @@ impl World {
         let from = items.given;
         items.given += many;
         items.left -= many;
-        // The end comes with the last items, or behind them.
+        // The end comes with the last items, or after them.
         let is_last = items.left == 0 && (many == 0 || ends_here);
         let batch = Batch { from, items: many, tail: if is_last { items.end } else { Tail::More } };
         self.check.streams.gives(flow, batch)?;
@@ -238,7 +238,7 @@ impl World {
         if asks { self.operate(node, flow, Carries::Pull, None) } else { Ok(()) }
     }
 
-    /// An operation is asked of the other end.
+    /// Asks for an operation at the other end.
     fn operate(
         &mut self,
         node: usize,
@@ -251,7 +251,7 @@ impl World {
         let ask = Ask::operation(&mut self.random, to, carries, flow);
         let id = self.asks.len() as Id;
         self.flows.all[flow].batches.extend(batch.map(|batch| (id, batch)));
-        // It is under way before it is sent: what it meets there may end it at once.
+        // The operation counts as under way before it is sent: sending may end it at once.
         let call = self.issue(node, ask, None)?;
         if self.flows.all[flow].is_near() {
             self.flows.all[flow].under_way = call.map(|call| (id, call));
@@ -288,7 +288,7 @@ impl World {
         }
     }
 
-    /// A request is answered with a failure, of which its future will hear.
+    /// A request is answered with a failure, which its future will report.
     pub(super) fn failed(&mut self, id: Id, body: Body) -> Result<(), Fault> {
         self.check.ended(id, Fate::Failed)?;
         let Ask { carries, flow, .. } = self.asks[id as usize];
@@ -319,7 +319,7 @@ impl World {
         self.drop_near(node, flow)
     }
 
-    /// A program's future comes for an answer, or is dropped.
+    /// A program's future takes its reply, or is dropped.
     pub(super) fn collected(
         &mut self,
         node: usize,
@@ -359,7 +359,7 @@ impl World {
         }
     }
 
-    /// The answer to an operation is read.
+    /// Reads the answer to an operation.
     fn answered(&mut self, node: usize, flow: usize, id: Id) -> Result<(), Fault> {
         let it = &mut self.flows.all[flow];
         let batch = it.batch(id);
@@ -388,7 +388,7 @@ impl World {
         }
     }
 
-    /// The caller's end is dropped.
+    /// Drops the caller's end.
     fn drop_near(&mut self, node: usize, flow: usize) -> Result<(), Fault> {
         let it = &mut self.flows.all[flow];
         let near = std::mem::replace(&mut it.near, Near::Nothing);
@@ -423,7 +423,7 @@ impl World {
         self.owe(node, peer, Head::control(code, number), Body::None);
     }
 
-    /// The operation of an end that is dropped goes with it.
+    /// Drops the operation of an end that is dropped.
     fn drop_operation(
         &mut self,
         node: usize,
@@ -444,7 +444,7 @@ impl World {
         Ok(())
     }
 
-    /// A session ends: so do its streams at the callee. What reads or writes at a caller finds out by itself.
+    /// Ends the streams of an ended session at the callee. Readers and writers at callers find out by themselves.
     pub(super) fn lose_flows(
         &mut self,
         node: usize,

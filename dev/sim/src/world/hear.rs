@@ -1,5 +1,5 @@
-//! What a node hears: every frame goes through its head, every decision through flow control and
-//! the tables of calls.
+//! Receiving: a node reads every frame by its head, and flow control and
+//! the tables of calls make every decision.
 
 use upbeat_core::channel::call::{Answered, Deadline};
 use upbeat_core::fault::Rule;
@@ -16,7 +16,7 @@ use crate::plan::ANSWER_BYTES_MAX;
 use crate::wire::{Body, Came, Frame, Use};
 
 impl World {
-    /// Reads what has come from a peer, at most so many packets.
+    /// Reads at most `most` packets that have come from a peer.
     pub(super) fn read(&mut self, node: usize, peer: usize, most: usize) -> Result<(), Fault> {
         let mut heard = false;
         for _ in 0..most {
@@ -126,7 +126,7 @@ impl World {
         let Some(core) = self.core(node, peer) else { return Ok(()) };
         let receives = core.inbound();
         let may = may && receives.waiting() == 0 && !owes;
-        // What others owe is seen when it is looked at.
+        // A node sees the replies that others owe only when it looks at those sessions.
         let is_vague = may && others_owe && core.owed().1 > 0;
         let placed = matches!(what, Payload::Buffer(..)).then_some(len as usize);
         let admits = core.may_accept(false, placed, &self.nodes[node].purse);
@@ -135,7 +135,7 @@ impl World {
         }
         if admits {
             receives.accept();
-            // What has waited for room is not sent back.
+            // A request that has waited for room is not sent back.
             let refusals = extension(Flags::REFUSABLE);
             return self.start(node, peer, Held { refusals, ..held });
         }
@@ -147,7 +147,7 @@ impl World {
         Ok(())
     }
 
-    /// Accepts and grants what can be.
+    /// Accepts and grants as much as possible.
     pub(super) fn step(&mut self, node: usize, peer: usize) -> Result<(), Fault> {
         loop {
             let owes = self.owes(node, peer);
@@ -238,7 +238,7 @@ impl World {
             let (index, generation) = (call.index(), call.generation());
             return Err(Rule::NotOpen { index, generation }.into());
         }
-        // A task takes its answer where it lies, and who is sent back, a program's future comes for it
+        // A task reads its reply in place, and so does a caller that was sent back. A program's future comes for it
         // later.
         let refused = frame.body == Body::Failure(FailCode::Refused);
         let core = Rc::clone(&end.core);
@@ -294,7 +294,7 @@ impl World {
             self.give_back(node, peer, buffer.map(|at| (Use::Answers, at)));
             return Ok(());
         };
-        // A handler may look at an answer in place for a while.
+        // A handler may read a reply in place for a while.
         self.resume(node, task)?;
         let until = self.clock(node) + self.random.pick(&[0, 0, 50]);
         let session = self.wire(peer, node).session;
@@ -306,7 +306,7 @@ impl World {
         Ok(())
     }
 
-    /// An answer comes to a call that was abandoned: it is heard by nobody.
+    /// A reply comes to a call that was abandoned: nobody takes it.
     fn came_late(&mut self, node: usize, peer: usize, buffer: Option<usize>) {
         self.counts.late += 1;
         self.give_back(node, peer, buffer.map(|at| (Use::Answers, at)));
@@ -339,24 +339,24 @@ impl World {
         Ok(())
     }
 
-    /// Whether a request may be accepted now, by what the node holds in fact.
+    /// Returns whether a request may be accepted now, by the bytes that the node really holds.
     fn may(&self, node: usize, peer: usize, bytes: u64) -> bool {
         let (all, own) = self.holds(node, peer);
         let spare = own == 0 && bytes <= Budget::price(upbeat_core::limits::MEDIUM_BYTES_MAX);
         own < self.plan.share && (all < self.plan.budget || spare)
     }
 
-    /// Whether too many replies wait in a session for requests to be accepted in it.
+    /// Returns whether too many replies wait in a session for its requests to be accepted.
     fn owes(&self, node: usize, peer: usize) -> bool {
         self.nodes[node].ends[peer].as_ref().is_some_and(|end| end.core.owed().1 >= self.plan.ahead)
     }
 
-    /// Whether too many replies wait in all sessions of a node.
+    /// Returns whether too many replies wait in all sessions of a node.
     fn others_owe(&self, node: usize) -> bool {
         self.nodes[node].replies.budget().held() >= self.plan.budget.max(self.plan.ahead)
     }
 
-    /// The bytes of what a node holds and does not wait for others: of all, and of a session.
+    /// Returns the bytes that a node holds while it does not wait for others: of all sessions, and of one.
     pub(super) fn holds(&self, node: usize, peer: usize) -> (u64, u64) {
         let mut held = (0, 0);
         let mut add = |of: usize, bytes: u64| {
@@ -376,7 +376,7 @@ impl World {
         held
     }
 
-    /// Something comes that a node never sends, unless it says anything.
+    /// A frame has come that only the liar sends.
     pub(super) fn wrong(
         &self,
         node: usize,
@@ -390,7 +390,7 @@ impl World {
         }
     }
 
-    /// A rule was broken: between honest nodes that must not be.
+    /// A peer has broken a rule, which honest nodes must not do to each other.
     pub(super) fn broken(&mut self, node: usize, peer: usize, rule: Rule) -> Result<(), Fault> {
         if !self.lies(node, peer) {
             return violated(format!("node {node} finds a rule broken by {peer}: {rule}"))?;

@@ -1,5 +1,5 @@
-//! Deadlines that callees ask their callers to have extended. What is asked and answered, and how far, is
-//! decided in `upbeat_core::lease`; the world finds leases and loans by their calls, and tells.
+//! Extensions of deadlines that callees ask for. `upbeat_core::lease` decides who is asked, how far a deadline is
+//! extended, and who is told; the world finds leases and loans by their calls, and reports.
 
 use upbeat_core::channel::call::Deadline;
 use upbeat_core::frame::{CallNumber, Head, Kind};
@@ -15,32 +15,32 @@ use crate::wire::{Body, Frame};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Loan {
     loan: lease::Loan,
-    /// The handler that made it, if that one's time is bounded.
+    /// The handler that made the call, if that handler has a deadline.
     above: Option<(usize, Id)>,
 }
 
 impl Loan {
-    /// Until when it may last.
+    /// Returns the deadlines of a call.
     pub(super) fn new(end: Deadline, most: u64, above: Option<(usize, Id)>) -> Loan {
         Loan { loan: lease::Loan::new(Term::new(when(end), most)), above }
     }
 }
 
-/// Whose question it is.
+/// The asker of a question for more time.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Whose {
     Handler { at: usize, id: Id },
     Loan { peer: usize, call: CallNumber },
 }
 
-/// The time at which something is over.
+/// Returns the time at which a deadline passes.
 pub(super) fn when(end: Deadline) -> u64 {
     end.remaining(0).unwrap_or(u64::MAX)
 }
 
 impl World {
-    /// Until when a call may last, if its callee may ask for that: all who bound it let it be
-    /// extended. Its caller gives it up at `deadline`.
+    /// Returns the latest time to which a call may be extended, if every deadline that bounds it may be
+    /// extended. The caller gives the call up at `deadline`.
     pub(super) fn most(&self, node: usize, ask: &Ask, task: Option<usize>) -> Option<u64> {
         let above = task.and_then(|at| Some((at, self.nodes[node].tasks[at].as_ref()?)));
         let above = above.filter(|(_, task)| when(task.end) != u64::MAX);
@@ -55,13 +55,13 @@ impl World {
         }
     }
 
-    /// The call of that number, if it is open and its callee may ask.
+    /// Returns the call of that number, if it is open and its callee may ask.
     fn loan(&mut self, node: usize, peer: usize, call: CallNumber) -> Option<&mut Open> {
         let is_it = |open: &&mut Open| open.peer == peer && open.call == call;
         self.nodes[node].calls.open.iter_mut().find(is_it).filter(|open| open.loan.is_some())
     }
 
-    /// Handlers ask for more time, as it comes to their minds.
+    /// Has handlers ask for more time at random.
     pub(super) fn ask_for_more(&mut self, node: usize) -> Result<(), Fault> {
         if self.healing {
             return Ok(());
@@ -80,7 +80,7 @@ impl World {
         Ok(())
     }
 
-    /// A question is asked in the name of a handler.
+    /// Enters a question in the name of a handler.
     fn enter(&mut self, node: usize, at: usize, wanted: u64, whose: Whose) -> Result<(), Fault> {
         let Some(lease) = self.nodes[node].leases.get_mut(&at) else { return Ok(()) };
         if matches!(whose, Whose::Handler { .. }) && wanted <= lease.end() {
@@ -95,7 +95,7 @@ impl World {
         self.go_on_asking(node, at)
     }
 
-    /// Does what there is to do for the questions in the name of a handler.
+    /// Makes the next steps of the questions in the name of a handler.
     fn go_on_asking(&mut self, node: usize, at: usize) -> Result<(), Fault> {
         while let Some(next) =
             self.nodes[node].leases.get_mut(&at).and_then(lease::Lease::poll_next)
@@ -143,7 +143,7 @@ impl World {
         }
     }
 
-    /// A callee asks for so much time.
+    /// A callee asks for an extension.
     fn extension_asked(
         &mut self,
         node: usize,
@@ -169,13 +169,13 @@ impl World {
         }
     }
 
-    /// When the handler ends that has made a call, if it still may ask for more.
+    /// Returns when the handler ends that has made a call, if that handler may still ask for more.
     fn end_above(&self, node: usize, (at, id): (usize, Id)) -> Option<u64> {
         self.nodes[node].tasks[at].as_ref().filter(|task| task.id == id)?;
         Some(self.nodes[node].leases.get(&at)?.end())
     }
 
-    /// It is known how long a call lasts: its caller waits as long, and its callee is told.
+    /// The deadline of a call is settled: its caller waits as long, and its callee is told.
     fn settled_with(
         &mut self,
         node: usize,
@@ -213,7 +213,7 @@ impl World {
         Ok(())
     }
 
-    /// A caller has answered, and when. Who has asked may be gone.
+    /// A caller has answered a question. The asker may be gone.
     fn extension_answered(
         &mut self,
         node: usize,
@@ -239,7 +239,7 @@ impl World {
         self.go_on_asking(node, at)
     }
 
-    /// Who has asked in the name of a handler is told.
+    /// Tells the asker of a question that was asked in the name of a handler.
     fn say(&mut self, node: usize, told: Told<Whose>) -> Result<(), Fault> {
         let Told { whose, wanted, end, .. } = told;
         let (peer, call) = match whose {
@@ -259,7 +259,7 @@ impl World {
         self.settled_with(node, (peer, call), id, step)
     }
 
-    /// A handler is gone, or nobody answers it any more: all who ask in its name are refused.
+    /// A handler is gone, or no caller answers it any more: all its questions are refused.
     pub(super) fn close_lease(&mut self, node: usize, at: usize) -> Result<(), Fault> {
         let Some(mut lease) = self.nodes[node].leases.remove(&at) else { return Ok(()) };
         lease.close().try_for_each(|told| self.say(node, told))

@@ -1,4 +1,4 @@
-//! Sessions that begin and end, nodes that die and come back as another incarnation.
+//! Sessions that begin and end, and nodes that die and return with another incarnation.
 
 use std::rc::Rc;
 
@@ -9,8 +9,8 @@ use crate::check::{End as Fate, violated};
 use crate::wire::Wire;
 
 impl World {
-    /// Begins a session between two nodes that have none. One that still has an older session, with
-    /// another incarnation, ends that first.
+    /// Begins a session between two nodes that have none. A node that still has a session with an older
+    /// incarnation ends that first.
     pub(super) fn connect(&mut self, one: usize, other: usize) -> Result<(), Fault> {
         for (node, peer) in [(one, other), (other, one)] {
             if self.nodes[node].ends[peer].is_some() {
@@ -43,13 +43,13 @@ impl World {
         Ok(())
     }
 
-    /// Two nodes that are up and have no session begin one, if it may be.
+    /// Returns whether two nodes may begin a session: both are up, and have none.
     pub(super) fn may_connect(&self, one: usize, other: usize) -> bool {
         let (first, second) = (&self.nodes[one], &self.nodes[other]);
         first.up && second.up && (first.ends[other].is_none() || second.ends[one].is_none())
     }
 
-    /// A node is no more, with all that it knew. What it has written is still there.
+    /// Ends a node with all its state. The frames that it has written remain.
     pub(super) fn crash(&mut self, node: usize) {
         self.counts.crashes += 1;
         self.note(|| format!("{node} dies"));
@@ -79,13 +79,13 @@ impl World {
         self.nodes[node].incarnation += 1;
     }
 
-    /// Whether a node has a session with one that has died since.
+    /// Returns whether a node has a session with a peer that has died.
     pub(super) fn bereft(&self, node: usize, peer: usize) -> bool {
         self.nodes[node].ends[peer].is_some() && self.nodes[peer].ends[node].is_none()
     }
 
-    /// A node finds that its peer has died: what that has written is taken over, then all that
-    /// involves it ends.
+    /// A node notices that its peer has died: it reads what the peer has written, then ends everything that
+    /// depends on the peer.
     pub(super) fn lose(&mut self, node: usize, peer: usize) -> Result<(), Fault> {
         if let Err(fault) = self.read(node, peer, usize::MAX) {
             match fault {
@@ -96,7 +96,7 @@ impl World {
         self.bury(node, peer)
     }
 
-    /// Ends a session on both sides, at once, because one has broken a rule.
+    /// Ends a session on both sides at once, because one has broken a rule.
     pub(super) fn part(&mut self, node: usize, peer: usize) -> Result<(), Fault> {
         self.bury(node, peer)?;
         self.bury(peer, node)
@@ -138,7 +138,7 @@ impl World {
         self.end_calls(node, peer, calls)
     }
 
-    /// Stops the tasks on a lost peer's behalf, but for those that go on without it.
+    /// Stops the tasks that run for a lost peer, except those that continue without it.
     fn stop_served(&mut self, node: usize, peer: usize) -> Result<(), Fault> {
         let Some(core) = self.core(node, peer) else { return Ok(()) };
         for (_, at) in core.take_served() {
@@ -150,7 +150,7 @@ impl World {
                 self.stop(node, at, None)?;
             }
         }
-        // Those of one-way messages, and those whose callers had given up before.
+        // Tasks of one-way messages stop; tasks whose callers had given up before go on without the session.
         for at in 0..self.nodes[node].tasks.len() {
             let task = self.nodes[node].tasks[at].as_ref();
             match task.filter(|task| task.peer == peer).map(|task| (task.gone, task.call)) {

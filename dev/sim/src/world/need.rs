@@ -1,6 +1,6 @@
-//! Handlers that lack what they need, and those whose callers are gone: what is decided in
-//! `upbeat_core` (how often a call is refused, how long who comes again waits, until when a handler
-//! goes on), and what the runtime does then, which the world does in its stead.
+//! Handlers whose resource is in use, and handlers whose callers are gone. `upbeat_core` decides how
+//! often a call is refused, how long its caller waits before it sends the call again, and until when a handler
+//! continues; the world does what the runtime does then.
 
 use upbeat_core::backoff::{again, is_refusable};
 use upbeat_core::channel::call::Deadline;
@@ -14,7 +14,7 @@ use crate::plan::{Behaviour, Need};
 use crate::wire::{Body, Use};
 
 impl World {
-    /// What the caller of a handler is told that lacks what it needs; none if that waits for it.
+    /// Returns the failure for the caller of a handler whose resource is in use; none if the handler waits for it.
     pub(super) fn refusal(&self, need: Need, refusals: Option<u64>) -> Option<FailCode> {
         match need {
             Need::Again if refusals.is_some_and(is_refusable) => Some(FailCode::Refused),
@@ -23,7 +23,7 @@ impl World {
         }
     }
 
-    /// Tells a caller so. Nothing of the handler has run.
+    /// Sends a call back to its caller. Nothing of the handler has run.
     pub(super) fn send_back(
         &mut self,
         node: usize,
@@ -49,7 +49,7 @@ impl World {
         Ok(())
     }
 
-    /// A call of this node's comes back: it comes again, after a while.
+    /// A call of this node was sent back: the node sends it again after a while.
     pub(super) fn sent_back(&mut self, node: usize, id: Id, open: Open) -> Result<(), Fault> {
         let Open { peer, deadline, dropped, refusals, most, .. } = open;
         let session = self.nodes[node].ends[peer].as_ref().map(|end| end.session);
@@ -64,7 +64,7 @@ impl World {
         Ok(())
     }
 
-    /// Calls that were sent back come again, or are given up meanwhile.
+    /// Sends calls again that were sent back, or gives them up.
     pub(super) fn come_again(&mut self, node: usize) -> Result<(), Fault> {
         let now = self.clock(node);
         let mut at = 0;
@@ -94,13 +94,13 @@ impl World {
         Ok(())
     }
 
-    /// What a handler has had that one has at a time is there for the next.
+    /// Frees the resource that a handler has had.
     pub(super) fn unlock(&mut self, node: usize, at: usize) {
         let lock = &mut self.nodes[node].lock.holder;
         *lock = lock.filter(|&holder| holder != at);
     }
 
-    /// The next that lacks it begins.
+    /// Begins the next handler that waits for the resource.
     pub(super) fn pass_lock(&mut self, node: usize) -> Result<(), Fault> {
         while self.nodes[node].lock.holder.is_none() && self.nodes[node].lock.lacking > 0 {
             let tasks = self.nodes[node].tasks.iter().enumerate();
@@ -120,7 +120,7 @@ impl World {
         Ok(())
     }
 
-    /// Handlers whose time is over are dropped.
+    /// Drops handlers whose time is over.
     pub(super) fn expire(&mut self, node: usize) -> Result<(), Fault> {
         let now = self.clock(node);
         while let Some((at, id)) = self.nodes[node].expiries.pop_due(now) {
@@ -134,7 +134,7 @@ impl World {
         Ok(())
     }
 
-    /// Has a handler end then, and not when it was to end if it is postponed.
+    /// Ends a handler at `end`; `postponed` says that the handler had an earlier end.
     pub(super) fn expire_at(&mut self, node: usize, task: (usize, Id), end: u64, postponed: bool) {
         let Node { expiries, tasks, .. } = &mut self.nodes[node];
         let (many, tasks) = (tasks.iter().flatten().count(), &*tasks);
@@ -145,7 +145,7 @@ impl World {
         }
     }
 
-    /// The caller of a handler is gone. Gives whether it goes on.
+    /// The caller of a handler is gone. Returns whether the handler continues.
     pub(super) fn goes_on(&mut self, node: usize, at: usize, gone: Gone) -> Result<bool, Fault> {
         let now = self.clock(node);
         let Some(task) = self.nodes[node].tasks[at].clone() else {
@@ -176,7 +176,7 @@ impl World {
         Ok(true)
     }
 
-    /// A handler goes on without its session.
+    /// Lets a handler continue without its session.
     pub(super) fn leave_session(&mut self, node: usize, at: usize) {
         if let Some(task) = &mut self.nodes[node].tasks[at] {
             (task.gone, task.buffer, task.call) = (Gone::Lost, None, None);

@@ -1,4 +1,4 @@
-//! Streams at their callees: what is asked and brought there, and the handlers that read.
+//! Streams at their callees: the operations that arrive there, and the handlers that read.
 
 use upbeat_core::channel;
 use upbeat_core::channel::stream::{Demand, Ended, Intake, Tail, Wanted};
@@ -15,7 +15,7 @@ use crate::wire::{Body, Use};
 const WAITING_MAX: usize = 2;
 
 impl World {
-    /// The callee opens a stream in the result of a call. Gives whether it could.
+    /// The callee opens a stream in the result of a call. Returns whether it could.
     pub(super) fn open_result(&mut self, node: usize, call: CallNumber, id: Id) -> bool {
         let flow = self.asks[id as usize].flow;
         let it = &self.flows.all[flow];
@@ -31,7 +31,7 @@ impl World {
         true
     }
 
-    /// The callee opens a stream in the arguments of a call. Gives whether it could.
+    /// The callee opens a stream in the arguments of a call. Returns whether it could.
     pub(super) fn open_argument(
         &mut self,
         node: usize,
@@ -77,7 +77,7 @@ impl World {
         };
         if let Some(why) = taken? {
             let it = &self.flows.all[flow];
-            // A reader of arguments may have gone, of which their writer hears by this.
+            // The reader of arguments may be dropped; its writer learns of that by this operation.
             let is_left = carries == Carries::Push && it.task.is_none();
             if it.is_near() && !is_left && !self.lies(node, peer) {
                 return violated(format!("{carries:?} of stream {flow} is refused: {why}"))?;
@@ -102,7 +102,7 @@ impl World {
         Ok(())
     }
 
-    /// A reader asks for a batch. Gives why it gets none.
+    /// A reader asks for a batch. Returns the reason if it gets none.
     fn pull_came(
         &mut self,
         node: usize,
@@ -126,7 +126,7 @@ impl World {
         }
     }
 
-    /// A writer brings a batch. Gives why it is not taken.
+    /// A writer brings a batch. Returns the reason if the batch is not taken.
     fn push_came(
         &mut self,
         node: usize,
@@ -161,7 +161,7 @@ impl World {
         Ok(None)
     }
 
-    /// Whether an operation is answered now. A pull's batch is collected then.
+    /// Returns whether an operation is answered now. The batch of a pull is collected then.
     fn is_answered(&mut self, flow: usize, id: Id) -> Result<bool, Fault> {
         match self.flows.all[flow].far {
             Far::Nothing => Ok(true),
@@ -197,7 +197,7 @@ impl World {
         }
     }
 
-    /// The stream is written no more.
+    /// The writer of the stream ends.
     fn close_result(&mut self, flow: usize) {
         let Flow { callee, caller, session, number, .. } = self.flows.all[flow];
         if let Some(end) = self.end(callee, caller).filter(|end| end.session == session) {
@@ -212,7 +212,7 @@ impl World {
         self.moved = true;
     }
 
-    /// Streams have ended before their last items.
+    /// Ends streams before their last items.
     pub(super) fn end_streams(&mut self, ended: Ended<usize, usize>) -> Result<(), Fault> {
         ended.results.into_iter().for_each(|flow| self.drop_writer(flow));
         for flow in ended.arguments {
@@ -221,7 +221,7 @@ impl World {
         Ok(())
     }
 
-    /// The reader of an argument is told that no more come, unless it knows.
+    /// Tells the reader of an argument that no more items come, unless the reader knows.
     fn break_off(&mut self, flow: usize) -> Result<(), Fault> {
         let it = &mut self.flows.all[flow];
         if let Far::Reads(intake) = &mut it.far {
@@ -235,7 +235,7 @@ impl World {
         Ok(())
     }
 
-    /// A peer says something of a stream that is not answered.
+    /// A peer sends a control frame of a stream, which is not answered.
     pub(super) fn control_came(
         &mut self,
         node: usize,
@@ -326,7 +326,7 @@ impl World {
         }
     }
 
-    /// A handler is no more: neither is the stream that it read, or the operation that it was.
+    /// A handler ends, and with it the stream that it read, or the operation that it served.
     pub(super) fn leave_flow(&mut self, node: usize, at: usize) -> Result<(), Fault> {
         let Some(task) = &self.nodes[node].tasks[at] else { return Ok(()) };
         let Ask { carries, flow, .. } = self.asks[task.id as usize];

@@ -15,7 +15,7 @@ use crate::check::{End as Fate, Id, violated};
 use crate::plan::{Ask, Behaviour, Carries, Need};
 use crate::wire::{Body, Use};
 
-/// When a handler goes on by itself.
+/// Returns when a handler continues by itself.
 fn until(state: State) -> u64 {
     match state {
         State::Until(time) => time,
@@ -24,7 +24,7 @@ fn until(state: State) -> u64 {
 }
 
 impl Calls {
-    /// Something is due then.
+    /// Notes the time of a timer.
     pub(super) fn due_at(&mut self, time: u64) {
         self.due = self.due.min(time);
     }
@@ -101,7 +101,7 @@ impl World {
         if lacks { Ok(()) } else { self.begin(node, at) }
     }
 
-    /// A handler was not done when it was first polled: it is a task. Gives which.
+    /// A handler was not done at its first poll, and becomes a task. Returns its index.
     pub(super) fn keep(
         &mut self,
         node: usize,
@@ -112,8 +112,8 @@ impl World {
     ) -> Result<usize, Fault> {
         let ask = self.asks[id as usize];
         let calls = matches!(ask.behaviour, Behaviour::Back { .. } | Behaviour::Streams);
-        // Who waits for another node lets go of what is lent to it: its caller may need it for what
-        // is asked on its behalf.
+        // A handler that waits for another node returns the buffers that it reads: its caller may need them for
+        // that node's requests.
         let in_place = self.plan.programs.in_place && !calls;
         if !in_place {
             self.give_back(node, peer, buffer);
@@ -167,7 +167,7 @@ impl World {
         Ok(at)
     }
 
-    /// The body of a handler begins, which is a task.
+    /// Begins the body of a handler that is a task.
     pub(super) fn begin(&mut self, node: usize, at: usize) -> Result<(), Fault> {
         let now = self.clock(node);
         let Some(task) = &mut self.nodes[node].tasks[at] else {
@@ -208,7 +208,7 @@ impl World {
         Ok(())
     }
 
-    /// A handler was polled, and waits: for the answer of another node, or for something here.
+    /// A handler was polled, and waits: for the reply of another node, or for something on this node.
     pub(super) fn charge(&mut self, node: usize, at: usize, awaits_reply: bool) {
         let Node { purse, tasks, .. } = &mut self.nodes[node];
         if let Some(task) = &mut tasks[at] {
@@ -217,7 +217,7 @@ impl World {
         }
     }
 
-    /// If the budget was filled, no session accepts requests at once any more.
+    /// Has no session accept requests at once any more if the budget is used up.
     pub(super) fn close_if_full(&mut self, node: usize) {
         let Node { ends, purse, .. } = &self.nodes[node];
         if purse.take_filled() {
@@ -227,7 +227,7 @@ impl World {
         }
     }
 
-    /// What a handler waited for has come, or never will.
+    /// A handler continues: its reply has come, or never will.
     pub(super) fn resume(&mut self, node: usize, at: usize) -> Result<(), Fault> {
         let Some(task) = self.nodes[node].tasks[at].as_mut() else {
             return violated("an answer comes to a task that is no more")?;
@@ -251,7 +251,7 @@ impl World {
         Ok(())
     }
 
-    /// A handler is stopped, because nobody wants it or its session is lost.
+    /// Stops a handler, because its request was given up or its session is lost.
     pub(super) fn stop(
         &mut self,
         node: usize,
@@ -274,7 +274,7 @@ impl World {
         Ok(())
     }
 
-    /// A task is no more: what it held goes back.
+    /// A task ends, and returns everything that it held.
     fn leave(&mut self, node: usize, at: usize) -> Result<(), Fault> {
         self.moved = true;
         self.close_lease(node, at)?;
@@ -303,7 +303,7 @@ impl World {
         Ok(())
     }
 
-    /// Timers: handlers that are done, callers that wait no longer.
+    /// Runs the timers: handlers that are done, and callers whose time is over.
     pub(super) fn timers(&mut self, node: usize) -> Result<(), Fault> {
         let now = self.clock(node);
         self.expire(node)?;
@@ -341,7 +341,7 @@ impl World {
         Ok(())
     }
 
-    /// Futures of the program come for their answers, or are dropped; of one session or of all.
+    /// Polls or drops futures of the program whose replies have come; of one session or of all.
     pub(super) fn collect(&mut self, node: usize, of: Option<usize>) -> Result<(), Fault> {
         let is_it = |answered: &(usize, CallNumber, usize)| of.is_none_or(|of| of == answered.0);
         while let Some(at) = self.nodes[node].calls.answered.iter().position(is_it) {
@@ -364,7 +364,7 @@ impl World {
         Ok(())
     }
 
-    /// When the next timer of a node goes off, in the world's time.
+    /// Returns when the next timer of a node goes off, in the world's time.
     pub(super) fn next_timer(&self, node: usize) -> Option<u64> {
         let now = self.clock(node);
         let node = &self.nodes[node];

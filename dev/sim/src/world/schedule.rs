@@ -1,4 +1,4 @@
-//! What happens next: anything may, as long as the weather lasts; then all heals, and everything
+//! The order of events: at first anything may happen; then all faults end, and everything
 //! must finish.
 
 use super::{Fault, World};
@@ -6,10 +6,10 @@ use crate::check::{End as Fate, Violation, violated};
 use crate::plan::Ask;
 use crate::wire::{Wire, Word};
 
-/// Rounds of healing after which a history that still moves goes round in a circle.
+/// Rounds after the end of the faults, beyond which a history is a livelock.
 const ROUNDS_MAX: u32 = 20_000;
 
-/// Microseconds by which time goes on where nothing moves before the next timer.
+/// Microseconds by which time advances where nothing happens before the next timer.
 const LEAP: u64 = 60;
 
 impl World {
@@ -45,7 +45,7 @@ impl World {
         Ok(())
     }
 
-    /// One thing happens.
+    /// Takes one random step.
     fn happen(&mut self) -> Result<(), Fault> {
         let node = self.random.index(self.plan.nodes);
         let peer = (node + 1 + self.random.index(self.plan.nodes - 1)) % self.plan.nodes;
@@ -83,7 +83,7 @@ impl World {
         Ok(())
     }
 
-    /// The liar says again what it has said, or says what is not so.
+    /// The liar repeats a frame, or sends a false one.
     fn lie(&mut self) {
         let Some(liar) = self.plan.liar else { return };
         if self.said.is_empty() {
@@ -129,7 +129,7 @@ impl World {
         self.end(node, peer).map_or(0, |end| end.core.inbound().accepted())
     }
 
-    /// A node's dispatcher takes a turn: what it was told of, or everything when that is due.
+    /// Runs a turn of a node's dispatcher: over the sessions with hints, or over all of them when a sweep is due.
     pub(super) fn turn(&mut self, node: usize) -> Result<(), Fault> {
         if !self.nodes[node].up {
             return Ok(());
@@ -153,13 +153,13 @@ impl World {
         self.poll_woken(node)?;
         self.poll_flows(node)?;
         self.pump_all(node);
-        // Where nothing moved, all is as it was when it was checked last.
+        // If nothing happened, the last check still holds.
         let moved = self.moved;
         self.moved |= before;
         if moved { self.conserved(node) } else { Ok(()) }
     }
 
-    /// A node did not look at what has come from a peer, which is right as long as a hint may still come.
+    /// Checks a session whose records the node has not looked at, which is right as long as a hint may still come.
     fn unseen(&self, node: usize, peer: usize) -> Result<(), Fault> {
         let unseen_ns = self.now() - self.nodes[node].hints.looked[peer];
         let wire = self.wires[peer * self.plan.nodes + node].as_ref();
@@ -173,7 +173,7 @@ impl World {
         Ok(())
     }
 
-    /// A broken rule of the peer's ends the session, a violation the history.
+    /// Ends the session for a broken rule of the peer's, and the history for a violation.
     pub(super) fn or_broken(
         &mut self,
         node: usize,
@@ -186,7 +186,7 @@ impl World {
         }
     }
 
-    /// Room that was given back is offered to all who wait for it.
+    /// Offers the room that was given back to all who wait for it.
     fn offer(&mut self, node: usize) -> Result<(), Fault> {
         while self.nodes[node].purse.take_freed() | std::mem::take(&mut self.nodes[node].pressed) {
             for peer in self.peers(node) {
@@ -208,7 +208,7 @@ impl World {
         }
     }
 
-    /// All heals: who died comes back, who lied is honest, nothing is lost any more.
+    /// Ends all faults: dead nodes return, the liar becomes honest, and nothing is lost any more.
     fn heal(&mut self) -> Result<(), Fault> {
         self.note(|| "all heals".into());
         self.healing = true;
@@ -226,7 +226,7 @@ impl World {
             self.moved = false;
             self.round()?;
             if self.moved {
-                // Somebody may try again and again until a message is seen of which no hint tells.
+                // A sender may try again and again until its node sees a message for which no hint came.
                 if self.next_look().is_some() {
                     self.time += self.random.within(1, LEAP);
                 }
@@ -248,7 +248,7 @@ impl World {
                 return violated(format!("nothing moves, and {id} waits to be told of its time"))?;
             }
             if let Some(next) = next {
-                // Several go off together, as they do where a node is late.
+                // Several timers go off together, as they do on a late node.
                 self.time = self.time.max(next) + self.random.within(1, LEAP);
                 continue;
             }
@@ -263,7 +263,7 @@ impl World {
         violated("what happens goes round in a circle")?
     }
 
-    /// When a node looks at everything that has not seen what has come, in the world's time.
+    /// Returns when the next node sweeps that has not seen a message, in the world's time.
     fn next_look(&self) -> Option<u64> {
         let pairs =
             (0..self.plan.nodes).flat_map(|node| self.peers(node).map(move |peer| (node, peer)));
@@ -291,7 +291,7 @@ impl World {
         Ok(())
     }
 
-    /// Nothing moves any more: is everything done, and is everything back?
+    /// Checks, once nothing moves any more, that everything is done and everything was returned.
     fn settled(&mut self) -> Result<(), Fault> {
         for node in 0..self.plan.nodes {
             self.conserved(node)?;

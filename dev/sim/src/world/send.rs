@@ -1,4 +1,4 @@
-//! What a node sends: requests in their order, by the way that flow control says, and what it owes.
+//! Sending: requests in their order, as flow control decides, and the frames that a node owes.
 
 use upbeat_core::channel::Operation;
 use upbeat_core::channel::call::{Abandon, Deadline};
@@ -16,26 +16,26 @@ use crate::check::{End as Fate, Id, Terms, violated};
 use crate::plan::{Ask, Carries, Need};
 use crate::wire::{Body, Frame, Use};
 
-/// The number of the method that is called: the programs of the world know one.
+/// The number of the only method that the programs of the world have.
 const METHOD: u16 = 1;
 
-/// A call on its way out.
+/// A call that is about to be sent.
 pub(super) struct Attempt {
     pub(super) id: Id,
     pub(super) task: Option<usize>,
-    /// When its caller gives it up, and when it drops it.
+    /// The time at which its caller gives it up, and the time at which its caller drops it.
     pub(super) deadline: Deadline,
     pub(super) dropped: Deadline,
-    /// The deadline that goes with it.
+    /// The deadline that travels with the call.
     pub(super) travels: Deadline,
-    /// Until when that may be extended, if it may, and in whose name.
+    /// The latest time to which the deadline may be extended, if it may, and the handler in whose name.
     pub(super) most: Option<u64>,
     pub(super) above: Option<(usize, Id)>,
     pub(super) refusals: u64,
 }
 
 impl World {
-    /// A program or a handler asks something of a node.
+    /// A program or a handler makes a request to a node.
     pub(super) fn issue(
         &mut self,
         node: usize,
@@ -70,7 +70,7 @@ impl World {
         self.attempt(node, attempt)
     }
 
-    /// Something is asked for the first time, or comes again.
+    /// Sends a request for the first time, or again.
     pub(super) fn attempt(
         &mut self,
         node: usize,
@@ -119,14 +119,14 @@ impl World {
         }
         let result = self.poll_sender(node, ask.to, id);
         match result {
-            // A handler may be at it: the session ends when it has made way.
+            // A handler may be running: the session ends after its turn.
             Err(Fault::Rule(rule)) => self.nodes[node].found.push((ask.to, session, rule)),
             result => result?,
         }
         Ok(call)
     }
 
-    /// Writes what waits, as far as there is room: longer replies, then frames in their order.
+    /// Writes waiting frames, as far as there is room: longer replies, then frames in their order.
     pub(super) fn pay(&mut self, node: usize, peer: usize) {
         let Some(core) = self.core(node, peer) else { return };
         let replies = core.write_replies(|frame| match self.write_answer(node, peer, *frame) {
@@ -134,11 +134,11 @@ impl World {
             false => Written::NoRoom,
         });
         let frames = core.write_frames(|frame| self.write_answer(node, peer, *frame));
-        // Requests may have waited for that.
+        // Requests may have waited for these frames.
         self.nodes[node].pressed |= (replies || frames) && core.may_step();
     }
 
-    /// Writes a frame, its payload into a buffer if it is a long answer. Gives whether there was room.
+    /// Writes a frame, with its payload in a buffer if it is a long reply. Returns whether there was room.
     fn write_answer(&mut self, node: usize, peer: usize, frame: Frame) -> bool {
         let Some((frame, buffer)) = self.place_answer(node, peer, frame) else {
             self.counts.no_answer_buffer += 1;
@@ -151,7 +151,7 @@ impl World {
         went
     }
 
-    /// Answers a call of a peer's.
+    /// Answers a call of a peer.
     pub(super) fn reply(&mut self, node: usize, peer: usize, call: CallNumber, id: Id) {
         if self.asks[id as usize].carries == Carries::Result && !self.open_result(node, call, id) {
             return self.owe(node, peer, Head::failed(call, 1), Body::Failure(FailCode::BadResult));
@@ -180,7 +180,7 @@ impl World {
         self.queued(node, peer, queued);
     }
 
-    /// A frame was to be queued: a peer for which too many wait has broken a rule.
+    /// Handles the queueing of a frame: a peer for which too many frames wait has broken a rule.
     fn queued(&mut self, node: usize, peer: usize, queued: Result<bool, Rule>) {
         let session = self.nodes[node].ends[peer].as_ref().map(|end| end.session);
         if let (Err(rule), Some(session)) = (queued, session) {
@@ -188,8 +188,8 @@ impl World {
         }
     }
 
-    /// A frame that is owed, its payload in a buffer if it is a long answer: none if no buffer is to be
-    /// had.
+    /// Returns an owed frame, with its payload in a buffer if it is a long reply: none if there is no
+    /// buffer.
     fn place_answer(
         &mut self,
         node: usize,
@@ -212,7 +212,7 @@ impl World {
         Some((frame, Some(buffer)))
     }
 
-    /// Writes a frame if there is room, and hints at it.
+    /// Writes a frame if there is room, and sends a hint of it.
     pub(super) fn write(&mut self, node: usize, peer: usize, mut frame: Frame) -> bool {
         frame.written = self.time;
         if !self.wire(node, peer).fits(&frame) {
@@ -234,7 +234,7 @@ impl World {
         true
     }
 
-    /// Tells a peer where to look, which may be lost or said twice.
+    /// Hints to a peer that this session has a message. The hint may be lost or doubled.
     pub(super) fn hint(&mut self, node: usize, peer: usize) {
         if !self.healing && self.random.permille(self.plan.weather.hints_lost) {
             self.counts.hints_lost += 1;
@@ -248,7 +248,7 @@ impl World {
         }
     }
 
-    /// Something that must come, whatever room there is.
+    /// Sends a frame that must arrive: it waits if there is no room.
     pub(super) fn owe(&mut self, node: usize, peer: usize, head: Head, body: Body) {
         let frame = Frame { words: head.words(), extensions: [0; 5], body, written: 0 };
         self.owe_frame(node, peer, frame);
@@ -264,7 +264,7 @@ impl World {
         }
     }
 
-    /// The frame of a request.
+    /// Returns the frame of a request.
     pub(super) fn request(
         &self,
         node: usize,
@@ -309,7 +309,7 @@ impl World {
         Frame { words: head.with_flags(flags).words(), extensions, body, written: 0 }
     }
 
-    /// The caller of a call wants no answer any more. Gives the task that waited for it.
+    /// The caller gives a call up. Returns the task that waited for it.
     pub(super) fn give_up(
         &mut self,
         node: usize,
@@ -357,7 +357,7 @@ impl World {
     }
 }
 
-/// A frame in words.
+/// Describes a frame.
 pub(super) fn say(frame: &Frame) -> String {
     match Head::parse(frame.words) {
         Ok(head) => format!(

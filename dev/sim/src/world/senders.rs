@@ -1,5 +1,5 @@
-//! Senders: requests that have not gone, as futures that are polled when they are woken. Some are polled
-//! late, and some never, as futures are that somebody keeps.
+//! Senders: requests that were not sent yet, as futures that are polled when they are woken. Some are polled
+//! late, and some never, as futures that a program keeps without polling them.
 
 use upbeat_core::flow::Budget;
 use upbeat_core::frame::{Flags, Head, slots};
@@ -11,19 +11,19 @@ use crate::check::{Id, violated};
 use crate::wire::{Body, Frame, Use, Word};
 use upbeat_core::session::Lack;
 
-/// What comes of a sender that tries.
+/// The result of an attempt to send.
 enum Tried {
     Sent,
-    /// It waits in line, or for its turn of those that have asked.
+    /// The sender waits in the queue, or for its turn among those that have asked for room.
     Full,
-    /// It has asked for room, and has its place by this number.
+    /// The sender has asked for room under this number, which is its place.
     Asked(u64),
 }
 
-/// The requests of a session that have not gone, by their numbers.
+/// The requests of a session that were not sent yet, by their numbers.
 #[derive(Default)]
 pub(super) struct Senders {
-    /// In order, and apart from the rest, so that one is found quickly.
+    /// The numbers in order, apart from the rest, so that one is found quickly.
     ids: Vec<Id>,
     outs: Vec<Out>,
 }
@@ -64,12 +64,12 @@ impl Senders {
 }
 
 impl World {
-    /// The world's time in nanoseconds, which jumps for nobody.
+    /// Returns the world's time in nanoseconds, which never jumps.
     pub(super) fn now(&self) -> u64 {
         self.time * 1_000
     }
 
-    /// These senders are woken: they are polled later.
+    /// Wakes these senders, which are polled later.
     pub(super) fn wake(&mut self, node: usize, peer: usize, woken: Vec<Id>) {
         let Some(end) = &mut self.nodes[node].ends[peer] else { return };
         let round = end.rounds;
@@ -106,7 +106,7 @@ impl World {
         Ok(())
     }
 
-    /// Polls a sender: it goes, or asks, or waits.
+    /// Polls a sender, which sends, asks for room, or waits.
     pub(super) fn poll_sender(&mut self, node: usize, peer: usize, id: Id) -> Result<(), Fault> {
         let Some(end) = &mut self.nodes[node].ends[peer] else { return Ok(()) };
         let Some(out) = end.senders.get_mut(id) else { return Ok(()) };
@@ -162,8 +162,8 @@ impl World {
         Ok(())
     }
 
-    /// Whether a future is kept and not polled any more: none that a handler awaits, which would hold
-    /// what it was charged.
+    /// Returns whether a future is kept and not polled any more. A future that a handler awaits never is: it would keep
+    /// the bytes that the handler is charged with.
     fn forgets(&mut self, out: &Out) -> bool {
         let may = !self.healing && out.is_free && self.random.permille(self.plan.weather.forgotten);
         out.forgotten || may
@@ -213,7 +213,7 @@ impl World {
         Ok(Tried::Sent)
     }
 
-    /// Whether a request finds room in the ring when that is empty: it does not grow here.
+    /// Returns whether a request fits the ring when the ring is empty: rings do not grow in the world.
     fn fits_ring(&self, bytes: usize) -> bool {
         let front = Flags::DEADLINE.with(Flags::REFUSABLE).with(Flags::EXTENDABLE);
         let slots = slots(bytes as u32 + front.extension_bytes()) as usize;
@@ -277,8 +277,8 @@ impl World {
         Tried::Sent
     }
 
-    /// What waits is written and woken, if the peer has made room: a good part, or any, for a node that
-    /// has nothing else to do. Then senders that do not respond lose their turns as well.
+    /// Writes waiting frames and wakes senders, if the peer has made room: a good part, or any, for a node that
+    /// has no other work. Then senders that do not respond lose their turns as well.
     pub(super) fn settle(&mut self, node: usize, peer: usize, part: bool) {
         let mut woken = Vec::new();
         if let Some(End { core, rounds, .. }) = &mut self.nodes[node].ends[peer]
@@ -313,7 +313,7 @@ impl World {
         }
     }
 
-    /// Room that was granted is given back for senders that do not respond.
+    /// Returns the room that was granted to senders that do not respond.
     pub(super) fn withdraw_unused(&mut self, node: usize) {
         let now = self.now();
         for peer in self.peers(node) {
@@ -325,7 +325,7 @@ impl World {
         }
     }
 
-    /// Room is not wanted any more. Gives whether the peer is told.
+    /// Gives up the room that was asked for. Returns whether the peer is told.
     pub(super) fn withdraw(&mut self, node: usize, peer: usize, number: u64) -> bool {
         let now = self.now();
         let Some(end) = self.end(node, peer) else { return false };
@@ -337,7 +337,7 @@ impl World {
         tell
     }
 
-    /// Nothing moves any more: nobody waits behind a sender that is forgotten. Those are polled now.
+    /// Polls forgotten senders once nothing moves any more: no sender may wait behind them.
     pub(super) fn remember(&mut self, node: usize) -> Result<(), Fault> {
         for peer in self.peers(node) {
             let Some(end) = &mut self.nodes[node].ends[peer] else { continue };

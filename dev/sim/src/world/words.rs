@@ -1,5 +1,5 @@
-//! Words that one side of a session writes for the other: how far it is, and that it waits. And what is
-//! on the way: it arrives, its connection breaks and is resumed.
+//! Words that one side of a session writes for the other: its progress, and whether it waits. Also the records
+//! on their way: they arrive, and their connection breaks and is resumed.
 
 use super::{Fault, World};
 use crate::check::violated;
@@ -15,7 +15,7 @@ impl World {
         self.hint(node, peer);
     }
 
-    /// A node sees a word of a peer's.
+    /// A node sees a word of a peer.
     pub(super) fn see_word(&mut self, node: usize, peer: usize, word: Word) {
         match word {
             Word::Wants(wants) => self.wire(peer, node).hear_wish(wants),
@@ -23,7 +23,7 @@ impl World {
         }
     }
 
-    /// Says how far this side is: in the ring at once, of what it has accepted when that is so much,
+    /// Writes the progress of this side: that of the ring at once, that of accepted requests when it is large,
     /// or when the peer waits for it.
     pub(super) fn say_progress(&mut self, node: usize, peer: usize) {
         let Some(end) = self.end(node, peer) else { return };
@@ -44,7 +44,7 @@ impl World {
         }
     }
 
-    /// A node returns a buffer of a peer's, if it has one.
+    /// A node returns a buffer of a peer, if it has one.
     pub(super) fn give_back(&mut self, node: usize, peer: usize, lent: Option<(Use, usize)>) {
         if let Some((usage, at)) = lent
             && let Some(odd) = self.wire(peer, node).give_back(usage, at)
@@ -53,7 +53,7 @@ impl World {
         }
     }
 
-    /// A node ships what it has written for a peer, as far as the connection takes it.
+    /// A node ships the frames that it has written for a peer, as far as the connection takes them.
     pub(super) fn ship(&mut self, node: usize, peer: usize) {
         let World { wires, random, plan, .. } = self;
         let Some(wire) = wires[node * plan.nodes + peer].as_mut().filter(|wire| wire.stream) else {
@@ -73,7 +73,7 @@ impl World {
         }
     }
 
-    /// Some of what is on the way from a node to another arrives, or all.
+    /// Has some of the records on their way from a node to another arrive, or all.
     pub(super) fn arrive(&mut self, from: usize, to: usize, all: bool) {
         let Some(wire) = &mut self.wires[from * self.plan.nodes + to] else { return };
         let under_way = wire.under_way();
@@ -88,7 +88,7 @@ impl World {
         self.hint(from, to);
     }
 
-    /// The connection between two nodes breaks, or is resumed.
+    /// Breaks the connection between two nodes, or resumes it.
     pub(super) fn break_or_resume(&mut self, one: usize, other: usize) -> Result<(), Fault> {
         let ways = [(one, other), (other, one)];
         let at = |(from, to): (usize, usize)| from * self.plan.nodes + to;
