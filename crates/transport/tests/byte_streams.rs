@@ -1,4 +1,4 @@
-//! Byte streams in particular: what a hostile peer writes into one, and a peer that does not read.
+//! Tests of byte streams: a hostile peer that writes into one, and a peer that does not read.
 
 mod common;
 #[path = "byte_streams/priorities.rs"]
@@ -22,7 +22,7 @@ use upbeat_core::stream::{
 use upbeat_transport::carrier::{BellFault, Carrier, Kind};
 use upbeat_transport::opening::Step;
 
-/// A carrier, and its peer's end of the stream in the hands of the test.
+/// A carrier, and the peer's end of its stream, which the test holds.
 struct Attack {
     carrier: Carrier,
     socket: OwnedFd,
@@ -56,7 +56,7 @@ impl Attack {
         assert!(matches!(opening.step(0), Ok(Step::Waiting)));
         assert!(matches!(raw.receive(), (Some(Record::Welcome(_)), 0)));
         let stream = Record::Stream(Streamed { session: 3 });
-        assert_eq!(raw.receive(), (Some(stream), 0), "it cannot share memory");
+        assert_eq!(raw.receive(), (Some(stream), 0), "the caller cannot share memory");
         let (socket, theirs) = pair(SocketType::STREAM);
         let joined = Record::Joined(Streamed { session: 0 }).encode();
         raw.send(&joined, &[theirs.as_fd()]);
@@ -65,7 +65,7 @@ impl Attack {
         Attack { carrier, socket, _stand: stand }
     }
 
-    /// Writes bytes, as many as the socket takes.
+    /// Writes as many of the bytes as the socket takes.
     fn write(&self, bytes: &[u8]) {
         let mut left = bytes;
         while !left.is_empty() {
@@ -78,14 +78,14 @@ impl Attack {
         }
     }
 
-    /// Has the carrier take in what has come, and reads its frames.
+    /// Lets the carrier receive what has come, and reads its frames.
     fn look(&self) -> Result<usize, BellFault> {
         let mut frames = 0;
         for _ in 0..3 {
             self.carrier.pump();
             while let Ok(Some(words)) = self.carrier.lanes.look() {
                 if words[0] >> 8 & 0xff == 7 {
-                    // Followed by who looks for its segment.
+                    // The reader of this frame would look for its segment.
                     return Ok(frames);
                 }
                 frames += 1;
@@ -98,7 +98,7 @@ impl Attack {
         Ok(frames)
     }
 
-    /// The rule that these bytes break.
+    /// Returns the rule that these bytes break.
     fn rule(&self, bytes: &[u8]) -> Rule {
         self.write(bytes);
         match self.look() {
@@ -108,7 +108,7 @@ impl Attack {
     }
 }
 
-/// A frame with so many bytes of payload, as an honest peer writes it.
+/// Returns a frame with a payload of its length, as an honest peer writes it.
 fn framed(head: Head) -> Vec<u8> {
     let words = head.words();
     let payload = (words[0] >> 32) as usize;
@@ -136,7 +136,7 @@ fn taken(slots: u64) -> Vec<u8> {
     progress(|progress| progress.taken = Some(slots))
 }
 
-/// A slab of this shape, announced as it must be.
+/// Returns a slab of this shape, correctly announced.
 fn slab(generation: u32, bytes: u32, number: u32, each: u32, count: u32) -> Vec<u8> {
     let mut out = segment(generation, bytes);
     let mut frame = framed(Head::slab(number));
@@ -157,11 +157,11 @@ fn each_broken_rule_is_named() {
     let _alone = common::alone();
     let rule = |bytes: &[u8]| Attack::new("rules").rule(bytes);
     let oneway = framed(Head::oneway(1, 100));
-    // A ring of 60 slots takes no more before it was read, and nothing is read here.
+    // A ring of 60 slots takes no more before it was read, and this test reads nothing.
     let attack = Attack::new("credit");
     let mut frames = Vec::new();
     (0..61).for_each(|_| frames.extend(&oneway));
-    // It begins at slot 0, so that no padding is due before the 60th.
+    // The ring begins at slot 0, so that no padding is due before the 60th.
     attack.write(&frames);
     attack.carrier.pump();
     attack.carrier.pump();
@@ -180,7 +180,7 @@ fn each_broken_rule_is_named() {
     let (mut none, mut twice) = (Vec::new(), Vec::new());
     write_padding(0, &mut none);
     assert!(matches!(rule(&none), Rule::SpanBeyondRing { span: 0, .. }));
-    // Padding within the ring takes slots as frames do.
+    // Padding takes slots like frames.
     (0..2).for_each(|_| write_padding(31, &mut twice));
     assert!(matches!(rule(&twice), Rule::SpanBeyondRing { span: 31, .. }));
     let attack = Attack::new("padded");
@@ -231,7 +231,7 @@ fn each_broken_rule_is_named() {
 }
 
 #[test]
-fn what_is_right_is_taken_however_it_is_cut() {
+fn valid_records_are_accepted_in_pieces_of_any_size() {
     let _alone = common::alone();
     let call = framed(Head::call(3, CallNumber::new(1, 1), 200));
     let parts = [
@@ -240,7 +240,7 @@ fn what_is_right_is_taken_however_it_is_cut() {
         progress(|progress| (progress.accepted, progress.wants_room) = (Some(0), true)),
         slab(SLAB_GENERATION, 4096, 0, 512, 8),
         chunk(0, 3, 0, 512),
-        // Bytes of one buffer may stand between those of another, and frames between them.
+        // Bytes of one buffer may come between those of another, and frames between them.
         chunk(0, 7, 100, 30),
         framed(Head::oneway(1, 0)),
         chunk(0, 3, 0, 30),
@@ -269,7 +269,7 @@ fn what_is_right_is_taken_however_it_is_cut() {
 }
 
 #[test]
-fn a_long_frame_that_comes_in_parts_is_found_when_it_is_whole() {
+fn a_long_frame_in_parts_is_found_when_it_is_whole() {
     let payload: Vec<u8> = (0..5000_u32).map(|at| ((at * 7) >> 3) as u8).collect();
     let mut bytes = framed(Head::oneway(1, 5000));
     bytes[24..].copy_from_slice(&payload);
@@ -294,9 +294,9 @@ fn a_long_frame_that_comes_in_parts_is_found_when_it_is_whole() {
     }
 }
 
-/// Bytes near honest ones, and any bytes at all: the session ends or goes on, and nothing else happens.
+/// Bytes close to honest ones, and random bytes: the session ends or goes on, and nothing else happens.
 #[test]
-fn no_bytes_do_anything_else_than_end_the_session() {
+fn hostile_bytes_can_only_end_the_session() {
     let _alone = common::alone();
     let rounds = std::env::var("UPBEAT_STREAM_ATTACKS").map_or(100, |text| text.parse().unwrap());
     let mut random = Random(0x5eed | 1);
@@ -328,17 +328,17 @@ fn no_bytes_do_anything_else_than_end_the_session() {
         bytes.truncate(random.below(bytes.len() as u64 + 1) as usize);
         attack.write(&bytes);
         ended += usize::from(attack.look().is_err());
-        // What comes behind a broken rule changes nothing any more.
+        // Bytes after a broken rule change nothing.
         attack.write(&framed(Head::oneway(1, 8)));
         let _ = attack.look();
         drop(attack.socket);
     }
     assert!(ended > rounds / 10, "{ended} of {rounds}");
-    // A GiB was announced again and again, and takes what came of it.
+    // A GiB was announced again and again, and only the bytes that came took memory.
     assert!(resident() < before + (256 << 10), "{before} to {} KiB", resident());
 }
 
-/// The descriptor that a caller hands over must be a stream socket that is connected.
+/// The descriptor that a caller hands over must be a connected stream socket.
 #[test]
 fn other_descriptors_are_refused() {
     let _alone = common::alone();
@@ -361,7 +361,7 @@ fn other_descriptors_are_refused() {
     }
 }
 
-/// A peer that does not read makes its sender keep no more than its lane, and blocks nothing.
+/// A peer that does not read makes its sender keep at most a lane, and blocks nothing.
 #[test]
 fn a_peer_that_does_not_read_costs_a_lane() {
     let _alone = common::alone();
@@ -378,7 +378,7 @@ fn a_peer_that_does_not_read_costs_a_lane() {
         assert_eq!(receive(&far), Some(number));
     }
     assert_eq!(receive(&far), None);
-    // It hears of the room, and goes on.
+    // The peer reports its room, and the sender goes on.
     far.rest();
     far.ring();
     near.pump();
@@ -392,10 +392,10 @@ fn a_peer_that_does_not_read_costs_a_lane() {
     }
 }
 
-/// A push ends after a few rounds, though the socket would take more: its owner must not sleep before the rest
-/// has gone.
+/// A push ends after a few rounds even if the socket would take more: its owner must not sleep before the rest was
+/// sent.
 #[test]
-fn a_push_that_ends_early_says_that_it_goes_on() {
+fn a_push_that_ends_early_reports_more_output() {
     const BUFFERS: u32 = 40;
     const BYTES: usize = 2048;
     let _alone = common::alone();
@@ -428,7 +428,7 @@ fn a_push_that_ends_early_says_that_it_goes_on() {
     assert_eq!(frames, 1 + BUFFERS, "the slab's frame and those of its buffers");
 }
 
-/// Kilobytes that this process has in memory.
+/// Returns the kilobytes that this process has in memory.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();

@@ -1,4 +1,4 @@
-//! What every carrier does alike, over each of them: connecting, frames both ways, rings, growth,
+//! The behaviour that all carriers share, tested over each of them: connecting, frames both ways, wake-ups, growth,
 //! and the end of a session as its other side sees it.
 
 mod common;
@@ -17,12 +17,12 @@ fn over_all(case: impl Fn(Kind)) {
     over(&[Kind::Local, Kind::Shared, Kind::Stream, Kind::Tcp, Kind::Tls], case);
 }
 
-/// Runs a case over those on which a node is found by its name.
+/// Runs a case over the carriers on which a node is found by its name.
 fn over_names(case: impl Fn(Kind)) {
     over(&[Kind::Local, Kind::Shared, Kind::Stream], case);
 }
 
-/// Runs a case over those whose sides share memory: pages, boards and bells are theirs alone.
+/// Runs a case over the carriers whose sides share memory, which alone have pages, boards and doorbells.
 fn over_lanes(case: impl Fn(Kind)) {
     over(&[Kind::Local, Kind::Shared], case);
 }
@@ -32,7 +32,7 @@ fn over(kinds: &[Kind], case: impl Fn(Kind)) {
     kinds.iter().for_each(|kind| case(*kind));
 }
 
-/// Whether the peer is gone, behind what it has sent.
+/// Returns whether the peer is gone, after reading what it has sent.
 fn is_closed(carrier: &Carrier) -> bool {
     if carrier.peer.at.is_some() {
         common::wait(carrier.socket().unwrap(), PollFlags::IN);
@@ -74,7 +74,7 @@ fn frames_go_both_ways_in_order() {
 }
 
 #[test]
-fn pages_and_boards_are_those_of_the_peer() {
+fn each_side_sees_the_peers_page_and_board() {
     over_lanes(|kind| {
         let stand = Stand::new(kind, "pages");
         let Pair { near, far } = stand.pair(3, 9);
@@ -94,17 +94,17 @@ fn pages_and_boards_are_those_of_the_peer() {
 }
 
 #[test]
-fn rings_are_heard_and_a_deaf_peer_blocks_nobody() {
+fn wake_ups_are_received_and_a_peer_that_reads_nothing_blocks_nobody() {
     over_lanes(|kind| {
         let Pair { near, far } = Stand::new(kind, "rings").pair(1, 2);
-        // A local caller has been rung to its answer.
+        // The reply to a local caller came with a wake-up.
         near.drain().unwrap();
         assert_eq!(near.ring(), Rang::Rung);
         assert_eq!(near.ring(), Rang::Rung);
         let drained = far.drain().unwrap();
         assert_eq!((drained.bells, drained.closed, drained.more), (2, false, false));
 
-        // The descriptor is shared with the peer's idea of it, or not; the call does not care.
+        // The socket's flag is changed here: calls must not depend on it.
         rustix::io::ioctl_fionbio(near.socket().unwrap(), false).unwrap();
         let rung = (0..100_000).take_while(|_| near.ring() == Rang::Rung).count();
         assert_eq!(near.ring(), Rang::Unheard);
@@ -118,7 +118,7 @@ fn rings_are_heard_and_a_deaf_peer_blocks_nobody() {
 }
 
 #[test]
-fn a_lane_goes_on_in_a_larger_segment() {
+fn a_lane_continues_in_a_larger_segment() {
     over_all(|kind| {
         let Pair { near, far } = Stand::new(kind, "growth").pair(1, 2);
         let (generation, bytes) = near.lanes.next_growth().unwrap();
@@ -157,9 +157,9 @@ fn the_end_is_seen_by_the_other_side() {
         drop(near);
         assert!(is_closed(&far), "{kind}");
         assert_eq!(far.ring(), Rang::Gone);
-        assert_eq!(receive(&far), Some(4), "what was written before stays readable");
+        assert_eq!(receive(&far), Some(4), "earlier frames stay readable");
 
-        // Unread bytes make a reset of the end, which is an end as well.
+        // Unread bytes cause a reset, which counts as an end as well.
         let Pair { near, far } = Stand::new(kind, "reset").pair(1, 2);
         far.ring();
         drop(near);
@@ -180,7 +180,7 @@ fn a_session_costs_one_descriptor() {
 }
 
 #[test]
-fn a_node_that_does_not_answer_is_given_up() {
+fn a_caller_gives_up_a_node_that_does_not_answer() {
     over_all(|kind| {
         let stand = Stand::new(kind, "mute");
         let before = common::descriptors();
@@ -191,7 +191,8 @@ fn a_node_that_does_not_answer_is_given_up() {
         let error = opening.step(deadline).err().unwrap();
         assert!(matches!(error, OpenError::TooSlow { .. }), "{error}");
         drop(opening);
-        // The listener finds the caller gone; a local one had left its lane, and sees it now.
+        // The listener finds the caller gone; it accepts a local one, which had left its lane, and sees the end
+        // later.
         let pair = stand.accept(2, 3000).map(|mut opening| opening.step(3000));
         match pair {
             Some(Ok(Step::Done(carrier))) => assert!(is_closed(&carrier)),
@@ -205,7 +206,7 @@ fn a_node_that_does_not_answer_is_given_up() {
 }
 
 #[test]
-fn nobody_is_there() {
+fn a_missing_node_is_reported() {
     over_names(|kind| {
         let stand = Stand::new(kind, "nobody");
         let nobody = "no/body".parse().unwrap();
@@ -216,8 +217,8 @@ fn nobody_is_there() {
 }
 
 #[test]
-fn a_refusal_arrives_with_its_words() {
-    // Under TLS there are no words before the peer is known.
+fn a_refusal_arrives_with_its_text() {
+    // Under TLS no text is sent before the peer is known.
     over(&[Kind::Local, Kind::Shared, Kind::Stream, Kind::Tcp], |kind| {
         let stand = Stand::new(kind, "refusal");
         let mut near = stand.connect(1, 0).unwrap();
@@ -230,8 +231,8 @@ fn a_refusal_arrives_with_its_words() {
 }
 
 #[test]
-fn the_crowd_at_the_door_is_bounded() {
-    // Between hosts the runtime says how many may be under way.
+fn pending_handshakes_are_bounded() {
+    // Between hosts the runtime decides how many handshakes may be in progress.
     over(&[Kind::Local, Kind::Shared, Kind::Stream], |kind| {
         let stand = Stand::new(kind, "crowd");
         let most = PENDING_HANDSHAKES_MAX;
@@ -254,12 +255,12 @@ fn the_crowd_at_the_door_is_bounded() {
         if kind == Kind::Local {
             assert_eq!((callers.len(), full), (most, 3));
         } else {
-            // The others wait in the queue, each for one that goes.
+            // The other callers wait in the queue until a handshake ends.
             assert_eq!((held.len(), full), (most, 0));
             for late in &mut callers[most..] {
                 assert!(matches!(late.step(0), Ok(Step::Waiting)));
                 drop(held.remove(0));
-                let mut opening = stand.accept(100, 0).expect("there is room again");
+                let mut opening = stand.accept(100, 0).expect("a caller from the queue");
                 assert!(common::finish(late, &mut opening).is_ok());
             }
         }
@@ -278,9 +279,9 @@ fn a_session_number_beyond_the_board_is_refused() {
     });
 }
 
-/// A caller whose handshake gives way to others is told so, whether it has spoken or not, and may come again.
+/// A caller whose handshake is dropped in favour of others is told so, whether it has spoken or not, and may retry.
 #[test]
-fn a_caller_that_gives_way_is_told() {
+fn a_caller_dropped_in_favour_of_others_is_told() {
     over(&[Kind::Tcp, Kind::Tls], |kind| {
         for has_spoken in [false, true] {
             let stand = Stand::new(kind, "crowded");
@@ -296,7 +297,7 @@ fn a_caller_that_gives_way_is_told() {
             let error = loop {
                 match common::step(&mut near) {
                     Ok(Step::Waiting) => {}
-                    Ok(_) => panic!("{kind}: it was let in"),
+                    Ok(_) => panic!("{kind}: the caller was accepted"),
                     Err(error) => break error,
                 }
             };

@@ -1,5 +1,5 @@
-//! A full table of descriptors, wherever it is met: an error that names the limit, a peer that is
-//! told, and a listener that goes on. One test, for the limit is the whole process's.
+//! A full table of descriptors: the error names the limit, the peer is told, and the listener goes on. This is one
+//! test, because the limit is the whole process's.
 
 mod common;
 
@@ -17,7 +17,7 @@ use upbeat_transport::{local, shared};
 
 const LIMIT: u64 = 100;
 
-/// Takes all numbers that are left, but for `spare`.
+/// Opens descriptors until `spare` numbers are left.
 fn fill(spare: usize) -> Vec<OwnedFd> {
     let mut taken = Vec::new();
     loop {
@@ -56,16 +56,16 @@ fn the_caller_is_told(stand: &Stand) {
         let error = caller.step(0).err().unwrap();
         let OpenError::Refused { code, .. } = &error else { panic!("{error}") };
         assert_eq!(*code, RefusalCode::TooManyDescriptors);
-        // The number that it has let go of.
+        // This takes the number that the refused caller has freed.
         taken.extend(fill(0));
     }
-    // Nobody is left to be told, so nothing is readable and nothing spins.
+    // No caller is left to be told, so nothing is readable and nothing spins.
     assert!(is_full(&stand.try_accept(1, 0).err().unwrap()) || stand.accept(1, 0).is_none());
     drop((taken, callers));
     stand.pair(1, 2);
 }
 
-fn wherever_it_is_met(stand: &Stand) {
+fn at_any_step_of_a_handshake(stand: &Stand) {
     let before = descriptors();
     let mut through = 0;
     for spare in 0..16 {
@@ -74,7 +74,7 @@ fn wherever_it_is_met(stand: &Stand) {
         drop(taken);
         match opened {
             Ok(()) => through += 1,
-            // One side finds it full, the other is refused.
+            // One side finds the table full, and the other is refused.
             Err(OpenError::Refused { code: RefusalCode::TooManyDescriptors, .. }) => {}
             Err(error) => assert!(is_full(&error), "{spare} left: {error}"),
         }
@@ -115,7 +115,7 @@ fn segments_that_find_no_number(stand: &Stand) {
     assert_eq!(far.drain().err(), Some(BellFault::Descriptors { limit: LIMIT }));
     drop(taken);
 
-    // A listener whose caller's segments find no number.
+    // This listener has no number for its caller's segments.
     let mut near = stand.connect(1, 0).unwrap();
     let mut far = stand.accept(2, 0).unwrap();
     assert!(matches!(far.step(0), Ok(Step::Waiting)));

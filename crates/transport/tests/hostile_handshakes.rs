@@ -1,5 +1,5 @@
-//! Peers that are wrong, silent, or hostile in what they say: each has its own error, is told so
-//! where that is possible, leaks no descriptor and harms nobody else.
+//! Peers that are wrong, silent, or hostile in a handshake: each has its own error, is told so where that is
+//! possible, leaks no descriptor and harms no other peer.
 
 mod common;
 
@@ -22,16 +22,16 @@ fn stand(name: &str) -> Stand {
     Stand::new(Kind::Shared, name)
 }
 
-/// The error that a step ends in.
+/// Returns the error with which a step ends.
 fn error_of(opening: &mut Opening) -> OpenError {
     match opening.step(0) {
         Err(error) => error,
-        Ok(Step::Waiting) => panic!("it waits"),
-        Ok(_) => panic!("it is through"),
+        Ok(Step::Waiting) => panic!("the opening waits"),
+        Ok(_) => panic!("the session is open"),
     }
 }
 
-/// A caller of our own making, and the opening that it meets.
+/// Returns a caller that the test controls, and the listener's opening.
 fn raw_caller(stand: &Stand) -> (Raw, Opening) {
     let raw = Raw::connect(stand.listener().path());
     let opening = stand.accept(1, 0).expect("a caller");
@@ -60,7 +60,7 @@ fn segments() -> Record {
     })
 }
 
-/// A raw caller that has got as far as being asked for its segments.
+/// Returns a caller that the test controls, which was asked for its segments.
 fn raw_caller_to_segments(stand: &Stand) -> (Raw, Opening) {
     let (raw, mut opening) = raw_caller(stand);
     raw.send(&Record::Hello(hello(stand)).encode(), &[]);
@@ -70,7 +70,7 @@ fn raw_caller_to_segments(stand: &Stand) -> (Raw, Opening) {
     (raw, opening)
 }
 
-/// Every error must leave the table of descriptors as it was, and the listener at work.
+/// Checks that a case leaves the table of descriptors unchanged, and the listener at work.
 fn harmless(stand: &Stand, case: impl FnOnce()) {
     let before = descriptors();
     case();
@@ -80,7 +80,7 @@ fn harmless(stand: &Stand, case: impl FnOnce()) {
 }
 
 #[test]
-fn another_program() {
+fn a_peer_of_another_program_is_refused() {
     let _alone = alone();
     let stand = stand("program");
     let other = ProgramId::new("test".parse().unwrap(), 7);
@@ -101,11 +101,11 @@ fn another_program() {
 }
 
 #[test]
-fn another_version() {
+fn a_peer_of_another_version_is_refused() {
     let _alone = alone();
     let stand = stand("version");
     harmless(&stand, || {
-        // Of the protocol, and of the records' format.
+        // The versions are of the protocol, and of the records' format.
         for (at, bytes, known) in [(16, [9, 0, 9, 0], VERSION_MAX), (8, [2, 0, 1, 0], 1)] {
             let (raw, mut opening) = raw_caller(&stand);
             let mut record = Record::Hello(hello(&stand)).encode();
@@ -120,7 +120,7 @@ fn another_version() {
 }
 
 #[test]
-fn a_socket_that_was_moved() {
+fn a_moved_socket_is_refused() {
     let _alone = alone();
     let stand = stand("moved");
     let elsewhere =
@@ -134,7 +134,7 @@ fn a_socket_that_was_moved() {
 }
 
 #[test]
-fn a_caller_that_says_nothing() {
+fn a_silent_caller_is_refused() {
     let _alone = alone();
     let stand = stand("silent");
     let before = descriptors();
@@ -153,7 +153,7 @@ fn a_caller_that_says_nothing() {
 }
 
 #[test]
-fn a_caller_that_goes_away() {
+fn a_caller_that_closes_is_reported() {
     let _alone = alone();
     let stand = stand("away");
     harmless(&stand, || {
@@ -169,7 +169,7 @@ fn a_caller_that_goes_away() {
 }
 
 #[test]
-fn too_few_and_too_many_descriptors() {
+fn a_wrong_number_of_descriptors_is_refused() {
     let _alone = alone();
     let stand = stand("count");
     let some: Vec<OwnedFd> = (0..20).map(|_| passed::plain_file(0)).collect();
@@ -200,7 +200,7 @@ fn too_few_and_too_many_descriptors() {
     }
 }
 
-/// Hands over `[lane, page, board]`, and gives what the listener says to it.
+/// Hands over `[lane, page, board]`, and returns the listener's error.
 fn offer(stand: &Stand, offered: [&OwnedFd; 3]) -> OpenError {
     let (raw, mut opening) = raw_caller_to_segments(stand);
     raw.send(&segments().encode(), &offered.map(|descriptor| descriptor.as_fd()));
@@ -210,7 +210,7 @@ fn offer(stand: &Stand, offered: [&OwnedFd; 3]) -> OpenError {
 }
 
 #[test]
-fn segments_that_cannot_be_trusted() {
+fn untrustworthy_segments_are_refused() {
     let _alone = alone();
     let stand = stand("segments");
     let owner = Writers::Owner;
@@ -255,7 +255,7 @@ fn segments_that_cannot_be_trusted() {
             let error = offer(&stand, [&bad, &page, &board]);
             assert!(
                 matches!(error, OpenError::Segment { which: "lane", .. }),
-                "{error}: nothing but a sealed tmpfs file will do"
+                "{error}: only a sealed tmpfs file is accepted"
             );
         }
         let error = offer(&stand, [&lane, &page, &board]);
@@ -264,7 +264,7 @@ fn segments_that_cannot_be_trusted() {
 }
 
 #[test]
-fn a_lane_of_another_size_and_a_place_beyond_the_board() {
+fn a_lane_of_another_size_and_a_slot_beyond_the_board_are_refused() {
     let _alone = alone();
     let stand = stand("numbers");
     harmless(&stand, || {
@@ -283,7 +283,7 @@ fn a_lane_of_another_size_and_a_place_beyond_the_board() {
 }
 
 #[test]
-fn records_out_of_place() {
+fn records_out_of_order_are_refused() {
     let _alone = alone();
     let stand = stand("place");
     harmless(&stand, || {
@@ -301,7 +301,7 @@ fn records_out_of_place() {
     });
 }
 
-/// A session whose caller is of our own making.
+/// Returns a session whose caller the test controls.
 fn raw_session(stand: &Stand) -> (Raw, Carrier) {
     let (raw, mut opening) = raw_caller_to_segments(stand);
     let page = Segment::create("page", PAGE, Writers::Owner).and_then(Segment::reserve).unwrap();
@@ -309,13 +309,13 @@ fn raw_session(stand: &Stand) -> (Raw, Carrier) {
     let lane = passed::segment(LANE_BYTES, Writers::Owner);
     let board = passed::segment(BOARD_BYTES, Writers::Everybody);
     raw.send(&segments().encode(), &[lane.as_fd(), page.descriptor(), board.as_fd()]);
-    let Ok(Step::Done(carrier)) = opening.step(0) else { panic!("not through") };
+    let Ok(Step::Done(carrier)) = opening.step(0) else { panic!("the session is not open") };
     assert!(matches!(raw.receive(), (Some(Record::Ready), 0)));
     (raw, carrier)
 }
 
 #[test]
-fn what_is_no_ring_and_no_segment() {
+fn packets_that_are_no_wake_up_and_no_segment_are_refused() {
     let _alone = alone();
     let stand = stand("bell");
     let lane = passed::segment(LANE_BYTES, Writers::Owner);
@@ -339,7 +339,7 @@ fn what_is_no_ring_and_no_segment() {
             raw.send(packet, &vec![lane.as_fd(); count]);
             match carrier.drain() {
                 Err(BellFault::Rule(_)) => {}
-                // Many zeros in one packet are rings.
+                // A packet of many zeros is many wake-ups.
                 Ok(drained) => assert!(packet.len() == 3000 && drained.bells > 0),
                 Err(fault) => panic!("{fault}"),
             }
@@ -355,7 +355,7 @@ fn what_is_no_ring_and_no_segment() {
     });
 }
 
-/// Numbers from a seed (splitmix64): a failure names the seed that shows it again.
+/// A generator of numbers from a seed (splitmix64). A failure names its seed, with which it can be repeated.
 struct Numbers(u64);
 
 impl Numbers {
@@ -370,7 +370,7 @@ impl Numbers {
         (self.next() % bound as u64) as usize
     }
 
-    /// Noise, or a right record with something wrong about it; never a right one.
+    /// Returns random bytes, or a valid record with a fault; never a valid record.
     fn garbage(&mut self, right: &[u8]) -> Vec<u8> {
         if self.below(2) == 0 {
             let length = 1 + self.below(4000);
@@ -387,7 +387,7 @@ impl Numbers {
 }
 
 #[test]
-fn garbage_from_a_caller() {
+fn garbage_from_a_caller_is_refused() {
     let _alone = alone();
     let stand = stand("caller");
     let before = descriptors();
@@ -409,7 +409,7 @@ fn garbage_from_a_caller() {
         raw.send(&numbers.garbage(&right), &beside);
         let error = match opening.step(0) {
             Err(error) => error,
-            Ok(_) => panic!("seed {seed} was taken for good"),
+            Ok(_) => panic!("seed {seed} was accepted"),
         };
         assert!(!error.to_string().is_empty());
         raw.refusal();
@@ -420,7 +420,7 @@ fn garbage_from_a_caller() {
 }
 
 #[test]
-fn garbage_from_a_listener() {
+fn garbage_from_a_listener_is_refused() {
     let _alone = alone();
     let stand = stand("listener");
     let path = stand.place.socket_path(stand.server.program().name(), &"imp".parse().unwrap());
@@ -444,7 +444,7 @@ fn garbage_from_a_listener() {
         };
         let beside = vec![thing.as_fd(); numbers.below(6)];
         raw.send(&numbers.garbage(&right), &beside);
-        let Err(error) = near.step(0) else { panic!("seed {seed} was taken for good") };
+        let Err(error) = near.step(0) else { panic!("seed {seed} was accepted") };
         assert!(error.to_string().contains("imp"), "{error}");
     }
     drop(thing);
@@ -452,7 +452,7 @@ fn garbage_from_a_listener() {
 }
 
 #[test]
-fn a_listener_of_another_name() {
+fn a_listener_with_another_name_is_refused() {
     let _alone = alone();
     let stand = stand("name");
     let name = "imp".parse().unwrap();
@@ -469,13 +469,13 @@ fn a_listener_of_another_name() {
 }
 
 #[test]
-fn a_name_taken_twice_in_one_process() {
+fn a_name_is_taken_once_in_a_process() {
     let _alone = alone();
     let stand = stand("twice");
     let error = shared::Listener::bind(&stand.place, &stand.server).err().unwrap();
     let text = error.to_string();
     assert!(text.contains("twice/1") && text.contains("this process"), "{text}");
-    // The first one has lost nothing by it.
+    // The first node is not affected.
     let mut near = stand.connect(1, 0).unwrap();
     finish(&mut near, &mut stand.accept(1, 0).unwrap()).unwrap();
 
@@ -485,7 +485,7 @@ fn a_name_taken_twice_in_one_process() {
 }
 
 #[test]
-fn a_name_is_free_again() {
+fn a_dropped_name_is_free_again() {
     let _alone = alone();
     let directory = common::Directory::new();
     let (place, home) = (directory.place(), common::home("again"));

@@ -1,4 +1,4 @@
-//! The file of an identity: what it must hold, and who may read it.
+//! The file of an identity: its required contents, and its required permissions.
 
 mod secure;
 
@@ -13,7 +13,7 @@ fn pem(parts: &[&str]) -> String {
 }
 
 #[test]
-fn an_identity_says_who_it_is_and_for_how_long() {
+fn an_identity_tells_its_names_and_its_validity() {
     let (scratch, authority) = (Scratch::new(), Authority::new());
     let uris = ["upbeat://demo/counter", "upbeat://demo/worker/*"];
     let identity = scratch.identity(&format!("a note\n{}", authority.text(&uris)));
@@ -31,7 +31,7 @@ fn an_identity_says_who_it_is_and_for_how_long() {
 }
 
 #[test]
-fn a_file_to_which_others_have_rights_is_refused() {
+fn a_file_with_permissions_for_others_is_refused() {
     let (scratch, authority) = (Scratch::new(), Authority::new());
     let text = authority.text(&["upbeat://demo/counter"]);
     for mode in [0o640, 0o604, 0o660, 0o644] {
@@ -50,7 +50,7 @@ fn a_file_to_which_others_have_rights_is_refused() {
 }
 
 #[test]
-fn a_file_in_which_something_is_missing_is_refused() {
+fn an_incomplete_file_is_refused() {
     let (scratch, authority) = (Scratch::new(), Authority::new());
     let Issued { certificate, key } = authority.issue(&["upbeat://demo/counter"], -HOUR, HOUR);
     let other = Authority::new();
@@ -76,7 +76,7 @@ fn a_file_in_which_something_is_missing_is_refused() {
     assert!(matches!(load(&of(&nameless)), Flaw::Names(_)));
     assert!(matches!(load(&of(&expired)), Flaw::Untrusted(Untrusted::Expired { .. })));
     assert!(matches!(load(&of(&early)), Flaw::Untrusted(Untrusted::NotYetValid { .. })));
-    // What is signed by its own key is taken for an authority.
+    // A certificate that is signed by its own key counts as an authority's.
     let alone = self_signed(&["upbeat://demo/counter"]);
     let alone = pem(&[&alone.certificate.pem(), &alone.key.serialize_pem()]);
     assert_eq!(load(&alone), Flaw::NoCertificate);
@@ -87,7 +87,7 @@ fn a_file_in_which_something_is_missing_is_refused() {
     let damaged = "-----BEGIN CERTIFICATE-----\nMAMCAQE=\n-----END CERTIFICATE-----\n";
     assert!(matches!(load(&pem(&[&ca, damaged, &key])), Flaw::Certificate { .. }));
     assert!(matches!(load(&"x".repeat(300 << 10)), Flaw::TooLong { .. }));
-    // In any order.
+    // The parts may come in any order.
     Identity::load(scratch.write("a.pem", &pem(&[&key, &leaf, &ca]), 0o600)).unwrap();
 }
 
@@ -99,7 +99,7 @@ fn any_bytes_in_a_certificate_are_refused_or_read() {
     for at in 0..der.len() {
         let mut damaged = der.clone();
         damaged[at] ^= 0x81;
-        // A name, a time or a signature that is another: no panic is what counts.
+        // A name, a time or a signature may have changed: the call must not panic.
         let _ = upbeat_transport::identity::Certificate::parse(&damaged);
         let cut = upbeat_transport::identity::Certificate::parse(&der[..at]);
         assert!(cut.is_err(), "cut after {at} bytes");
@@ -108,7 +108,7 @@ fn any_bytes_in_a_certificate_are_refused_or_read() {
 }
 
 #[test]
-fn a_file_that_is_replaced_is_loaded_again() {
+fn a_replaced_file_is_loaded_again() {
     let (scratch, authority) = (Scratch::new(), Authority::new());
     let text = authority.text(&["upbeat://demo/counter"]);
     let path = scratch.write("node.pem", &text, 0o600);
@@ -119,10 +119,10 @@ fn a_file_that_is_replaced_is_loaded_again() {
     let new = scratch.write("new.pem", &authority.text(&["upbeat://demo/desk"]), 0o600);
     std::fs::rename(new, &path).unwrap();
     assert_eq!(identity.reload(), Ok(true));
-    assert!(clone.names().covers(Some(&"desk".parse().unwrap())), "clones share it");
+    assert!(clone.names().covers(Some(&"desk".parse().unwrap())), "clones share an identity");
     assert_eq!(clone.reload(), Ok(false));
 
-    // What is wrong leaves it as it was.
+    // A bad file leaves the identity unchanged.
     scratch.write("node.pem", &authority.text(&["upbeat://other/desk"]), 0o600);
     let error = identity.reload().unwrap_err();
     assert!(matches!(error.flaw, Flaw::OtherProgram { .. }), "{error}");

@@ -1,7 +1,7 @@
-//! The parsers of identities, against certificates, keys and files near to good ones.
+//! The parsers of identities, with certificates, keys and files close to valid ones.
 //!
-//! So many inputs as `UPBEAT_FUZZ_IDENTITIES` says are parsed. None panics or takes long, each refusal says why, and
-//! what was changed is never taken for an identity of other names.
+//! `UPBEAT_FUZZ_IDENTITIES` sets the number of inputs. No input makes a parser panic or take long, each refusal gives
+//! its reason, and no changed input is taken for an identity with other names.
 
 #[path = "../../core/tests/mutate/mod.rs"]
 mod mutate;
@@ -15,13 +15,13 @@ use upbeat_transport::identity::{Certificate, Identity};
 const HOUR: i64 = 3600;
 const URIS: [&str; 2] = ["upbeat://demo/counter", "upbeat://demo/worker/*"];
 
-/// More than the longest input takes on a busy machine.
+/// A time that the longest input does not take, even on a busy machine.
 const AT_MOST: Duration = Duration::from_secs(5);
 
-/// One in so many inputs is a file.
+/// One in this many inputs is a file.
 const FILES: u64 = 100;
 
-/// A section of a PEM file.
+/// Returns a section of a PEM file.
 fn section(label: &str, der: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
@@ -37,7 +37,7 @@ fn section(label: &str, der: &[u8]) -> String {
     format!("-----BEGIN {label}-----\n{text}\n-----END {label}-----\n")
 }
 
-/// The parts of an identity's file: the authority's certificate, the node's, its key.
+/// The parts of an identity's file: the authority's certificate, the node's certificate, and the key.
 struct Parts([(&'static str, Vec<u8>); 3]);
 
 impl Parts {
@@ -55,7 +55,7 @@ impl Parts {
         self.0.iter().map(|(label, der)| section(label, der)).collect()
     }
 
-    /// The file with one part changed, or with its text.
+    /// Returns the file with one part changed, or with its text changed.
     fn changed(&self, random: &mut Random) -> Vec<u8> {
         let mut text = self.text().into_bytes();
         match random.below(4) {
@@ -70,7 +70,7 @@ impl Parts {
     }
 }
 
-/// Whether this is taken for a certificate.
+/// Returns whether the bytes are accepted as a certificate.
 fn parse_certificate(der: &[u8]) -> bool {
     match Certificate::parse(der) {
         Ok(certificate) => {
@@ -127,6 +127,6 @@ fn no_bytes_are_taken_for_another_identity() {
         begun.elapsed()
     );
     assert!(longest < AT_MOST, "{longest:?}");
-    // A parser that takes nothing was not tried behind its first bytes.
+    // Without any accepted input, the parsers were tested only on their first bytes.
     assert!(certificates > 0 && identities > 0);
 }

@@ -1,8 +1,7 @@
-//! Sessions and names between processes: what is left of a process that was killed, and how its
-//! peers learn of it.
+//! Sessions and names between processes: what a killed process leaves behind, and how its peers learn of its death.
 //!
-//! The other process is this program again, told by the environment which part to play; it says
-//! how far it is on its standard output and lives until it is killed or its input ends.
+//! The other process is this program again, which the environment tells its part. It reports its progress on standard
+//! output, and lives until it is killed or its input ends.
 
 mod common;
 
@@ -52,12 +51,16 @@ impl Other {
         Other { child, output }
     }
 
-    /// Waits until it says `word`, and gives what comes behind it.
+    /// Waits until the process says `word`, and returns the text behind it.
     fn expect(&mut self, word: &str) -> String {
         let mut line = String::new();
         loop {
             line.clear();
-            assert_ne!(self.output.read_line(&mut line).unwrap(), 0, "it never said {word}");
+            assert_ne!(
+                self.output.read_line(&mut line).unwrap(),
+                0,
+                "the other process never said {word}"
+            );
             // The test harness writes without an end of line before the first word.
             if let Some((_, rest)) = line.split_once(&format!("@{word}")) {
                 return rest.trim().to_owned();
@@ -69,7 +72,7 @@ impl Other {
         self.child.id()
     }
 
-    /// SIGKILL, and no more.
+    /// Sends SIGKILL.
     fn kill(&mut self) {
         self.child.kill().unwrap();
     }
@@ -92,7 +95,7 @@ fn linger() {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
-/// Waits for a descriptor, not for luck; a minute means never.
+/// Waits until a descriptor is readable, for at most a minute.
 fn wait(descriptor: BorrowedFd<'_>) {
     let mut polled = [PollFd::new(&descriptor, PollFlags::IN)];
     let minute = Timespec { tv_sec: 60, tv_nsec: 0 };
@@ -121,7 +124,7 @@ fn connect(place: &Place, home: &Home, to: &str) -> Result<Carrier, OpenError> {
     finish(shared::connect(place, home, &to.parse().unwrap(), 1, 0)?)
 }
 
-/// Answers each frame with the next number until the session ends.
+/// Replies to each frame with the next number until the session ends.
 fn echo(carrier: &Carrier) {
     loop {
         wait(carrier.socket().unwrap().as_fd());
@@ -136,7 +139,7 @@ fn echo(carrier: &Carrier) {
     }
 }
 
-/// The other process's parts. Without one this is a test of nothing.
+/// Plays the other process's part. Without a part this test does nothing.
 #[test]
 fn other() {
     let Ok(part) = std::env::var(PART) else { return };
@@ -194,7 +197,7 @@ fn other() {
     }
 }
 
-/// Starts a process that has inherited what is not closed on exec, and says its number.
+/// Starts a process that inherits every descriptor that is not closed on exec, and says its number.
 #[expect(clippy::zombie_processes, reason = "it is to outlive this process")]
 fn heir() {
     let mut sleep = Command::new("sleep");
@@ -221,18 +224,18 @@ fn a_name_taken_by_another_process() {
         assert_eq!(*pid, other.pid());
         assert!(error.to_string().contains(&format!("process {pid}")), "{error}");
     }
-    // Another name, and another program, are free.
+    // Another name, and the same name in another program, are free.
     drop(Listener::bind(&place, &common::home("node/2")).unwrap());
     let others = Home::new(program("other"), home.name().cloned()).unwrap();
     drop(Listener::bind(&place, &others).unwrap());
-    // The end of its input ends it, and the name is free.
+    // The process ends with its input, and then the name is free.
     drop(other.child.stdin.take());
     assert!(other.child.wait().unwrap().success());
     drop(Listener::bind(&place, &home).unwrap());
 }
 
 #[test]
-fn the_name_of_a_killed_node() {
+fn the_name_of_a_killed_node_is_free() {
     let _alone = alone();
     let directory = Directory::new();
     let (place, home) = (directory.place(), home("node"));
@@ -273,7 +276,7 @@ fn a_node_that_is_killed_in_a_session() {
         carrier.ring();
         wait(carrier.socket().unwrap().as_fd());
         carrier.drain().unwrap();
-        // A ring may be for the frame before; the next one is on its way then.
+        // The wake-up may belong to the frame before; then the next one is on its way.
         while let Some(answer) = receive(&carrier) {
             assert!(answer <= number + 1);
         }
@@ -331,7 +334,7 @@ fn callers_that_are_killed_at_any_instant() {
 }
 
 #[test]
-fn a_heir_of_the_socket_hides_the_end_and_the_watch_sees_it() {
+fn an_heir_of_the_socket_hides_the_end_and_the_watch_sees_it() {
     let _alone = alone();
     let directory = Directory::new();
     let (place, home) = (directory.place(), home("node"));
@@ -354,7 +357,7 @@ fn a_heir_of_the_socket_hides_the_end_and_the_watch_sees_it() {
 }
 
 #[test]
-fn a_heir_of_the_listener_does_not_keep_the_name() {
+fn an_heir_of_the_listener_does_not_keep_the_name() {
     let _alone = alone();
     let directory = Directory::new();
     let (place, home) = (directory.place(), home("node"));
@@ -363,7 +366,7 @@ fn a_heir_of_the_listener_does_not_keep_the_name() {
     other.kill();
     other.child.wait().unwrap();
 
-    // The heir's socket would take the call, and nobody would ever answer it.
+    // The heir's socket would accept the call, and never answer it.
     let caller = common::home("caller");
     let error = shared::connect(&place, &caller, home.name().unwrap(), 1, 0).err().unwrap();
     assert!(matches!(error, OpenError::NoSuchNode { died: true, .. }), "{error}");
@@ -399,16 +402,16 @@ fn sessions_of_one_process_are_watched_by_one_descriptor() {
     assert_eq!(watch.watch(0).err(), Some(WatchError::NoProcess { pid: 0 }));
 }
 
-/// Lets everybody in, as nobody should.
+/// Gives all users permissions that they must not have.
 fn open_up(path: &std::path::Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
 #[test]
-fn another_user() {
+fn a_peer_of_another_user_is_refused() {
     let _alone = alone();
     if !rustix::process::geteuid().is_root() {
-        // Nobody else can become another user.
+        // Only root can become another user.
         return;
     }
     let directory = Directory::new();

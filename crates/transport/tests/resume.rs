@@ -1,4 +1,4 @@
-//! Sessions that outlive their connection: it is cut after any byte, and the session goes on over another.
+//! Sessions that outlive their connection: it is cut after any byte, and the session is resumed over another.
 
 mod common;
 #[path = "resume/end.rs"]
@@ -16,10 +16,10 @@ use upbeat_core::stream::write_padding;
 use upbeat_transport::carrier::{BellFault, Carrier, Connection, Kind};
 use wire::{Random, Wire};
 
-/// Rounds after which a session that has not come to its end never does.
+/// The rounds after which a session that has not ended never does.
 const ROUNDS_MAX: usize = 20_000;
 
-/// Two carriers of one session, without a connection.
+/// Returns two carriers of one session, without a connection.
 fn suspended() -> (Stand, Pair) {
     let stand = Stand::new(Kind::Tcp, "resumed");
     let pair = stand.pair(1, 2);
@@ -32,7 +32,7 @@ fn suspended() -> (Stand, Pair) {
     (stand, pair)
 }
 
-/// A session, its connection, and how that one is cut.
+/// A session, its connection, and the way to cut it.
 struct World {
     ends: [End; 2],
     wire: Option<Wire>,
@@ -49,7 +49,7 @@ impl World {
         World { ends, wire: None, tls, cuts: 0, _stand: stand }
     }
 
-    /// Has both sides charge what their peers announce to quotas of so many bytes, and ask before.
+    /// Makes both sides charge their peers' segments to quotas of this size, and ask before announcing one.
     fn charge(&mut self, most: u64) -> [Quota; 2] {
         let quotas = [Quota::new(most), Quota::new(most)];
         for (end, quota) in self.ends.iter_mut().zip(&quotas) {
@@ -58,10 +58,10 @@ impl World {
         quotas
     }
 
-    /// Ends the session, when what is charged was seen to be what there is, once however often it was announced.
+    /// Ends the session, after checking that each segment is charged once, however often it was announced.
     fn end(self, quotas: [Quota; 2]) {
         for end in &self.ends {
-            // What a burst of bytes has taken goes back.
+            // This frees the memory that a burst of bytes has taken.
             end.carrier.cool();
             end.check_charges();
         }
@@ -69,7 +69,7 @@ impl World {
         assert_eq!(quotas.map(|quota| quota.held()), [0; 2]);
     }
 
-    /// Both sides go on over a connection that is cut once so many bytes have gone either way.
+    /// Resumes both sides over a connection that is cut once so many bytes have gone in a direction.
     fn connect(&mut self, budget: [usize; 2]) {
         let (wire, connections) = Wire::new(budget, self.tls);
         let positions = [0, 1].map(|side| self.ends[side].carrier.position());
@@ -81,7 +81,7 @@ impl World {
         self.wire = Some(wire);
     }
 
-    /// The connection breaks: both sides find that, each in its way.
+    /// Breaks the connection: both sides find that, each in its way.
     fn cut(&mut self, random: &mut Random) {
         self.cuts += 1;
         self.wire = None;
@@ -92,7 +92,7 @@ impl World {
                 2 => _ = end.carrier.pump(),
                 _ => {}
             }
-            // The end stands behind what has come, and sending may have found it first.
+            // The end stands behind the data that has come, and sending may have found it first.
             for _ in 0..3 {
                 let drained = end.hear();
                 assert!(!drained.closed && drained.refusal.is_none());
@@ -105,7 +105,7 @@ impl World {
             assert_eq!(end.carrier.position(), position);
         }
         if random.below(4) == 0 {
-            // One side goes on, and the new connection breaks before the other one does.
+            // One side resumes, and the new connection breaks before the other side does.
             let [one, other] = &self.ends;
             let (_, [connection, _]) = Wire::new([0, 0], false);
             one.carrier.resume(connection, other.carrier.position()).unwrap();
@@ -130,7 +130,7 @@ impl World {
         one.is_done(other) && other.is_done(one)
     }
 
-    /// Goes on until everything has come, over connections that are cut after as many bytes as is said.
+    /// Runs until everything has come, over connections that are cut after the budgeted bytes.
     fn run(&mut self, random: &mut Random, mut budget: impl FnMut(&mut Random) -> [usize; 2]) {
         for _ in 0..ROUNDS_MAX {
             if self.wire.is_none() {
@@ -142,11 +142,11 @@ impl World {
                 return;
             }
         }
-        panic!("it goes on for ever: {:?}", self.ends);
+        panic!("the session never ends: {:?}", self.ends);
     }
 }
 
-/// Frames of every kind, so many.
+/// Returns `many` frames of all kinds.
 fn script(random: &mut Random, many: usize) -> Vec<Op> {
     let mut script = vec![Op::Slab { each: 64, count: 1 }];
     for _ in 0..many {
@@ -168,18 +168,18 @@ fn seeds(default: u64) -> u64 {
     std::env::var("UPBEAT_CUTS").map_or(default, |text| text.parse().unwrap())
 }
 
-/// Bytes of the longest frame, and of what is said whenever a session goes on.
+/// The bytes of the longest frame, with the records at the beginning of each connection.
 const LONGEST_BYTES: u64 = 80_000;
 
 fn cut_at_random(seed: u64, tls: bool, many: usize) -> usize {
     let mut random = Random::new(seed);
     let scripts = [script(&mut random, many), script(&mut random, many)];
     let mut world = World::new(scripts, tls);
-    // Room for everything, for some, and for nothing that has to be asked for.
+    // The quotas have room for everything, for some segments, and for none that needs permission.
     let quotas = world.charge([64 << 20, 100 << 10, 0][seed as usize % 3]);
     let most = [1_000, 5_000, 40_000][random.below(3) as usize];
     world.run(&mut random, |random| {
-        // A frame whose bytes do not fit a connection comes over none.
+        // A frame that is longer than every connection's budget would never come.
         let more = if random.below(8) == 0 { LONGEST_BYTES } else { 0 };
         [0, 1].map(|_| (random.below(most) + more) as usize)
     });
@@ -204,7 +204,7 @@ fn every_frame_comes_once_under_tls() {
     assert!(cuts > 3);
 }
 
-/// One connection after the other is cut behind each byte that goes over it, either way.
+/// One connection after another is cut behind each byte, in either direction.
 #[test]
 fn a_connection_may_be_cut_after_any_byte() {
     let _alone = common::alone();
@@ -249,9 +249,9 @@ fn a_connection_may_be_cut_after_any_byte() {
     assert!(cut > 1000, "{cut} bytes go over a connection");
 }
 
-/// Answers pass a payload that goes in chunks. Connections are cut anywhere in those, and in what goes between them.
+/// Replies pass a payload that goes in chunks. Connections are cut anywhere in the chunks, and between them.
 #[test]
-fn what_passes_a_long_payload_comes_once() {
+fn replies_that_pass_a_long_payload_come_once() {
     const BYTES: usize = CHUNK_BYTES_MAX * 2 + 1000;
     let _alone = common::alone();
     let ops = || {
@@ -269,7 +269,7 @@ fn what_passes_a_long_payload_comes_once() {
         let mut connections = 0;
         world.run(&mut random, |random| {
             connections += 1;
-            // The first are cut early or late in the payload, those behind them anywhere.
+            // The first connections are cut early or late in the payload, the later ones anywhere.
             let most = if connections < 3 { CHUNK_BYTES_MAX } else { 5 * BYTES } as u64;
             [0, 1]
                 .map(|_| random.below(most) as usize + if connections % 2 == 0 { BYTES } else { 0 })
@@ -281,13 +281,13 @@ fn what_passes_a_long_payload_comes_once() {
     assert!(cuts > 12 && passed > 24, "{cuts} cuts, {passed} answers have passed");
 }
 
-/// A segment whose frame has not come is announced over each connection, and forgotten with it.
+/// A segment whose frame has not come is announced over each connection, and forgotten with the connection.
 #[test]
 fn announcements_do_not_pile_up() {
     let _alone = common::alone();
     let mut random = Random::new(7);
     let mut world = World::new([vec![Op::Grow, Op::Frame(9)], Vec::new()], false);
-    // The words of the header go first: of a progress, and of the returns of each slab. Then comes the segment.
+    // The words of the header go first: progress, and the returns of each slab. Then comes the segment.
     let first = 8 + 8 * SLABS_MAX + 16;
     let mut connections = 0;
     world.run(&mut random, |_| {
@@ -297,7 +297,7 @@ fn announcements_do_not_pile_up() {
     assert!(world.cuts >= PENDING_SEGMENTS_MAX);
 }
 
-/// Has a side write frames, of which the other one receives all and reads the first.
+/// Returns a session in which one side has written frames, and the other has received all and read the first.
 fn with_frames() -> (Stand, Pair) {
     let (stand, pair) = suspended();
     let (mut wire, [near, far]) = Wire::new([usize::MAX; 2], false);
@@ -314,7 +314,7 @@ fn with_frames() -> (Stand, Pair) {
     assert!(pair.far.lanes.look().unwrap().is_some());
     pair.far.lanes.reader().advance();
     pair.far.lanes.publish_progress();
-    // The question has the peer show how far it is.
+    // The question makes the peer report its progress.
     pair.near.found_no_room();
     pair.near.pump();
     wire.forward();
@@ -342,13 +342,13 @@ fn a_position_where_the_peer_cannot_be_is_refused() {
     for position in [9, u64::MAX] {
         assert_eq!(resume(position), Err(Rule::ResumeAhead { seen: position, shipped: 8 }));
     }
-    assert!(near.is_suspended(), "nothing has happened");
+    assert!(near.is_suspended(), "the failed call changed nothing");
     far.suspend();
     assert_eq!(resume(far.position()), Ok(()));
     assert!(!near.is_suspended());
 }
 
-/// A carrier of a resumable session, and the other side's, over a connection.
+/// Returns a carrier of a resumable session, and the other side's, over a connection.
 fn connected() -> (Stand, Pair, Wire) {
     let (stand, pair) = suspended();
     let (wire, [near, far]) = Wire::new([usize::MAX; 2], false);
@@ -358,24 +358,24 @@ fn connected() -> (Stand, Pair, Wire) {
 }
 
 #[test]
-fn a_session_that_was_ended_never_goes_on() {
+fn a_session_that_was_ended_is_never_resumed() {
     let _alone = common::alone();
     let closed = |carrier: &Carrier| {
         let drained = carrier.drain().unwrap();
         assert!(!drained.suspended && !carrier.is_suspended());
         drained.closed
     };
-    // By its word.
+    // The peer closes the session.
     let (_stand, Pair { near, far }, mut wire) = connected();
     near.close();
     wire.forward();
     drop(wire);
     far.suspend();
     assert!(closed(&far));
-    // What it does itself is no break either.
+    // The side that closes does not treat this as a break either.
     assert!(closed(&near));
 
-    // By a refusal.
+    // The peer refuses the session.
     let (_stand, Pair { near, far }, mut wire) = connected();
     near.refuse(RefusalCode::NoResources, "so it is");
     near.close();
@@ -384,7 +384,7 @@ fn a_session_that_was_ended_never_goes_on() {
     assert_eq!(far.drain().unwrap().refusal.unwrap().text(), "so it is");
     assert!(closed(&far));
 
-    // By a broken rule.
+    // The peer breaks a rule.
     let (_stand, Pair { near: _near, far }, mut wire) = connected();
     wire.forward();
     let mut padding = Vec::new();
@@ -420,7 +420,7 @@ fn a_break_is_found_by_sending() {
     assert!(near.pump().ended);
     let drained = near.drain().unwrap();
     assert!(drained.suspended && !drained.closed);
-    // Nothing more is found, and what is written stays.
+    // Sending finds the break only once, and frames that are written stay.
     common::frame(&near, 2);
     assert!(!near.pump().ended && !near.has_output());
     assert!(near.drain().unwrap().suspended);
@@ -428,9 +428,9 @@ fn a_break_is_found_by_sending() {
     near.resume(connection, 0).unwrap();
 }
 
-/// What comes before the break counts, though nobody has looked at it.
+/// Data from before the break is received, even if nobody has looked at it.
 #[test]
-fn what_has_come_before_the_break_is_taken_in() {
+fn data_from_before_the_break_is_received() {
     let _alone = common::alone();
     let (_stand, Pair { near, far }, mut wire) = connected();
     (1..=3).for_each(|number| common::frame(&near, number));
@@ -449,7 +449,7 @@ fn what_has_come_before_the_break_is_taken_in() {
 
 #[test]
 #[should_panic(expected = "still has a connection")]
-fn a_connection_that_stands_is_not_replaced() {
+fn an_intact_connection_is_not_replaced() {
     let _alone = common::alone();
     let (_stand, Pair { near, .. }, _wire) = connected();
     let (_other, connections): (Wire, [Connection; 2]) = Wire::new([0, 0], false);

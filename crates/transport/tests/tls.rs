@@ -1,4 +1,4 @@
-//! Sessions under TLS: who is refused and with which error, and bytes in pieces of any size.
+//! Sessions under TLS: refused peers and their errors, and transfers in pieces of any size.
 
 mod secure;
 
@@ -24,7 +24,7 @@ fn node(name: &str) -> Option<upbeat_core::name::NodeName> {
     Some(name.parse().unwrap())
 }
 
-/// What one side gets of what the other has sent.
+/// Receives at least `bytes` bytes, which the other side has sent.
 fn receive(at: &Secured, bytes: usize) -> Result<Vec<u8>, Errno> {
     let mut came = vec![0; bytes];
     let mut have = 0;
@@ -50,7 +50,7 @@ fn nodes_of_one_authority_talk() {
         assert!(!from.has_output());
         assert_eq!(receive(to, 6).unwrap(), b"a word");
     }
-    // In pieces smaller than what came: what is left needs no socket.
+    // The pieces are smaller than the record: the rest needs no socket.
     client.send(b"several words", None).unwrap();
     let mut some = [0; 7];
     assert_eq!(server.receive(None, &mut some), Ok(7));
@@ -60,10 +60,10 @@ fn nodes_of_one_authority_talk() {
 }
 
 #[test]
-fn what_is_sent_at_once_is_one_write() {
+fn one_send_is_one_write() {
     let (scratch, authority) = (Scratch::new(), Authority::new());
     let identity = scratch.identity(&authority.text(&["upbeat://demo/counter"]));
-    // A packet is what one write has sent.
+    // A packet holds the bytes of one write.
     let (near, far) = packets();
     let raw = far.try_clone().unwrap();
     let client = Secured::client(near, &identity).unwrap();
@@ -83,7 +83,7 @@ fn what_is_sent_at_once_is_one_write() {
 }
 
 #[test]
-fn what_a_peer_said_last_is_received_after_a_send_has_failed() {
+fn a_peers_last_bytes_are_received_after_a_failed_send() {
     let (client, server) = connected();
     server.send(b"last words", None).unwrap();
     server.close();
@@ -95,13 +95,17 @@ fn what_a_peer_said_last_is_received_after_a_send_has_failed() {
 }
 
 #[test]
-fn a_peer_of_other_names_is_told_apart() {
+fn a_peer_with_other_names_is_refused() {
     let (scratch, authority) = (Scratch::new(), Authority::new());
     let counter = scratch.identity(&authority.text(&["upbeat://demo/counter"]));
     let other = scratch.identity(&authority.text(&["upbeat://other/counter"]));
     let workers = scratch.identity(&authority.text(&["upbeat://demo/worker/*"]));
     let (client, server) = strangers(&other, &counter);
-    assert_eq!(client.check(&program(), None), Err(Untrusted::Missing), "not before it is done");
+    assert_eq!(
+        client.check(&program(), None),
+        Err(Untrusted::Missing),
+        "before the handshake there are no names"
+    );
     assert_eq!(shake(&client, &server), [Ok(Shake::Done), Ok(Shake::Done)]);
     let error = server.check(&program(), None).unwrap_err();
     assert!(matches!(&error, Untrusted::OtherProgram { .. }), "{error}");
@@ -124,7 +128,7 @@ fn peers_of_two_authorities_refuse_each_other() {
     assert_eq!(near, Err(TlsError::Untrusted(Untrusted::OtherAuthority)));
     assert_eq!(far, Err(TlsError::Distrusted(Distrust::OtherAuthority)));
 
-    // A client that would trust both is refused by the server, and reads so.
+    // A client that would trust both authorities is refused by the server, and learns so when it reads.
     let both = {
         let (one, other) = (Authority::new(), Authority::new());
         let server = scratch.identity(&other.text(&["upbeat://demo/counter"]));
@@ -137,10 +141,10 @@ fn peers_of_two_authorities_refuse_each_other() {
     let _ = both.0.send(b"hello", None);
     assert_eq!(both.0.receive(None, &mut [0; 8]), Err(Errno::ACCESS));
     assert_eq!(both.0.fault(), Some(TlsError::Distrusted(Distrust::OtherAuthority)));
-    assert_eq!(both.1.receive(None, &mut [0; 8]), Err(Errno::ACCESS), "nothing is given out");
+    assert_eq!(both.1.receive(None, &mut [0; 8]), Err(Errno::ACCESS), "no plaintext is returned");
 }
 
-/// A peer that trusts everybody and shows what it likes, made of rustls alone.
+/// A peer that trusts every certificate and shows an arbitrary one, made of rustls only.
 struct Liar {
     tls: rustls::Connection,
     socket: std::os::unix::net::UnixStream,
@@ -229,7 +233,7 @@ impl Liar {
         Liar { tls: tls.into(), socket: socket.into() }
     }
 
-    /// Goes on for as long as it can, and then goes on lying.
+    /// Continues the handshake as long as it can, and sends data afterwards.
     fn step(&mut self) {
         for _ in 0..8 {
             while self.tls.wants_write() && self.tls.write_tls(&mut self.socket).is_ok() {}
@@ -241,7 +245,7 @@ impl Liar {
     }
 }
 
-/// How our side ends with a liar.
+/// Returns the result of our side against a liar.
 fn against(ours: &Secured, mut liar: Liar) -> Result<Shake, TlsError> {
     let mut shaken = Ok(Shake::WantsRead);
     for _ in 0..8 {
@@ -254,12 +258,13 @@ fn against(ours: &Secured, mut liar: Liar) -> Result<Shake, TlsError> {
     shaken
 }
 
-/// How a server of ours ends with a client that shows this, and a client of ours with such a server.
+/// Returns the results of a server of ours with a client that shows this certificate, and of a client with such a
+/// server.
 fn both_ways(scratch: &Identity, issued: &Issued) -> [Result<Shake, TlsError>; 2] {
     let (near, far) = pair();
     let server = Secured::server(near, scratch).unwrap();
     let one = against(&server, Liar::client(far, Some(issued), &[b"upbeat/1"]));
-    assert_eq!(server.receive(None, &mut [0; 8]), Err(Errno::ACCESS), "nothing is given out");
+    assert_eq!(server.receive(None, &mut [0; 8]), Err(Errno::ACCESS), "no plaintext is returned");
     assert_eq!(server.peer_names(), None);
     let (near, far) = pair();
     let client = Secured::client(near, scratch).unwrap();
@@ -269,7 +274,7 @@ fn both_ways(scratch: &Identity, issued: &Issued) -> [Result<Shake, TlsError>; 2
 }
 
 #[test]
-fn certificates_that_are_no_good_are_refused_by_name() {
+fn each_bad_certificate_has_its_own_error() {
     let (scratch, authority) = (Scratch::new(), Authority::new());
     let ours = scratch.identity(&authority.text(&["upbeat://demo/counter"]));
     let uris = ["upbeat://demo/desk"];
@@ -315,7 +320,7 @@ fn another_protocol_under_tls_is_refused() {
     assert_eq!(against(&client, Liar::server(far, &issued)), Err(TlsError::OtherProtocol));
 }
 
-/// Has a fresh side of ours read these bytes: how it ends, and what it answers.
+/// Feeds these bytes to a new side of ours. Returns the result, and the bytes that it answers.
 fn hears(is_server: bool, bytes: &[u8]) -> (Result<Shake, TlsError>, Vec<u8>) {
     let (scratch, authority) = (Scratch::new(), Authority::new());
     let ours = scratch.identity(&authority.text(&["upbeat://demo/counter"]));
@@ -339,7 +344,7 @@ fn hears(is_server: bool, bytes: &[u8]) -> (Result<Shake, TlsError>, Vec<u8>) {
 
 #[test]
 fn older_versions_are_refused() {
-    // A hello of TLS 1.2: a random number, no session, one suite, one compression, two extensions.
+    // This is a hello of TLS 1.2: a random number, no session, one suite, one compression, two extensions.
     let mut hello = vec![3, 3];
     hello.extend([7; 32]);
     hello.extend([0, 0, 2, 0xc0, 0x2f, 1, 0]);
@@ -354,7 +359,7 @@ fn older_versions_are_refused() {
     assert_eq!(result, Err(TlsError::OldVersion));
     assert_eq!(answer, [21, 3, 3, 0, 2, 2, 70], "the alert `protocol_version`");
 
-    // A server that answers in TLS 1.2, and one that says that it speaks no other version than old ones.
+    // These are a server that answers in TLS 1.2, and one that says that it speaks only old versions.
     let mut hello = vec![3, 3];
     hello.extend([7; 32]);
     hello.extend([0, 0xc0, 0x2f, 0]);
@@ -372,7 +377,7 @@ fn plaintext_and_tls_are_told_apart() {
         assert_eq!(plaintext_meets(&answer), Some(TlsError::TlsPeer), "{answer:?}");
         assert_eq!(hears(is_server, b"u").0, Err(TlsError::PlaintextPeer));
         assert_eq!(hears(is_server, &[22, 9]).0, Err(TlsError::PlaintextPeer));
-        // What a node that speaks plaintext says to one that speaks TLS.
+        // This is the alert that a plaintext node sends to a TLS node.
         assert_eq!(hears(is_server, &PLAINTEXT_ALERT).0, Err(TlsError::PlaintextPeer));
         let (result, _) = hears(is_server, &[22, 3, 1, 0, 5, 99, 0, 0, 1, 7]);
         assert!(matches!(result, Err(TlsError::Broken { .. })), "{result:?}");
@@ -381,7 +386,7 @@ fn plaintext_and_tls_are_told_apart() {
 }
 
 #[test]
-fn long_payloads_go_in_pieces_through_a_socket_that_takes_little() {
+fn long_payloads_go_in_pieces_through_a_small_socket() {
     let (scratch, authority) = (Scratch::new(), Authority::new());
     let identity = scratch.identity(&authority.text(&["upbeat://demo/counter"]));
     let (near, far) = tight_pair();
@@ -410,7 +415,7 @@ fn long_payloads_go_in_pieces_through_a_socket_that_takes_little() {
             } else {
                 from_side.flush().unwrap();
             }
-            // By turns into our own bytes and into a region, of sizes that fit nothing.
+            // The receives alternate between our own bytes and a region, with sizes that fit no record.
             let got = match came.checked_sub(head.len()) {
                 None => to_side.receive(None, &mut got_head[came..]),
                 Some(at) => {
@@ -433,7 +438,10 @@ fn long_payloads_go_in_pieces_through_a_socket_that_takes_little() {
         }
         let mut got = vec![0; 3 + BYTES];
         to.read(0, &mut got);
-        assert!(got[3..] == payload && &got_head == head, "what came is not what was sent");
+        assert!(
+            got[3..] == payload && &got_head == head,
+            "the received bytes differ from the sent ones"
+        );
         assert!(partial > 3, "the socket was never full: {partial}");
         assert_eq!((sent, from_side.has_output()), (whole, false));
         to.write(3, &vec![0; BYTES]);
@@ -441,7 +449,7 @@ fn long_payloads_go_in_pieces_through_a_socket_that_takes_little() {
 }
 
 #[test]
-fn an_end_without_the_peers_word_is_a_cut() {
+fn an_end_without_the_peers_notice_is_a_cut() {
     let (client, server) = connected();
     client.send(b"last words", None).unwrap();
     client.close();

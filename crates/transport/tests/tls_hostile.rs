@@ -1,4 +1,4 @@
-//! A connection under TLS that is cut, or damaged, at any byte of what is sent.
+//! A TLS connection that is cut, or damaged, at any byte.
 
 mod secure;
 
@@ -10,13 +10,13 @@ use upbeat_transport::tls::{Secured, Shake, TlsError};
 
 const WORDS: &[u8] = b"what the other side is to know";
 
-/// Between two sides: passes bytes on, and does something to one of them.
+/// A relay between two sides, which passes bytes on and changes one of them.
 struct Relay {
     from: OwnedFd,
     to: OwnedFd,
-    /// What has come, as it was sent.
+    /// The bytes that have come, as they were sent.
     log: Vec<u8>,
-    /// At which byte something is done, and what is done to that: None cuts.
+    /// The position of the fault, and the change of that byte; None cuts the connection.
     fault: Option<(usize, Option<u8>)>,
     cut: bool,
 }
@@ -47,7 +47,7 @@ impl Relay {
     }
 }
 
-/// One side: shakes hands, says its words, hears those of the other.
+/// One side, which does the handshake, sends its words, and receives those of the other side.
 struct Side {
     tls: Secured,
     done: bool,
@@ -94,12 +94,12 @@ trait Success {
 }
 
 impl Success for Errno {
-    /// The peer's own word that it ends the connection, which nobody here gives.
+    /// The peer's notice that it ends the connection, which no side of these tests sends.
     const SUCCESS: Errno = Errno::ALREADY;
 }
 
-/// Runs a conversation with these faults on the way to the server and to the client. Returns both sides and what
-/// each has sent.
+/// Runs a conversation with these faults on the way to the server and to the client. Returns both sides and the bytes
+/// that each has sent.
 fn talk(
     identity: &Identity,
     faults: [Option<(usize, Option<u8>)>; 2],
@@ -115,7 +115,7 @@ fn talk(
     for _ in 0..12 {
         sides.iter_mut().filter(|side| !side.has_ended()).for_each(Side::step);
         relays.iter_mut().for_each(Relay::step);
-        // What one side gives up, the other side sees.
+        // When one side gives up, the other side sees it.
         for (side, relay) in sides.iter().zip(&relays) {
             if side.error.is_some() || side.end.is_some() {
                 let _ = rustix::net::shutdown(&relay.to, rustix::net::Shutdown::Both);
@@ -125,17 +125,17 @@ fn talk(
     (sides, relays.map(|relay| relay.log))
 }
 
-/// How many bytes are between two faults: all are tried where this is 1.
+/// Returns the distance between two faults: 1 tries every byte.
 fn step() -> usize {
     std::env::var("UPBEAT_TLS_STEP").ok().and_then(|text| text.parse().ok()).unwrap_or(11)
 }
 
 #[test]
-fn what_is_cut_or_damaged_at_any_byte_is_never_taken_for_what_was_sent() {
+fn data_cut_or_damaged_at_any_byte_is_never_accepted() {
     let (scratch, authority) = (Scratch::new(), Authority::new());
     let identity = scratch.identity(&authority.text(&["upbeat://demo/counter"]));
     let (sides, sent) = talk(&identity, [None, None]);
-    assert!(sides.iter().all(|side| side.heard == WORDS), "without a fault all is heard");
+    assert!(sides.iter().all(|side| side.heard == WORDS), "without a fault all words are received");
     assert!(sent.iter().all(|bytes| bytes.len() > 500));
     let mut ended = 0;
     for (direction, bytes) in sent.iter().map(Vec::len).enumerate() {
@@ -147,10 +147,14 @@ fn what_is_cut_or_damaged_at_any_byte_is_never_taken_for_what_was_sent() {
                 for side in &sides {
                     let what = format!("direction {direction}, byte {at}, {fault:?}");
                     assert!(side.heard.is_empty() || side.heard == WORDS, "{what}");
-                    assert_ne!(side.end, Some(Errno::SUCCESS), "{what}: nobody ended it");
+                    assert_ne!(
+                        side.end,
+                        Some(Errno::SUCCESS),
+                        "{what}: no side ended the connection"
+                    );
                     ended += usize::from(side.error.is_some() || side.end.is_some());
                 }
-                // The side that the fault was on the way to has not heard all.
+                // The side that the fault was on the way to has not received everything.
                 let hit = &sides[1 - direction];
                 if at >= sent[direction].len() {
                     // Signatures differ in length: this time the fault was behind the end.
@@ -167,8 +171,8 @@ fn what_is_cut_or_damaged_at_any_byte_is_never_taken_for_what_was_sent() {
     assert!(ended > 100, "{ended}");
 }
 
-/// Whether a change of this byte may change nothing: the outer kind and version of a record, in the place of which
-/// TLS 1.3 authenticates constants.
+/// Returns whether a change of this byte may change nothing: the outer kind and version of a record, in place of
+/// which TLS 1.3 authenticates constants.
 fn is_constant(at: usize, sent: &[u8]) -> bool {
     let mut start = 0;
     while let Some(len) = sent.get(start + 3..start + 5) {

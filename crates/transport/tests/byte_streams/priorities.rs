@@ -1,4 +1,4 @@
-//! What passes the bytes of a long payload, and how many of them come before it.
+//! The frames that pass a long payload, and the number of its bytes that are sent before them.
 
 use super::common::{self, Pair, Stand};
 use upbeat_core::bill::taken::Written;
@@ -9,14 +9,14 @@ use upbeat_transport::carrier::{Carrier, Kind};
 
 const PAYLOAD_BYTES: usize = 32 << 20;
 
-/// Writes a frame without a payload of its own.
+/// Writes a frame whose payload, if any, lies in a buffer.
 fn write(carrier: &Carrier, head: Head, placed: Option<Placed>) {
     let mut claim = carrier.lanes.claim(1, 0).unwrap();
     placed.into_iter().for_each(|placed| claim.write_word(0, placed.as_u64()));
     claim.commit(head.words(), if placed.is_some() { 8 } else { 0 });
 }
 
-/// Hands over the slab of this number, which has one buffer, whose bytes are all 1.
+/// Hands over the slab with this number, which has one buffer, filled with ones.
 fn lend(carrier: &Carrier, number: u32) {
     let segment = carrier.make_segment("slab", PAYLOAD_BYTES).unwrap();
     carrier.send_segment(SLAB_GENERATION + number, &segment).unwrap();
@@ -26,7 +26,7 @@ fn lend(carrier: &Carrier, number: u32) {
     segment.into_region().write(0, &vec![1; PAYLOAD_BYTES]);
 }
 
-/// How many bytes of a buffer have come, at least: those before the first pages that are 0.
+/// Returns how many bytes of a buffer have come at least: those before the first pages that are 0.
 fn came(region: &Region) -> usize {
     let mut byte = [0; 8];
     let is_there = |at: &usize| {
@@ -36,7 +36,7 @@ fn came(region: &Region) -> usize {
     (0..PAYLOAD_BYTES).step_by(4096).take_while(is_there).count() * 4096
 }
 
-/// Writes a call of this index, whose payload lies in the slab of this number.
+/// Writes a call of this index, whose payload lies in the slab with this number.
 fn write_long(carrier: &Carrier, index: u32, slab: u16) {
     let placed = Placed { slab, index: 0, len: PAYLOAD_BYTES as u32 };
     let head = Head::call(1, call(index), 8).with_flags(Flags::PLACED);
@@ -47,7 +47,7 @@ fn call(index: u32) -> CallNumber {
     CallNumber::new(index, 1)
 }
 
-/// Pumps both sides once, and has `hear` see each frame that the far side receives.
+/// Pumps both sides once, and calls `hear` with each frame that the far side receives.
 fn hear_all(Pair { near, far }: &Pair, mut hear: impl FnMut(&Head)) {
     near.pump();
     far.pump();
@@ -58,9 +58,9 @@ fn hear_all(Pair { near, far }: &Pair, mut hear: impl FnMut(&Head)) {
     }
 }
 
-/// A long call fills the connection. A reply and the cancel of another call are written behind it, and read before
-/// it; a one-way message stays behind. No more than `most` bytes of the long call come
-/// before the reply: those that the sockets hold, and a chunk.
+/// Tests that a reply and the cancel of another call pass a long call that fills the connection, and that a one-way
+/// message stays behind it. At most `most` bytes of the long call come before the reply: those that the sockets hold,
+/// and a chunk.
 fn passes(kind: Kind, most: usize) {
     let stand = Stand::new(kind, "priorities");
     let pair = stand.pair(1, 2);
@@ -88,7 +88,7 @@ fn passes(kind: Kind, most: usize) {
                 FrameKind::Reply => {
                     ahead = before..came(region.as_ref().unwrap());
                     let is_written = watched.map_or(Written::NotYet, |call| near.writing(call));
-                    assert_eq!(is_written, Written::NotYet, "padding alone is written");
+                    assert_eq!(is_written, Written::NotYet, "only padding was written");
                 }
                 FrameKind::Call => {
                     let mut bytes = vec![0; PAYLOAD_BYTES];
@@ -117,14 +117,16 @@ fn a_reply_and_a_cancel_pass_a_long_payload() {
 }
 
 #[test]
-fn they_pass_it_over_tcp() {
+fn a_reply_and_a_cancel_pass_a_long_payload_over_tcp() {
     let _alone = common::alone();
-    // The peer's system takes 3 MiB at most, and ours no more than 128 KiB that it cannot send; both would take 7.5.
+    // The peer's system takes at most 3 MiB, and ours at most 128 KiB that it cannot send; without the limit both
+    // take 7.5.
     passes(Kind::Tcp, 5 << 20);
 }
 
-/// The caller cancels two long calls: the first fills the connection, and the second waits behind it. Both frames
-/// come in their turn, with a deadline of 0. They name as many bytes as were shipped before: none of the second.
+/// Tests that the caller can cancel two long calls: the first fills the connection, and the second waits behind it.
+/// Both frames come in their turn, with a deadline of 0. They name as many bytes as were sent before: none of the
+/// second.
 fn ends(kind: Kind, most: usize) {
     let stand = Stand::new(kind, "priorities");
     let pair = stand.pair(1, 2);
@@ -169,14 +171,14 @@ fn ends(kind: Kind, most: usize) {
 }
 
 #[test]
-fn a_cancelled_call_ships_no_more_of_its_payload() {
+fn a_cancelled_call_sends_no_more_of_its_payload() {
     let _alone = common::alone();
     ends(Kind::Stream, 1 << 20);
     ends(Kind::Tcp, 5 << 20);
 }
 
 #[test]
-fn they_pass_it_under_tls() {
+fn a_reply_and_a_cancel_pass_a_long_payload_under_tls() {
     let _alone = common::alone();
     passes(Kind::Tls, 5 << 20);
 }

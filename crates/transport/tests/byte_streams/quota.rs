@@ -1,4 +1,4 @@
-//! A peer that takes memory of this side's: by rings and slabs for which it asks, and by others.
+//! A peer that makes this side hold memory: by rings and slabs that it asks for, and by others.
 
 use super::common::{self, Stand};
 use super::{Attack, framed, progress, segment, slab};
@@ -12,7 +12,7 @@ use upbeat_core::stream::{Head, Permission, Progress, Wish, parse};
 use upbeat_transport::carrier::Kind;
 
 const KIB: u32 = 1 << 10;
-/// One session takes no more than it leaves free: half, if it is alone.
+/// The quota. One session takes at most as much as it leaves free, which is half if it is alone.
 const MOST: u64 = 200 << 10;
 
 impl Attack {
@@ -22,7 +22,7 @@ impl Attack {
         (attack, quota)
     }
 
-    /// What the peer is told of its last wish.
+    /// Returns the answer to the peer's last wish.
     fn answer(&self) -> Option<bool> {
         self.look().unwrap();
         self.carrier.rest();
@@ -48,10 +48,9 @@ fn ring(bytes: u32) -> Vec<u8> {
     [segment(1, bytes), framed(Frame::switch(1))].concat()
 }
 
-/// Slab after slab that nobody has asked for takes what a session may, and no more. Each that is given up frees
-/// its bytes.
+/// Slabs that were not asked for take what a session may have, and no more. A slab that is given up frees its bytes.
 #[test]
-fn slabs_of_a_peer_that_does_not_ask_stay_within_the_bound() {
+fn slabs_that_were_not_asked_for_stay_within_the_limit() {
     let _alone = common::alone();
     let (attack, quota) = Attack::charged("slabs");
     for number in 0..60 {
@@ -64,7 +63,7 @@ fn slabs_of_a_peer_that_does_not_ask_stay_within_the_bound() {
             assert!(attack.look().is_ok());
         }
         if number == 31 {
-            // The rest of the numbers is free again.
+            // The other numbers are free again.
             (0..32).step_by(5).for_each(|number| attack.write(&framed(Frame::retire(number))));
             assert!(attack.look().is_ok());
             assert_eq!(quota.held(), 0);
@@ -90,9 +89,9 @@ fn a_ring_without_room_ends_the_session_that_takes_it() {
     assert_eq!((attack.look(), quota.held()), (Ok(0), 64 << 10));
 }
 
-/// Wishes are answered; each takes the place of the one before it, whatever it says, and none is charged twice.
+/// Wishes are answered. Each replaces the one before it, whatever its size, and none is charged twice.
 #[test]
-fn wishes_again_and_again_hold_the_last_alone() {
+fn repeated_wishes_charge_only_the_last() {
     let _alone = common::alone();
     let (attack, quota) = Attack::charged("wishes");
     let eight = Wish { each: 8 * KIB, count: 1 };
@@ -113,7 +112,7 @@ fn wishes_again_and_again_hold_the_last_alone() {
     attack.wish(Wish::NONE);
     assert!(attack.look().is_ok());
     assert_eq!(quota.held(), 0);
-    // What was granted is charged once more by nobody when it comes.
+    // A granted segment is not charged again when it comes.
     attack.wish(Wish { each: 80 * KIB, count: 1 });
     assert!(attack.look().is_ok());
     attack.write(&slab(SLAB_GENERATION, 80 * KIB, 0, 80 * KIB, 1));
@@ -123,9 +122,9 @@ fn wishes_again_and_again_hold_the_last_alone() {
     assert_eq!((attack.answer(), quota.held()), (Some(false), 80 << 10));
 }
 
-/// A frame about the lane is short: it is not waited for in a buffer that grows.
+/// A frame about the lane is short, so a long one breaks a rule before any of it is buffered.
 #[test]
-fn a_long_frame_about_slabs_is_none() {
+fn a_long_frame_about_slabs_breaks_a_rule() {
     let _alone = common::alone();
     let (attack, quota) = Attack::charged("long");
     let mut words = Frame::slab(0).words();
@@ -136,7 +135,7 @@ fn a_long_frame_about_slabs_is_none() {
     assert_eq!(quota.held(), 0);
 }
 
-/// Two carriers between hosts: a wish is answered by the peer's quota. Processes of a host ask for nothing.
+/// Between hosts, the peer's quota decides about a wish. Processes of one host need no permission.
 #[test]
 fn a_peer_on_another_host_is_asked() {
     let _alone = common::alone();

@@ -1,4 +1,4 @@
-//! What the tests of this crate share: two nodes of one program, and how they meet.
+//! Helpers that the tests of this crate share: two nodes of one program, and their connection.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
 #[path = "../secure/mod.rs"]
@@ -29,13 +29,13 @@ use upbeat_transport::opening::{Opening, Step};
 use upbeat_transport::place::Place;
 use upbeat_transport::{local, remote, shared};
 
-/// Keeps the tests of one file from running at once: descriptors are counted by process.
+/// Prevents the tests of one file from running at once, because descriptors are counted for the process.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A directory of its own for a test, removed with it.
+/// A directory for one test, which is removed with this value.
 pub(crate) struct Directory(pub(crate) PathBuf);
 
 impl Directory {
@@ -67,7 +67,7 @@ pub(crate) fn home(name: &str) -> Home {
     Home::new(program("test"), Some(name.parse().unwrap())).unwrap()
 }
 
-/// A listening node, and one that calls it.
+/// A listening node, and a node that calls it.
 pub(crate) struct Stand {
     pub(crate) server: Home,
     pub(crate) client: Home,
@@ -84,7 +84,7 @@ enum Door {
     Remote(remote::Listener),
 }
 
-/// Terms of connections, under TLS by the identity if there is one.
+/// Returns the terms of connections, under TLS if there is an identity.
 pub(crate) fn terms(identity: Option<Identity>) -> remote::Terms {
     remote::Terms { identity, peer_timeout_ms: 10_000, resume_within_ms: 0 }
 }
@@ -177,13 +177,13 @@ impl Stand {
     }
 }
 
-/// Waits until a socket over a network has something, or takes something, for a second at most.
+/// Waits until a socket over a network is ready, for at most a second.
 pub(crate) fn wait(socket: impl AsFd, flags: PollFlags) {
     let second = Timespec { tv_sec: 1, tv_nsec: 0 };
     poll(&mut [PollFd::new(&socket, flags)], Some(&second)).unwrap();
 }
 
-/// Takes a step of an opening, for which it waits if it is with another host.
+/// Takes a step of an opening, after waiting for its socket if the peer is on another host.
 pub(crate) fn step(opening: &mut Opening) -> Result<Step, OpenError> {
     if opening.is_remote() {
         let flags = if opening.wants_output() { PollFlags::OUT } else { PollFlags::IN };
@@ -192,7 +192,7 @@ pub(crate) fn step(opening: &mut Opening) -> Result<Step, OpenError> {
     opening.step(0)
 }
 
-/// Takes steps in turn until both have ended.
+/// Takes steps in turn until both openings have ended.
 pub(crate) fn finish(caller: &mut Opening, listener: &mut Opening) -> Result<Pair, OpenError> {
     let (mut near, mut far) = (None, None);
     for _ in 0..20 {
@@ -215,7 +215,7 @@ pub(crate) fn finish(caller: &mut Opening, listener: &mut Opening) -> Result<Pai
     }
     let pair =
         Pair { near: near.expect("the caller is through"), far: far.expect("so is the listener") };
-    // Nobody polls them.
+    // The tests do not poll the old sockets.
     drop((pair.near.take_old_socket(), pair.far.take_old_socket()));
     Ok(pair)
 }
@@ -232,7 +232,7 @@ pub(crate) fn frame(carrier: &Carrier, number: u64) {
 pub(crate) fn receive(carrier: &Carrier) -> Option<u64> {
     carrier.pump();
     if carrier.lanes.look().unwrap().is_none() {
-        // What has come behind the last frame that was read.
+        // This notes that all frames that have come were read.
         if carrier.peer.at.is_some() {
             wait(carrier.socket().unwrap(), PollFlags::IN);
         }
@@ -246,12 +246,12 @@ pub(crate) fn receive(carrier: &Carrier) -> Option<u64> {
     Some(u64::from_le_bytes(bytes))
 }
 
-/// How many descriptors this process has.
+/// Returns the number of descriptors of this process.
 pub(crate) fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// A peer that says what the test wants.
+/// A peer that sends whatever the test wants.
 pub(crate) struct Raw(OwnedFd);
 
 impl Raw {
@@ -275,7 +275,7 @@ impl Raw {
         rustix::net::sendmsg(&self.0, &parts, &mut control, SendFlags::NOSIGNAL).unwrap();
     }
 
-    /// The next record, and how many descriptors came with it; None at the end.
+    /// Returns the next record, and the number of descriptors that came with it; None at the end.
     pub(crate) fn receive(&self) -> (Option<Record>, usize) {
         let mut bytes = [0; 4096];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(32))];
@@ -294,14 +294,14 @@ impl Raw {
         }
     }
 
-    /// The code of the refusal that comes next.
+    /// Returns the code of the next refusal.
     pub(crate) fn refusal(&self) -> RefusalCode {
         loop {
             match self.receive() {
                 (Some(Record::Refusal(refusal)), 0) => return refusal.code(),
-                // What was said before it was known that there is no session.
+                // These records were sent before the peer knew that there is no session.
                 (Some(_), _) => {}
-                (None, _) => panic!("it was not refused"),
+                (None, _) => panic!("the session was not refused"),
             }
         }
     }
@@ -319,7 +319,7 @@ pub(crate) fn raw_listener(path: &Path) -> OwnedFd {
     socket
 }
 
-/// Descriptors to hand over, right and wrong.
+/// Makes descriptors to hand over, valid and invalid.
 pub(crate) mod passed {
     use super::{MemfdFlags, OwnedFd, SealFlags, Segment, Writers};
 
@@ -343,7 +343,7 @@ pub(crate) mod passed {
         file.into()
     }
 
-    /// A file of huge pages with the seals of a lane, where the kernel makes such files.
+    /// Makes a file of huge pages with the seals of a lane, if the kernel has such files.
     pub(crate) fn hugetlb() -> Option<OwnedFd> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB;
         let descriptor = rustix::fs::memfd_create("passed", flags).ok()?;

@@ -1,4 +1,4 @@
-//! One side of a session: what it writes, and what it has to read.
+//! One side of a session: the frames that it writes, and those that it has to read.
 
 use super::wire::Random;
 use std::collections::VecDeque;
@@ -13,24 +13,24 @@ use upbeat_memory::ring::span_of;
 use upbeat_memory::slab::{Borrowed, Loan, Slab};
 use upbeat_transport::carrier::{Carrier, Drained, Segment};
 
-/// What is to be written.
+/// An operation that writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
-    /// A frame with so many bytes, or as many as the ring takes.
+    /// Writes a frame of this length, or as long as the ring allows.
     Frame(usize),
-    /// A frame whose bytes lie in a buffer: so many, or as many as a free buffer takes.
+    /// Writes a frame whose payload lies in a buffer: of this length, or as long as a free buffer allows.
     Placed(usize),
-    /// An answer with so many bytes, which may pass the others.
+    /// Writes a reply of this length, which may pass other frames.
     Answer(usize),
-    /// The lane goes on in a larger segment.
+    /// Continues the lane in a larger segment.
     Grow,
-    /// A slab of buffers of so many bytes.
+    /// Makes a slab of buffers of this size.
     Slab { each: usize, count: u32 },
-    /// The oldest slab that is idle is given up.
+    /// Retires the oldest idle slab.
     Retire,
 }
 
-/// What was written.
+/// A frame that was written.
 #[derive(Debug)]
 enum Sent {
     Frame(Vec<u8>),
@@ -40,7 +40,7 @@ enum Sent {
 }
 
 impl Sent {
-    /// Whether the session keeps this frame in order with frames of `kind`.
+    /// Returns whether the session keeps this frame in order with frames of `kind`.
     fn is_like(&self, kind: Kind) -> bool {
         match self {
             Sent::Frame(_) | Sent::Placed(_) => kind == Kind::Oneway,
@@ -55,21 +55,21 @@ const SLABS_AT_ONCE: usize = 6;
 pub(crate) struct End {
     pub(crate) carrier: Carrier,
     script: VecDeque<Op>,
-    /// What was written and the peer has not read.
+    /// The frames that were written and that the peer has not read.
     sent: VecDeque<Sent>,
     written: u64,
     slabs: Vec<Option<Slab>>,
-    /// Slabs that were ever made.
+    /// The number of slabs made so far.
     made: u32,
     read: u64,
-    /// Answers that were read before a frame that was written before them.
+    /// The number of replies that were read before an earlier frame.
     pub(crate) passed: usize,
     segments: Vec<Segment>,
     /// The slabs of the peer, and their bytes.
     borrowed: Vec<Option<(Arc<Borrowed>, usize)>>,
     announced: u32,
     loans: Vec<Loan>,
-    /// What the memory of the peer's segments is charged to. Who has it asks for its own.
+    /// The quota for the memory of the peer's segments. A side with a quota asks for its own segments.
     quota: Option<Quota>,
 }
 
@@ -109,13 +109,13 @@ impl End {
         }
     }
 
-    /// Charges what the peer announces, and has this side ask for each segment.
+    /// Charges the peer's segments to a quota, and makes this side ask for each of its own.
     pub(crate) fn charge_to(&mut self, quota: Quota) {
         self.carrier.charge_to(&quota);
         self.quota = Some(quota);
     }
 
-    /// Whether a segment may be announced; None while the peer has not answered.
+    /// Returns whether a segment may be announced; None while the peer has not answered.
     fn permitted(&self, wish: Wish) -> Option<bool> {
         if self.quota.is_none() {
             return Some(true);
@@ -127,7 +127,7 @@ impl End {
         }
     }
 
-    /// That what is charged is what there is of the peer's, once everything was read.
+    /// Checks that the charge equals the peer's segments, once everything was read.
     pub(crate) fn check_charges(&self) {
         let Some(quota) = &self.quota else { return };
         let grown = match self.carrier.lanes.next_peer_growth() {
@@ -140,7 +140,7 @@ impl End {
         assert_eq!(quota.held(), (ring + slabs) as u64, "{self:?}");
     }
 
-    /// Writes, reads, gives buffers back, and sees to the connection.
+    /// Writes, reads, gives buffers back, and serves the connection.
     pub(crate) fn round(&mut self, peer: &mut End, random: &mut Random) {
         let many = random.below(4);
         self.write(random, many);
@@ -282,18 +282,18 @@ impl End {
         Some(())
     }
 
-    /// Whether all buffers of a slab have come back.
+    /// Returns whether all buffers of a slab have come back.
     fn is_idle(&self, number: usize) -> bool {
         let returned = self.carrier.lanes.peer_returned(number);
         self.slabs[number].as_ref().is_none_or(|slab| slab.is_idle(returned))
     }
 
-    /// Reads the next frame of the peer's, if it has come.
+    /// Reads the next frame of the peer, if it has come.
     fn read(&mut self, peer: &mut End) {
         let Some(words) = self.carrier.lanes.look().unwrap() else { return };
         let head = Head::parse(words).unwrap();
         let at = peer.sent.iter().position(|sent| sent.is_like(head.kind));
-        let at = at.expect("nothing comes twice");
+        let at = at.expect("no frame comes twice");
         self.passed += usize::from(at != 0 && head.kind == Kind::Reply);
         let sent = peer.sent.remove(at).unwrap();
         let reader = self.carrier.lanes.reader();
@@ -359,14 +359,14 @@ impl End {
         self.segments.remove(at)
     }
 
-    /// Takes what has come but frames.
+    /// Takes the events that have come besides frames.
     pub(crate) fn hear(&mut self) -> Drained {
         let mut drained = self.carrier.drain().unwrap();
         self.segments.append(&mut drained.segments);
         drained
     }
 
-    /// Whether everything was written, read by the peer, and given back.
+    /// Returns whether everything was written, read by the peer, and given back.
     pub(crate) fn is_done(&self, peer: &End) -> bool {
         self.script.is_empty()
             && self.sent.is_empty()

@@ -7,17 +7,17 @@ use std::os::fd::OwnedFd;
 use upbeat_transport::carrier::Connection;
 use upbeat_transport::tls::{Secured, Shake};
 
-/// What passes bytes on between two sides, so many each way.
+/// A relay that passes a limited number of bytes each way.
 pub(crate) struct Wire {
     sockets: [OwnedFd; 2],
-    /// Bytes that may still go from each side.
+    /// The bytes that may still go from each side.
     left: [usize; 2],
-    /// Bytes from each side that the other one's socket did not take.
+    /// The bytes from each side that the other side's socket did not take.
     waiting: [Vec<u8>; 2],
 }
 
 impl Wire {
-    /// A wire, and the connections of both sides.
+    /// Returns a wire, and the connections of both sides.
     pub(crate) fn new(budget: [usize; 2], tls: bool) -> (Wire, [Connection; 2]) {
         let ((one, first), (other, second)) = (secure::pair(), secure::pair());
         let left = [usize::MAX; 2];
@@ -30,7 +30,7 @@ impl Wire {
         (wire, connections)
     }
 
-    /// Passes on what has come. Returns whether as much has gone one way as may.
+    /// Passes on the bytes that have come. Returns whether one direction has used its budget.
     pub(crate) fn forward(&mut self) -> bool {
         let mut bytes = [0; 16 << 10];
         for from in 0..2 {
@@ -64,7 +64,7 @@ impl Wire {
         }
     }
 
-    /// Says something to a side in the name of the other.
+    /// Sends bytes to a side in the name of the other.
     pub(crate) fn say(&mut self, to: usize, bytes: &[u8]) {
         self.waiting[1 - to].extend_from_slice(bytes);
         self.flush(1 - to);
@@ -82,10 +82,10 @@ fn secured(one: OwnedFd, other: OwnedFd, wire: &mut Wire) -> [Connection; 2] {
             return [client.into(), server.into()];
         }
     }
-    panic!("no agreement on TLS");
+    panic!("the TLS handshake failed");
 }
 
-/// Numbers that follow from a seed.
+/// A generator of numbers that follow from a seed.
 pub(crate) struct Random(u64);
 
 impl Random {

@@ -19,7 +19,7 @@ use upbeat_transport::tls::{Secured, Shake, TlsError};
 const HOUR: i64 = 3600;
 const MONTH: i64 = 30 * 24 * HOUR;
 
-/// A directory of a test's own, which goes with it.
+/// A directory for one test, which is removed with this value.
 pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
@@ -54,7 +54,7 @@ impl Drop for Scratch {
     }
 }
 
-/// What a certificate is issued with.
+/// A certificate with its key.
 pub(crate) struct Issued {
     pub(crate) certificate: rcgen::Certificate,
     pub(crate) key: KeyPair,
@@ -71,19 +71,19 @@ impl Authority {
         Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
-    /// Issues a certificate that is valid from so many seconds before now until so many after.
+    /// Issues a certificate that is valid from `from` seconds before now until `until` seconds after now.
     pub(crate) fn issue(&self, uris: &[&str], from: i64, until: i64) -> Issued {
         let key = KeyPair::generate().unwrap();
         let certificate = params(uris, from, until).signed_by(&key, &self.0).unwrap();
         Issued { certificate, key }
     }
 
-    /// The text of an identity for these names.
+    /// Returns the text of an identity for these names.
     pub(crate) fn text(&self, uris: &[&str]) -> String {
         self.text_of(self.issue(uris, -HOUR, HOUR))
     }
 
-    /// The text of an identity for these names that is valid for so long that no node warns of its end.
+    /// Returns the text of an identity for these names that is valid for so long that no node warns of its expiry.
     pub(crate) fn lasting(&self, uris: &[&str]) -> String {
         self.text_of(self.issue(uris, -HOUR, MONTH))
     }
@@ -93,7 +93,7 @@ impl Authority {
     }
 }
 
-/// A certificate that its own key has signed.
+/// Returns a certificate that its own key has signed.
 pub(crate) fn self_signed(uris: &[&str]) -> Issued {
     let key = KeyPair::generate().unwrap();
     Issued { certificate: params(uris, -HOUR, HOUR).self_signed(&key).unwrap(), key }
@@ -113,7 +113,7 @@ fn params(uris: &[&str], from: i64, until: i64) -> CertificateParams {
     params
 }
 
-/// An identity for every node and handle of a program, by an authority of its own.
+/// Returns an identity for every node and handle of a program, by an authority of its own.
 pub(crate) fn of_program(program: &str) -> Identity {
     let scratch = Scratch::new();
     scratch.identity(&Authority::new().text(&[&format!("upbeat://{program}/*")]))
@@ -123,7 +123,7 @@ pub(crate) fn pair() -> (OwnedFd, OwnedFd) {
     socket_pair(SocketType::STREAM)
 }
 
-/// A pair of sockets that keep writes apart.
+/// Returns a pair of sockets that preserve message boundaries.
 pub(crate) fn packets() -> (OwnedFd, OwnedFd) {
     socket_pair(SocketType::SEQPACKET)
 }
@@ -133,7 +133,7 @@ fn socket_pair(kind: SocketType) -> (OwnedFd, OwnedFd) {
     rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None).unwrap()
 }
 
-/// A pair of sockets that take little.
+/// Returns a pair of sockets with small buffers.
 pub(crate) fn tight_pair() -> (OwnedFd, OwnedFd) {
     let (one, other) = pair();
     for socket in [&one, &other] {
@@ -142,13 +142,13 @@ pub(crate) fn tight_pair() -> (OwnedFd, OwnedFd) {
     (one, other)
 }
 
-/// A client and a server that have not shaken hands.
+/// Returns a client and a server before their handshake.
 pub(crate) fn strangers(client: &Identity, server: &Identity) -> (Secured, Secured) {
     let (one, other) = pair();
     (Secured::client(one, client).unwrap(), Secured::server(other, server).unwrap())
 }
 
-/// Goes on with both handshakes until each has ended or waits for the other.
+/// Advances both handshakes until each has ended or waits for the other.
 pub(crate) fn shake(client: &Secured, server: &Secured) -> [Result<Shake, TlsError>; 2] {
     let mut last = [client.handshake(), server.handshake()];
     for _ in 0..100 {
@@ -161,7 +161,7 @@ pub(crate) fn shake(client: &Secured, server: &Secured) -> [Result<Shake, TlsErr
     panic!("the handshake does not end: {last:?}");
 }
 
-/// Two nodes of one program, `counter` and a handle, that have shaken hands.
+/// Returns two nodes of one program after their handshake: `counter` and a handle.
 pub(crate) fn connected() -> (Secured, Secured) {
     let (scratch, authority) = (Scratch::new(), Authority::new());
     let server = scratch.identity(&authority.text(&["upbeat://demo/counter"]));
