@@ -10,12 +10,12 @@
 
 mod again;
 mod clock;
-mod silence;
+mod peer_check;
 
-use crate::bell::Bell;
-use crate::heard::no_memory;
+use crate::doorbell::Doorbell;
+use crate::events::no_memory;
 use crate::host::reaches;
-use crate::stream::{Pipe, Stream, Why};
+use crate::stream::{Pipe, PushReason, Stream};
 use rustix::io::Errno;
 use std::cell::Cell;
 use std::fmt;
@@ -37,8 +37,8 @@ use upbeat_memory::segment::{self, SegmentError, Writers};
 use upbeat_memory::slab::Tell;
 use upbeat_memory::sync::{Fenced, fence_full};
 
-pub use crate::bell::{PACKETS_PER_DRAIN_MAX, Rang};
-pub use crate::heard::{BellFault, Drained, OwnSegment, Segment};
+pub use crate::doorbell::{PACKETS_PER_DRAIN_MAX, WakeResult};
+pub use crate::events::{BellFault, OwnSegment, Segment, SocketEvents};
 pub use crate::stream::Connection;
 pub use again::Socket;
 pub use clock::NoOffset;
@@ -55,7 +55,7 @@ pub struct Carrier {
     page: PeerPage,
     /// The number of the peer's sleep from which it was last woken.
     rung: Cell<u64>,
-    way: Way,
+    medium: Medium,
     /// The reason why this side cannot share memory, if it would have shared it.
     unshared: Option<Arc<str>>,
     /// The terms that both sides agreed on, if the session outlives its connection.
@@ -63,12 +63,12 @@ pub struct Carrier {
 }
 
 /// The means of reaching the peer.
-enum Way {
+enum Medium {
     Lanes {
         /// Our byte on the peer's board.
         note: Note,
         /// Our end of the session's socket.
-        bell: Arc<Bell>,
+        bell: Arc<Doorbell>,
     },
     Stream {
         stream: Box<Stream>,
@@ -95,8 +95,17 @@ impl Carrier {
         peer: Peer,
         kind: Kind,
     ) -> Carrier {
-        let way = Way::Lanes { note, bell: Arc::new(Bell::new(socket)) };
-        Carrier { lanes, peer, kind, page, rung: Cell::new(0), way, unshared: None, agreed: None }
+        let medium = Medium::Lanes { note, bell: Arc::new(Doorbell::new(socket)) };
+        Carrier {
+            lanes,
+            peer,
+            kind,
+            page,
+            rung: Cell::new(0),
+            medium,
+            unshared: None,
+            agreed: None,
+        }
     }
 
     /// Returns the carrier of a session over a connected stream socket. The socket of the handshake is closed once it
@@ -121,7 +130,7 @@ impl Carrier {
         let kind = if pipe.is_plain() { Kind::Tcp } else { Kind::Tls };
         let carrier = Carrier::over_pipe(pipe, peer, None, kind);
         carrier.set_resumable(agreed.is_some());
-        if let (Way::Stream { stream, .. }, Some((clock, opened))) = (&carrier.way, clock) {
+        if let (Medium::Stream { stream, .. }, Some((clock, opened))) = (&carrier.medium, clock) {
             stream.set_clock(clock, opened);
         }
         Carrier { agreed, ..carrier }
@@ -138,8 +147,8 @@ impl Carrier {
         // A stream wakes its peer by bytes on the socket, so this page always says that the peer is awake.
         let _ = NodePage::new(page.clone(), peer.incarnation);
         let (page, rung) = (PeerPage::new(page), Cell::new(0));
-        let way = Way::Stream { stream: Box::new(stream), old: Cell::new(old) };
-        Carrier { lanes, peer, kind, page, rung, way, unshared: None, agreed: None }
+        let medium = Medium::Stream { stream: Box::new(stream), old: Cell::new(old) };
+        Carrier { lanes, peer, kind, page, rung, medium, unshared: None, agreed: None }
     }
 
     /// Tells the peer of new messages if it does not poll: marks its board, and wakes it if it sleeps, once for each
@@ -157,11 +166,11 @@ impl Carrier {
     #[cold]
     #[inline(never)]
     fn notify(&self) {
-        match &self.way {
-            Way::Lanes { note, .. } => note.mark(),
-            Way::Stream { stream, .. } => {
+        match &self.medium {
+            Medium::Lanes { note, .. } => note.mark(),
+            Medium::Stream { stream, .. } => {
                 // If the peer is gone, the end of the socket says so.
-                let _ = stream.push(&self.lanes, Why::Turn);
+                let _ = stream.push(&self.lanes, PushReason::Turn);
             }
         }
     }
@@ -170,7 +179,7 @@ impl Carrier {
     fn ring_for(&self, sleep: u64) -> bool {
         self.rung.set(sleep);
         // If the peer is gone, end-of-file says so. If its socket is full, it has wake-ups that it has not yet taken.
-        matches!(self.ring(), Rang::Rung)
+        matches!(self.ring(), WakeResult::Sent)
     }
 
     /// Returns whether the peer sleeps and was not yet woken. Without a fence the answer may be an outdated no.
@@ -180,14 +189,14 @@ impl Carrier {
     }
 
     /// Wakes the peer. Never blocks.
-    pub fn ring(&self) -> Rang {
-        match &self.way {
-            Way::Lanes { bell, .. } => bell.ring(),
-            Way::Stream { stream, .. } => match stream.push(&self.lanes, Why::Rest) {
-                true if stream.has_ended() => Rang::Gone,
-                true if stream.has_output() => Rang::Unheard,
-                true => Rang::Rung,
-                false => Rang::Gone,
+    pub fn ring(&self) -> WakeResult {
+        match &self.medium {
+            Medium::Lanes { bell, .. } => bell.ring(),
+            Medium::Stream { stream, .. } => match stream.push(&self.lanes, PushReason::Rest) {
+                true if stream.has_ended() => WakeResult::Gone,
+                true if stream.has_output() => WakeResult::Full,
+                true => WakeResult::Sent,
+                false => WakeResult::Gone,
             },
         }
     }
@@ -195,15 +204,15 @@ impl Carrier {
     /// Returns whether the lanes belong to a stream and have to be [pumped](Carrier::pump).
     #[inline]
     pub fn is_stream(&self) -> bool {
-        matches!(self.way, Way::Stream { .. })
+        matches!(self.medium, Medium::Stream { .. })
     }
 
     /// Sends what is due over a stream, and receives what has come. Data is not received directly after the last of
     /// it was read, because replies to it are sent first. Lanes in shared memory need no pumping.
     pub fn pump(&self) -> Pumped {
-        match &self.way {
-            Way::Lanes { .. } => Pumped { came: false, ended: false },
-            Way::Stream { stream, .. } => {
+        match &self.medium {
+            Medium::Lanes { .. } => Pumped { came: false, ended: false },
+            Medium::Stream { stream, .. } => {
                 let came = stream.pump(&self.lanes);
                 Pumped { came, ended: stream.has_ended() }
             }
@@ -213,13 +222,13 @@ impl Carrier {
     /// Returns whether the last pump has received all data of a stream that has not ended. Then the socket's
     /// readiness needs no [drain](Carrier::drain).
     pub fn was_pumped(&self) -> bool {
-        matches!(&self.way, Way::Stream { stream, .. } if stream.is_fresh() && !stream.has_ended())
+        matches!(&self.medium, Medium::Stream { stream, .. } if stream.is_fresh() && !stream.has_ended())
     }
 
     /// Notes that the received data of a stream was read, and replied to as far as possible: the next pump receives
     /// more.
     pub fn was_read(&self) {
-        if let Way::Stream { stream, .. } = &self.way {
+        if let Medium::Stream { stream, .. } = &self.medium {
             stream.was_read(&self.lanes);
         }
     }
@@ -227,7 +236,7 @@ impl Carrier {
     /// Notes that our lane had no room, or no buffer. Over a stream the peer is asked for its room, which it does not
     /// report for every frame.
     pub fn found_no_room(&self) {
-        if let Way::Stream { stream, .. } = &self.way {
+        if let Medium::Stream { stream, .. } = &self.medium {
             stream.ask();
         }
     }
@@ -235,40 +244,40 @@ impl Carrier {
     /// Sends what a peer of a stream might wait for, before this side sleeps. The owner then waits until the
     /// descriptor is readable or, if [output is left](Carrier::has_output), writable.
     pub fn rest(&self) {
-        if let Way::Stream { stream, .. } = &self.way {
+        if let Medium::Stream { stream, .. } = &self.medium {
             stream.rest(&self.lanes);
         }
     }
 
     /// Does what [`Carrier::rest`] does for a stream that has been idle for a while, and frees its idle memory.
     pub fn cool(&self) {
-        if let Way::Stream { stream, .. } = &self.way {
+        if let Medium::Stream { stream, .. } = &self.medium {
             stream.cool(&self.lanes);
         }
     }
 
     /// Returns whether output waits until the socket takes it.
     pub fn has_output(&self) -> bool {
-        matches!(&self.way, Way::Stream { stream, .. } if stream.has_output())
+        matches!(&self.medium, Medium::Stream { stream, .. } if stream.has_output())
     }
 
     /// Receives all that is left from the stream of a peer that is gone.
     pub fn take_rest(&self) {
-        if let Way::Stream { stream, .. } = &self.way {
+        if let Medium::Stream { stream, .. } = &self.medium {
             stream.take_rest();
         }
     }
 
     /// Limits the payloads of this session that will be read. A stream allocates no memory for longer ones.
     pub fn read_at_most(&self, longest: usize) {
-        if let Way::Stream { stream, .. } = &self.way {
+        if let Medium::Stream { stream, .. } = &self.medium {
             stream.read_at_most(longest);
         }
     }
 
     /// Charges the memory of a stream's replicas whose size the peer chooses to a share of a quota.
     pub fn charge_to(&self, quota: &Quota) {
-        if let Way::Stream { stream, .. } = &self.way {
+        if let Medium::Stream { stream, .. } = &self.medium {
             stream.charge_to(quota);
         }
     }
@@ -276,8 +285,8 @@ impl Carrier {
     /// Returns whether a segment of ours may be handed over. A peer on another host is asked for each one, because
     /// the segment takes memory there; other peers share our memory.
     pub fn permission(&self, wish: Wish) -> Permission {
-        match &self.way {
-            Way::Stream { stream, .. } if matches!(self.kind, Kind::Tcp | Kind::Tls) => {
+        match &self.medium {
+            Medium::Stream { stream, .. } if matches!(self.kind, Kind::Tcp | Kind::Tls) => {
                 stream.permission(wish)
             }
             _ => Permission::Granted,
@@ -287,12 +296,12 @@ impl Carrier {
     /// Returns whether the peer has said which segments may be handed over, since the last
     /// [`was_heard`](Carrier::was_heard).
     pub fn has_news(&self) -> bool {
-        matches!(&self.way, Way::Stream { stream, .. } if stream.has_news())
+        matches!(&self.medium, Medium::Stream { stream, .. } if stream.has_news())
     }
 
     /// Notes that everyone who waits for an answer about segments was told.
     pub fn was_heard(&self) {
-        if let Way::Stream { stream, .. } = &self.way {
+        if let Medium::Stream { stream, .. } = &self.medium {
             stream.was_heard();
         }
     }
@@ -300,9 +309,9 @@ impl Carrier {
     /// Takes the socket of the handshake, if the session continues over another. The owner removes it from its poll
     /// and polls the carrier.
     pub fn take_old_socket(&self) -> Option<OwnedFd> {
-        match &self.way {
-            Way::Lanes { .. } => None,
-            Way::Stream { old, .. } => old.take(),
+        match &self.medium {
+            Medium::Lanes { .. } => None,
+            Medium::Stream { old, .. } => old.take(),
         }
     }
 
@@ -313,17 +322,17 @@ impl Carrier {
 
     /// Takes all events that have come over the socket, up to [`PACKETS_PER_DRAIN_MAX`] packets. After an error the
     /// owner ends the session; the other events of the call are lost.
-    pub fn drain(&self) -> Result<Drained, BellFault> {
-        match &self.way {
-            Way::Lanes { bell, .. } => bell.drain(),
-            Way::Stream { stream, .. } => stream.drain(),
+    pub fn drain(&self) -> Result<SocketEvents, BellFault> {
+        match &self.medium {
+            Medium::Lanes { bell, .. } => bell.drain(),
+            Medium::Stream { stream, .. } => stream.drain(),
         }
     }
 
     /// Says whether this side polls the peer's lane in each turn. After saying no, the owner polls once more. Over a
     /// stream this does nothing.
     pub fn set_attention(&self, attentive: bool) {
-        if let Way::Lanes { .. } = &self.way {
+        if let Medium::Lanes { .. } = &self.medium {
             self.lanes.set_attention(attentive);
         }
     }
@@ -348,15 +357,15 @@ impl Carrier {
 
     /// Hands a segment over to the peer. The frame that names the segment follows.
     pub fn send_segment(&self, generation: u32, segment: &OwnSegment) -> Result<(), BellFault> {
-        match (&self.way, segment) {
-            (Way::Lanes { bell, .. }, OwnSegment::Shared(segment)) => {
+        match (&self.medium, segment) {
+            (Medium::Lanes { bell, .. }, OwnSegment::Shared(segment)) => {
                 bell.send_segment(generation, segment)
             }
-            (Way::Stream { stream, .. }, segment) => {
+            (Medium::Stream { stream, .. }, segment) => {
                 stream.send_segment(generation, segment);
                 Ok(())
             }
-            (Way::Lanes { .. }, OwnSegment::Heap(_)) => {
+            (Medium::Lanes { .. }, OwnSegment::Heap(_)) => {
                 let (act, error) = ("handing over a segment of the heap", Errno::INVAL);
                 Err(BellFault::System { act, error })
             }
@@ -368,7 +377,7 @@ impl Carrier {
     #[must_use]
     pub fn relief(&self, wake: impl Fn() + Send + Sync + 'static) -> Tell {
         let (wish, page) = (self.lanes.peer_wish(), self.page.region());
-        let Way::Lanes { bell, .. } = &self.way else {
+        let Medium::Lanes { bell, .. } = &self.medium else {
             return Box::new(move || {
                 if wish.load(0) != 0 {
                     wake();
@@ -390,18 +399,18 @@ impl Carrier {
     /// Tells the peer why this side ends the session, if the socket takes it. The owner then closes the carrier.
     pub fn refuse(&self, code: RefusalCode, text: &str) {
         let refusal = Refusal::new(code, text);
-        match &self.way {
+        match &self.medium {
             // A peer that cannot be told sees the end of the socket.
-            Way::Lanes { bell, .. } => bell.refuse(refusal),
-            Way::Stream { stream, .. } => stream.refuse(refusal),
+            Medium::Lanes { bell, .. } => bell.refuse(refusal),
+            Medium::Stream { stream, .. } => stream.refuse(refusal),
         }
     }
 
     /// Ends the session for both sides, even if another process holds the socket too.
     pub fn close(&self) {
-        match &self.way {
-            Way::Lanes { bell, .. } => bell.close(),
-            Way::Stream { stream, .. } => stream.close(&self.lanes),
+        match &self.medium {
+            Medium::Lanes { bell, .. } => bell.close(),
+            Medium::Stream { stream, .. } => stream.close(&self.lanes),
         }
     }
 
@@ -412,9 +421,9 @@ impl Carrier {
 
     /// Returns our byte on the peer's board, if memory is shared.
     pub fn note(&self) -> Option<&Note> {
-        match &self.way {
-            Way::Lanes { note, .. } => Some(note),
-            Way::Stream { .. } => None,
+        match &self.medium {
+            Medium::Lanes { note, .. } => Some(note),
+            Medium::Stream { .. } => None,
         }
     }
 }

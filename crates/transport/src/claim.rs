@@ -6,7 +6,7 @@
 //! the files of dead nodes. Invariant: at any time one node of all processes holds the claim to a name.
 
 use crate::error::{BindError, descriptor_limit};
-use crate::place::{FileNames, Hall};
+use crate::place::{FileNames, ProgramDirectory};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Flock, FlockType};
@@ -29,22 +29,22 @@ static OURS: Mutex<Option<HashSet<(u32, PathBuf)>>> = Mutex::new(None);
 
 /// A name that this node holds. Dropping the claim frees the name.
 pub(crate) struct Claim {
-    pub(crate) hall: Hall,
+    pub(crate) dir: ProgramDirectory,
     pub(crate) files: FileNames,
     _lock: OwnedFd,
-    seat: Seat,
+    own_name: OwnName,
 }
 
 impl Claim {
-    pub(crate) fn take(hall: Hall, name: &NodeName) -> Result<Claim, BindError> {
+    pub(crate) fn take(dir: ProgramDirectory, name: &NodeName) -> Result<Claim, BindError> {
         let files = FileNames::of(name);
-        let seat = Seat::take(&hall, &files).ok_or_else(|| BindError::NameTaken {
+        let own_name = OwnName::take(&dir, &files).ok_or_else(|| BindError::NameTaken {
             name: name.clone(),
             pid: Some(std::process::id()),
         })?;
         for _ in 0..TRIES {
-            match lock(&hall, &files).map_err(failed("locking the name"))? {
-                Locked::Ours(lock) => return Ok(Claim { hall, files, _lock: lock, seat }),
+            match lock(&dir, &files).map_err(failed("locking the name"))? {
+                Locked::Ours(lock) => return Ok(Claim { dir, files, _lock: lock, own_name }),
                 Locked::By(pid) => return Err(BindError::NameTaken { name: name.clone(), pid }),
                 Locked::Removed => {}
                 Locked::Swept => std::thread::sleep(SWEEP),
@@ -57,21 +57,21 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         // A forked child holds no claim, and must not remove its parent's files.
-        if self.seat.is_ours() {
-            let _ = self.hall.remove(&self.files.socket);
-            let _ = self.hall.remove(&self.files.lock);
+        if self.own_name.is_ours() {
+            let _ = self.dir.remove(&self.files.socket);
+            let _ = self.dir.remove(&self.files.lock);
         }
     }
 }
 
 /// The entry of a name in the set of this process.
-struct Seat((u32, PathBuf));
+struct OwnName((u32, PathBuf));
 
-impl Seat {
-    fn take(hall: &Hall, files: &FileNames) -> Option<Seat> {
-        let key = key(hall, files);
+impl OwnName {
+    fn take(dir: &ProgramDirectory, files: &FileNames) -> Option<OwnName> {
+        let key = key(dir, files);
         let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
-        ours.get_or_insert_default().insert(key.clone()).then(|| Seat(key))
+        ours.get_or_insert_default().insert(key.clone()).then(|| OwnName(key))
     }
 
     fn is_ours(&self) -> bool {
@@ -79,7 +79,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for OwnName {
     fn drop(&mut self) {
         let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
         ours.get_or_insert_default().remove(&self.0);
@@ -98,14 +98,14 @@ pub(crate) enum Holder {
 }
 
 /// Returns the holder of a name.
-pub(crate) fn holder(hall: &Hall, files: &FileNames) -> Result<Holder, Errno> {
+pub(crate) fn holder(dir: &ProgramDirectory, files: &FileNames) -> Result<Holder, Errno> {
     // The guard lives until the end: closing the file would release a lock that this process has just taken.
     let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
-    if ours.get_or_insert_default().contains(&key(hall, files)) {
+    if ours.get_or_insert_default().contains(&key(dir, files)) {
         return Ok(Holder::Process(Some(std::process::id())));
     }
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let file = match rustix::fs::openat(&hall.directory, &files.lock, flags, Mode::empty()) {
+    let file = match rustix::fs::openat(&dir.descriptor, &files.lock, flags, Mode::empty()) {
         Err(Errno::NOENT) => return Ok(Holder::NoLock),
         file => file?,
     };
@@ -119,8 +119,8 @@ fn number(holder: &Flock) -> Option<u32> {
 }
 
 /// Returns the entry of a name in the set of this process.
-fn key(hall: &Hall, files: &FileNames) -> (u32, PathBuf) {
-    let path = std::fs::canonicalize(&hall.path).unwrap_or_else(|_| hall.path.clone());
+fn key(dir: &ProgramDirectory, files: &FileNames) -> (u32, PathBuf) {
+    let path = std::fs::canonicalize(&dir.path).unwrap_or_else(|_| dir.path.clone());
     (std::process::id(), path.join(&files.lock))
 }
 
@@ -137,11 +137,11 @@ enum Locked {
 }
 
 /// Locks the file of a name, and creates the file if it is missing.
-fn lock(hall: &Hall, files: &FileNames) -> Result<Locked, Errno> {
+fn lock(dir: &ProgramDirectory, files: &FileNames) -> Result<Locked, Errno> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let file = rustix::fs::openat(&hall.directory, &files.lock, flags, Mode::RUSR | Mode::WUSR)?;
+    let file = rustix::fs::openat(&dir.descriptor, &files.lock, flags, Mode::RUSR | Mode::WUSR)?;
     match rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) if is_in_place(hall, files, &file)? => Ok(Locked::Ours(file)),
+        Ok(()) if is_in_place(dir, files, &file)? => Ok(Locked::Ours(file)),
         Ok(()) => Ok(Locked::Removed),
         Err(Errno::AGAIN | Errno::ACCESS) => {
             // A process that sweeps holds this lock too. While it is held here, no sweep begins.
@@ -158,41 +158,41 @@ fn lock(hall: &Hall, files: &FileNames) -> Result<Locked, Errno> {
 }
 
 /// Returns whether an open lock file is still the one in the directory.
-fn is_in_place(hall: &Hall, files: &FileNames, file: &OwnedFd) -> Result<bool, Errno> {
+fn is_in_place(dir: &ProgramDirectory, files: &FileNames, file: &OwnedFd) -> Result<bool, Errno> {
     let ours = rustix::fs::fstat(file)?;
-    let there = rustix::fs::statat(&hall.directory, &files.lock, AtFlags::SYMLINK_NOFOLLOW);
+    let there = rustix::fs::statat(&dir.descriptor, &files.lock, AtFlags::SYMLINK_NOFOLLOW);
     Ok(there.is_ok_and(|there| (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)))
 }
 
 /// Removes the files of dead nodes, whose names no process holds. A file that cannot be removed now is left to the
 /// next node.
-pub(crate) fn sweep(hall: &Hall) {
-    let Ok(entries) = std::fs::read_dir(&hall.path) else { return };
+pub(crate) fn sweep(dir: &ProgramDirectory) {
+    let Ok(entries) = std::fs::read_dir(&dir.path) else { return };
     for entry in entries.flatten() {
         let file = entry.file_name();
         let Some(stem) = file.to_str().and_then(|file| file.strip_suffix(".lock")) else {
             continue;
         };
-        let _ = sweep_name(hall, &FileNames::of_stem(stem));
+        let _ = sweep_name(dir, &FileNames::of_stem(stem));
     }
 }
 
 /// Removes the files of a name that no process holds, under the lock with which a node takes the name.
-fn sweep_name(hall: &Hall, files: &FileNames) -> Result<(), Errno> {
+fn sweep_name(dir: &ProgramDirectory, files: &FileNames) -> Result<(), Errno> {
     // The guard lives until the end: closing the file would release a lock that this process has just taken.
     let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
-    if ours.get_or_insert_default().contains(&key(hall, files)) {
+    if ours.get_or_insert_default().contains(&key(dir, files)) {
         return Ok(());
     }
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let file = rustix::fs::openat(&hall.directory, &files.lock, flags, Mode::empty())?;
+    let file = rustix::fs::openat(&dir.descriptor, &files.lock, flags, Mode::empty())?;
     // This lock tells a node that takes the name that the other process sweeps and does not hold the name.
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
     rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive)?;
-    if is_in_place(hall, files, &file)? {
-        hall.remove(&files.socket)?;
-        hall.remove(&files.unborn)?;
-        hall.remove(&files.lock)?;
+    if is_in_place(dir, files, &file)? {
+        dir.remove(&files.socket)?;
+        dir.remove(&files.staged)?;
+        dir.remove(&files.lock)?;
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ mod streamed;
 
 use crate::carrier::{Carrier, Kind, Peer};
 use crate::error::{OpenError, Whom};
-use crate::home::{Card, PAGE_BYTES};
+use crate::home::{NodeInfo, PAGE_BYTES};
 use crate::packet::{self, Buffer, Received};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -43,24 +43,24 @@ const RECORDS_MAX: usize = 4;
 /// This node's part of a handshake.
 #[derive(Clone)]
 pub(crate) struct Side {
-    pub(crate) card: Arc<Card>,
+    pub(crate) info: Arc<NodeInfo>,
     /// The number of the session, and its byte on the board if the peer is on this host.
     pub(crate) session: usize,
 }
 
 impl Side {
-    pub(crate) fn new(card: &Arc<Card>, session: usize) -> Result<Side, OpenError> {
-        Side::below(SESSIONS_PER_NODE_MAX, card, session)
+    pub(crate) fn new(info: &Arc<NodeInfo>, session: usize) -> Result<Side, OpenError> {
+        Side::below(SESSIONS_PER_NODE_MAX, info, session)
     }
 
     /// Returns this node's part of a session with a node of another host, which has no byte on the board.
-    pub(crate) fn remote(card: &Arc<Card>, session: usize) -> Result<Side, OpenError> {
-        Side::below(SESSIONS_PER_NODE_MAX + REMOTE_SESSIONS_MAX, card, session)
+    pub(crate) fn remote(info: &Arc<NodeInfo>, session: usize) -> Result<Side, OpenError> {
+        Side::below(SESSIONS_PER_NODE_MAX + REMOTE_SESSIONS_MAX, info, session)
     }
 
-    fn below(limit: usize, card: &Arc<Card>, session: usize) -> Result<Side, OpenError> {
+    fn below(limit: usize, info: &Arc<NodeInfo>, session: usize) -> Result<Side, OpenError> {
         match session < limit {
-            true => Ok(Side { card: Arc::clone(card), session }),
+            true => Ok(Side { info: Arc::clone(info), session }),
             false => Err(OpenError::Session { session, limit }),
         }
     }
@@ -110,7 +110,7 @@ enum State {
     },
     Ready {
         ours: Region,
-        theirs: Theirs,
+        theirs: PeerMemory,
     },
     /// The caller's end of a byte stream; its incarnation is known.
     Joined {
@@ -127,7 +127,7 @@ enum State {
 }
 
 /// The peer's part of the session, mapped.
-struct Theirs {
+struct PeerMemory {
     incarnation: u64,
     session: u64,
     board_slot: usize,
@@ -138,9 +138,9 @@ struct Theirs {
 }
 
 /// The result of a packet.
-enum Taken {
+enum Outcome {
     Next(State),
-    Done { ours: Region, theirs: Theirs },
+    Done { ours: Region, theirs: PeerMemory },
     Streamed { socket: OwnedFd, incarnation: u64, session: u64 },
 }
 
@@ -163,7 +163,7 @@ impl Handshake {
         let (role, state) = (Role::Caller { dialled }, State::Welcome);
         let peer = Whom { name: Some(wanted.clone()), ..Whom::default() };
         let handshake = Handshake::new(us, role, state, socket, peer, now_ms).checked()?;
-        let hello = handshake.us.hello(wanted, handshake.us.card.shares());
+        let hello = handshake.us.hello(wanted, handshake.us.info.shares());
         // A caller that had no processor for long may have been refused before it has sent anything.
         let said = handshake.send(&Record::Hello(hello), &[]);
         said.map_err(|error| handshake.told(error, &mut [0; _]))?;
@@ -191,7 +191,7 @@ impl Handshake {
         peer: Whom,
         started_ms: u64,
     ) -> Handshake {
-        let unshared = us.card.unshared().cloned();
+        let unshared = us.info.unshared().cloned();
         Handshake { us, role, state, socket, peer, started_ms, heard_ms: None, unshared }
     }
 
@@ -241,11 +241,11 @@ impl Handshake {
         loop {
             match self.advance(&mut buffer, now_ms) {
                 Ok(None) => return Ok(Progress::Waiting(self)),
-                Ok(Some(Taken::Next(state))) => self.state = state,
-                Ok(Some(Taken::Done { ours, theirs })) => {
+                Ok(Some(Outcome::Next(state))) => self.state = state,
+                Ok(Some(Outcome::Done { ours, theirs })) => {
                     return Ok(Progress::Done(self.join(ours, theirs)));
                 }
-                Ok(Some(Taken::Streamed { socket, incarnation, session })) => {
+                Ok(Some(Outcome::Streamed { socket, incarnation, session })) => {
                     return Ok(Progress::Done(self.join_stream(socket, incarnation, session)));
                 }
                 Err(error) => {
@@ -257,7 +257,7 @@ impl Handshake {
         }
     }
 
-    fn advance(&mut self, buffer: &mut Buffer, now_ms: u64) -> Result<Option<Taken>, OpenError> {
+    fn advance(&mut self, buffer: &mut Buffer, now_ms: u64) -> Result<Option<Outcome>, OpenError> {
         let received = packet::receive(self.socket.as_fd(), buffer)
             .map_err(OpenError::system("reading from the peer"))?;
         let peer = self.peer.clone();
@@ -288,7 +288,7 @@ impl Handshake {
     }
 
     /// Executes a record, if it may come in this state.
-    fn take(&mut self, record: Record, descriptors: Vec<OwnedFd>) -> Result<Taken, OpenError> {
+    fn take(&mut self, record: Record, descriptors: Vec<OwnedFd>) -> Result<Outcome, OpenError> {
         match (std::mem::replace(&mut self.state, State::Nothing), record) {
             (_, Record::Refusal(refusal)) => Err(refused(&self.peer, &refusal)),
             (State::Hello, Record::Hello(hello)) => self.take_hello(hello),
@@ -300,7 +300,7 @@ impl Handshake {
                 drop(descriptors);
                 self.take_segments(incarnation, segments, ours, opened)
             }
-            (State::Ready { ours, theirs }, Record::Ready) => Ok(Taken::Done { ours, theirs }),
+            (State::Ready { ours, theirs }, Record::Ready) => Ok(Outcome::Done { ours, theirs }),
             (State::Segments { incarnation, ours: None }, Record::Stream(theirs)) => {
                 self.make_stream(incarnation, theirs.session)
             }
@@ -312,13 +312,13 @@ impl Handshake {
                 Record::Joined(theirs),
             ) => self.take_stream(incarnation, theirs.session, descriptors),
             (State::ReadyStream { socket, incarnation, session }, Record::Ready) => {
-                Ok(Taken::Streamed { socket, incarnation, session })
+                Ok(Outcome::Streamed { socket, incarnation, session })
             }
             (_, record) => Err(self.broken(Rule::RecordOutOfPlace { kind: record.kind().name() })),
         }
     }
 
-    fn take_hello(&mut self, hello: Hello) -> Result<Taken, OpenError> {
+    fn take_hello(&mut self, hello: Hello) -> Result<Outcome, OpenError> {
         self.peer.name = hello.caller.clone();
         let Role::Listener { name, .. } = &self.role else {
             return Err(self.broken(Rule::RecordOutOfPlace { kind: "hello" }));
@@ -326,11 +326,11 @@ impl Handshake {
         let welcome = self.us.welcome(name, &hello, &self.peer)?;
         self.send(&Record::Welcome(welcome), &[])?;
         let incarnation = hello.incarnation;
-        if hello.memory && self.us.card.shares() {
+        if hello.memory && self.us.info.shares() {
             match self.lane() {
                 Err(error) => self.cannot_share(error)?,
                 Ok(ours) => {
-                    return Ok(Taken::Next(State::Segments { incarnation, ours: Some(ours) }));
+                    return Ok(Outcome::Next(State::Segments { incarnation, ours: Some(ours) }));
                 }
             }
         }
@@ -350,10 +350,10 @@ impl Handshake {
         }
     }
 
-    fn take_welcome(&self, welcome: Welcome) -> Result<Taken, OpenError> {
+    fn take_welcome(&self, welcome: Welcome) -> Result<Outcome, OpenError> {
         check_welcome(&welcome, &self.peer)?;
         let (incarnation, ours) = (welcome.incarnation, None);
-        Ok(Taken::Next(State::Segments { incarnation, ours }))
+        Ok(Outcome::Next(State::Segments { incarnation, ours }))
     }
 
     /// Continues with the peer's segments: the caller answers with its own segments, and the listener, which has sent
@@ -363,19 +363,19 @@ impl Handshake {
         incarnation: u64,
         segments: Segments,
         ours: Option<Region>,
-        opened: Result<Theirs, OpenError>,
-    ) -> Result<Taken, OpenError> {
+        opened: Result<PeerMemory, OpenError>,
+    ) -> Result<Outcome, OpenError> {
         let error = match (ours, opened) {
             (Some(ours), Ok(theirs)) => {
                 self.send(&Record::Ready, &[])?;
-                return Ok(Taken::Done { ours, theirs });
+                return Ok(Outcome::Done { ours, theirs });
             }
             (Some(_), Err(error)) => {
                 self.cannot_share(error)?;
                 return self.ask_for_stream(incarnation);
             }
             (None, Ok(theirs)) => match self.lane() {
-                Ok(ours) => return Ok(Taken::Next(State::Ready { ours, theirs })),
+                Ok(ours) => return Ok(Outcome::Next(State::Ready { ours, theirs })),
                 Err(error) => error,
             },
             (None, Err(error)) => error,
@@ -386,7 +386,7 @@ impl Handshake {
 
     /// Makes our lane and hands our segments over.
     fn lane(&self) -> Result<Region, OpenError> {
-        let Some([page, board]) = self.us.card.descriptors() else {
+        let Some([page, board]) = self.us.info.descriptors() else {
             return Err(OpenError::LocalOnly);
         };
         let lane = Segment::create("upbeat-lane", LANE_BYTES, Writers::Owner)
@@ -397,7 +397,7 @@ impl Handshake {
             lane_bytes: LANE_BYTES as u32,
             board_slot: session as u32,
             session: session as u64,
-            listening: self.us.card.listening(),
+            listening: self.us.info.listening(),
         };
         self.send(&Record::Segments(segments), &[lane.descriptor(), page, board])?;
         Ok(lane.into_region())
@@ -409,7 +409,7 @@ impl Handshake {
         incarnation: u64,
         segments: Segments,
         descriptors: &[OwnedFd],
-    ) -> Result<Theirs, OpenError> {
+    ) -> Result<PeerMemory, OpenError> {
         if segments.lane_bytes as usize != LANE_BYTES {
             let (bytes, size) = (u64::from(segments.lane_bytes), LANE_BYTES as u32);
             return Err(self.broken(Rule::SegmentSize { bytes, min: size, max: size }));
@@ -427,16 +427,16 @@ impl Handshake {
         }
         let Segments { session, board_slot, listening, .. } = segments;
         let board_slot = board_slot as usize;
-        Ok(Theirs { incarnation, session, board_slot, listening, lane, page, board })
+        Ok(PeerMemory { incarnation, session, board_slot, listening, lane, page, board })
     }
 
     /// Returns the carrier of the open session.
-    fn join(self, ours: Region, theirs: Theirs) -> Carrier {
+    fn join(self, ours: Region, theirs: PeerMemory) -> Carrier {
         let lanes = Lanes::new(ours, self.us.session as u64, theirs.lane, theirs.session);
         let note = Note::new(theirs.board, theirs.board_slot);
         let peer = Peer {
             name: self.peer.name,
-            program: self.us.card.program.name().clone(),
+            program: self.us.info.program.name().clone(),
             pid: self.peer.pid,
             at: None,
             listening: theirs.listening,

@@ -28,7 +28,7 @@ const _: () = assert!(SESSIONS_PER_NODE_MAX <= sessions_in(BOARD_BYTES));
 /// If the system refuses shared memory, sessions with other processes use byte streams; [`Home::unshared`] tells the
 /// reason.
 pub struct Home {
-    card: Arc<Card>,
+    info: Arc<NodeInfo>,
     page: NodePage,
     board: Board,
 }
@@ -49,10 +49,10 @@ impl Home {
 
     /// Makes sessions within this process use byte streams too, for tests.
     pub fn over_streams_alone(self) -> Home {
-        let Home { card, page, board } = self;
-        let mut card = Arc::into_inner(card).expect("a home that nobody has used");
-        card.streams_alone = true;
-        Home { card: Arc::new(card), page, board }
+        let Home { info, page, board } = self;
+        let mut info = Arc::into_inner(info).expect("a home that nobody has used");
+        info.streams_alone = true;
+        Home { info: Arc::new(info), page, board }
     }
 
     /// Makes the home of a handle that has one session and polls its lane itself. It has no name. All such handles of
@@ -86,25 +86,25 @@ impl Home {
     ) -> Result<Home, HomeError> {
         let incarnation = u64::from_ne_bytes(random()?);
         let (streams_alone, listening) = (false, OnceLock::new());
-        let card = Card { program, name, incarnation, memory, streams_alone, listening };
-        let page = NodePage::new(card.page().clone(), incarnation);
-        let board = Board::new(card.board().clone());
-        Ok(Home { card: Arc::new(card), page, board })
+        let info = NodeInfo { program, name, incarnation, memory, streams_alone, listening };
+        let page = NodePage::new(info.page().clone(), incarnation);
+        let board = Board::new(info.board().clone());
+        Ok(Home { info: Arc::new(info), page, board })
     }
 
     /// Returns the program that the node belongs to.
     pub fn program(&self) -> &ProgramId {
-        &self.card.program
+        &self.info.program
     }
 
     /// Returns the node's name; a handle has none.
     pub fn name(&self) -> Option<&NodeName> {
-        self.card.name.as_ref()
+        self.info.name.as_ref()
     }
 
     /// Returns the node's incarnation.
     pub fn incarnation(&self) -> u64 {
-        self.card.incarnation
+        self.info.incarnation
     }
 
     /// Returns the page with which the node tells all its peers whether it polls.
@@ -121,26 +121,26 @@ impl Home {
 
     /// Returns whether other processes can reach the node.
     pub fn is_reachable(&self) -> bool {
-        !matches!(self.card.memory, Memory::Heap { reach: Reach::Nobody, .. })
+        !matches!(self.info.memory, Memory::Heap { reach: Reach::Nobody, .. })
     }
 
     /// Returns whether the node shares memory with other processes.
     pub fn shares(&self) -> bool {
-        self.card.shares()
+        self.info.shares()
     }
 
     /// Returns why the node cannot share memory, if it would have shared it.
     pub fn unshared(&self) -> Option<&str> {
-        self.card.unshared().map(AsRef::as_ref)
+        self.info.unshared().map(AsRef::as_ref)
     }
 
-    pub(crate) fn card(&self) -> &Arc<Card> {
-        &self.card
+    pub(crate) fn info(&self) -> &Arc<NodeInfo> {
+        &self.info
     }
 }
 
 /// The read-only part of a home, which handshakes hold.
-pub(crate) struct Card {
+pub(crate) struct NodeInfo {
     pub(crate) program: ProgramId,
     pub(crate) name: Option<NodeName>,
     pub(crate) incarnation: u64,
@@ -183,7 +183,7 @@ impl Memory {
     }
 }
 
-impl Card {
+impl NodeInfo {
     pub(crate) fn page(&self) -> &Region {
         match &self.memory {
             Memory::Heap { page, .. } => page,

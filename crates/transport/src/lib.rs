@@ -53,9 +53,9 @@ mod packet;
 
 pub mod home;
 
-mod heard;
+mod events;
 
-mod bell;
+mod doorbell;
 
 mod stream;
 
@@ -65,15 +65,15 @@ pub mod watch;
 
 mod handshake;
 
-mod greeting;
+mod remote_handshake;
 
-mod knock;
+mod local_request;
 
 pub mod opening;
 
 mod claim;
 
-mod reserve;
+mod spare;
 
 pub mod shared;
 

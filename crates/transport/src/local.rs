@@ -6,9 +6,9 @@
 
 use crate::error::{BindError, OpenError, descriptor_limit};
 use crate::handshake::Side;
-use crate::home::{Card, Home};
+use crate::home::{Home, NodeInfo};
 use crate::host::reaches;
-use crate::knock::{self, Knock};
+use crate::local_request::{self, LocalRequest};
 use crate::opening::Opening;
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
@@ -26,15 +26,15 @@ static REGISTRY: Mutex<Option<HashMap<Address, Arc<Inbox>>>> = Mutex::new(None);
 
 /// The requests for sessions with one node, until the node's thread takes them.
 struct Inbox {
-    card: Arc<Card>,
-    knocks: Mutex<VecDeque<Knock>>,
+    info: Arc<NodeInfo>,
+    requests: Mutex<VecDeque<LocalRequest>>,
     /// An eventfd that is readable while a request may wait.
     wake: OwnedFd,
 }
 
 impl Inbox {
-    fn knocks(&self) -> MutexGuard<'_, VecDeque<Knock>> {
-        self.knocks.lock().unwrap_or_else(PoisonError::into_inner)
+    fn requests(&self) -> MutexGuard<'_, VecDeque<LocalRequest>> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -54,7 +54,7 @@ impl Listener {
             error => BindError::System { act: "making an eventfd", error },
         })?;
         let address = (home.program().name().clone(), name);
-        let inbox = Inbox { card: Arc::clone(home.card()), knocks: Mutex::default(), wake };
+        let inbox = Inbox { info: Arc::clone(home.info()), requests: Mutex::default(), wake };
         let inbox = Arc::new(inbox);
         match registry().get_or_insert_default().entry(address.clone()) {
             Entry::Vacant(entry) => entry.insert(Arc::clone(&inbox)),
@@ -74,15 +74,15 @@ impl Listener {
         session: usize,
         _now_ms: u64,
     ) -> Result<Option<Opening>, OpenError> {
-        let us = Side::new(home.card(), session)?;
-        let mut knocks = self.inbox.knocks();
-        let Some(knock) = knocks.pop_front() else {
+        let us = Side::new(home.info(), session)?;
+        let mut requests = self.inbox.requests();
+        let Some(request) = requests.pop_front() else {
             // The lock prevents a lost wake-up. The count in the eventfd does not matter.
             let _ = rustix::io::read(&self.inbox.wake, &mut [0; 8]);
             return Ok(None);
         };
-        drop(knocks);
-        Ok(Some(Opening::knock(knock, us)))
+        drop(requests);
+        Ok(Some(Opening::request(request, us)))
     }
 }
 
@@ -98,7 +98,7 @@ impl Drop for Listener {
             inboxes.remove(&self.address);
         }
         // Callers that still wait see the end of their sockets.
-        self.inbox.knocks().clear();
+        self.inbox.requests().clear();
     }
 }
 
@@ -109,7 +109,7 @@ pub fn connect(
     session: usize,
     now_ms: u64,
 ) -> Result<Opening, OpenError> {
-    knock_at(home, (to, None), session, now_ms)
+    request_at(home, (to, None), session, now_ms)
 }
 
 /// Requests a session with the node `to` of this process, as [`connect`] does, if the node listens at this address of
@@ -121,36 +121,36 @@ pub fn connect_at(
     session: usize,
     now_ms: u64,
 ) -> Result<Opening, OpenError> {
-    knock_at(home, (to, Some(at)), session, now_ms)
+    request_at(home, (to, Some(at)), session, now_ms)
 }
 
-fn knock_at(
+fn request_at(
     home: &Home,
     (to, at): (&NodeName, Option<SocketAddr>),
     session: usize,
     now_ms: u64,
 ) -> Result<Opening, OpenError> {
-    let us = Side::new(home.card(), session)?;
+    let us = Side::new(home.info(), session)?;
     let address = (home.program().name().clone(), to.clone());
     let inbox = registry().as_ref().and_then(|inboxes| inboxes.get(&address)).cloned();
-    let listens = |inbox: &Arc<Inbox>| at.is_none_or(|at| reaches(at, inbox.card.listening()));
+    let listens = |inbox: &Arc<Inbox>| at.is_none_or(|at| reaches(at, inbox.info.listening()));
     let Some(inbox) = inbox.filter(listens) else {
         return Err(OpenError::NoSuchNode { name: to.clone(), path: None, died: false });
     };
-    let (call, knock) = {
-        let streams = home.card().streams_alone || inbox.card.streams_alone;
-        knock::knock(us, to, streams, now_ms)?
+    let (call, request) = {
+        let streams = home.info().streams_alone || inbox.info.streams_alone;
+        local_request::request(us, to, streams, now_ms)?
     };
-    if inbox.card.program != *home.program() {
+    if inbox.info.program != *home.program() {
         let ours = Box::new(home.program().clone());
-        let theirs = Box::new(inbox.card.program.clone());
+        let theirs = Box::new(inbox.info.program.clone());
         return Err(OpenError::WrongProgram { peer: call.peer().clone(), ours, theirs });
     }
-    let mut knocks = inbox.knocks();
-    if knocks.len() >= PENDING_HANDSHAKES_MAX {
+    let mut requests = inbox.requests();
+    if requests.len() >= PENDING_HANDSHAKES_MAX {
         return Err(OpenError::Backlog { name: to.clone() });
     }
-    knocks.push_back(knock);
+    requests.push_back(request);
     // The write fails only if the counter is full, which wakes the node as well.
     let _ = rustix::io::write(&inbox.wake, &1u64.to_ne_bytes());
     Ok(Opening::call(call))
@@ -159,7 +159,7 @@ fn knock_at(
 /// Returns the incarnation of the node that has a name in this process.
 pub fn incarnation_of(program: &ProgramName, name: &NodeName) -> Option<u64> {
     let address = (program.clone(), name.clone());
-    Some(registry().as_ref()?.get(&address)?.card.incarnation)
+    Some(registry().as_ref()?.get(&address)?.info.incarnation)
 }
 
 fn registry() -> MutexGuard<'static, Option<HashMap<Address, Arc<Inbox>>>> {

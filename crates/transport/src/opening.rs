@@ -6,9 +6,9 @@
 
 use crate::carrier::{Carrier, Connection};
 use crate::error::{OpenError, Whom};
-use crate::greeting::{Greeted, Greeting, Resuming};
 use crate::handshake::{Handshake, Progress, Side};
-use crate::knock::{Call, Knock};
+use crate::local_request::{LocalCall, LocalRequest};
+use crate::remote_handshake::{RemoteHandshake, RemoteProgress, Resuming};
 use std::fmt;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -34,9 +34,9 @@ pub struct UnderWay {
 
 enum Stage {
     Shared(Box<Handshake>),
-    Remote(Box<Greeting>),
-    Call(Call),
-    Knock(Knock, Side),
+    Remote(Box<RemoteHandshake>),
+    LocalCall(LocalCall),
+    LocalRequest(LocalRequest, Side),
     Over,
 }
 
@@ -64,23 +64,23 @@ impl Opening {
         Opening { stage: Stage::Shared(Box::new(handshake)) }
     }
 
-    pub(crate) fn remote(greeting: Greeting) -> Opening {
-        Opening { stage: Stage::Remote(Box::new(greeting)) }
+    pub(crate) fn remote(handshake: RemoteHandshake) -> Opening {
+        Opening { stage: Stage::Remote(Box::new(handshake)) }
     }
 
-    pub(crate) fn call(call: Call) -> Opening {
-        Opening { stage: Stage::Call(call) }
+    pub(crate) fn call(call: LocalCall) -> Opening {
+        Opening { stage: Stage::LocalCall(call) }
     }
 
-    pub(crate) fn knock(knock: Knock, us: Side) -> Opening {
-        Opening { stage: Stage::Knock(knock, us) }
+    pub(crate) fn request(request: LocalRequest, us: Side) -> Opening {
+        Opening { stage: Stage::LocalRequest(request, us) }
     }
 
     /// Lets a caller of another host only resume an open session; a new session is refused with this code and text.
     #[must_use]
     pub fn only_resume(mut self, code: RefusalCode, text: String) -> Opening {
-        if let Stage::Remote(greeting) = &mut self.stage {
-            greeting.only_resume(code, text);
+        if let Stage::Remote(handshake) = &mut self.stage {
+            handshake.only_resume(code, text);
         }
         self
     }
@@ -99,23 +99,25 @@ impl Opening {
                     Ok(Step::Waiting)
                 }
             },
-            Stage::Remote(greeting) => Ok(match greeting.step(now_ms)? {
-                Greeted::Begun(carrier) => Step::Done(carrier),
-                Greeted::Asked(resuming) => Step::Resuming(resuming),
-                Greeted::Resumed(connection, position) => Step::Resumed { connection, position },
-                Greeted::Waiting(greeting) => {
-                    self.stage = Stage::Remote(greeting);
+            Stage::Remote(handshake) => Ok(match handshake.step(now_ms)? {
+                RemoteProgress::Begun(carrier) => Step::Done(carrier),
+                RemoteProgress::Asked(resuming) => Step::Resuming(resuming),
+                RemoteProgress::Resumed(connection, position) => {
+                    Step::Resumed { connection, position }
+                }
+                RemoteProgress::Waiting(handshake) => {
+                    self.stage = Stage::Remote(handshake);
                     Step::Waiting
                 }
             }),
-            Stage::Call(call) => match call.step(now_ms)? {
+            Stage::LocalCall(call) => match call.step(now_ms)? {
                 Progress::Done(carrier) => Ok(Step::Done(carrier)),
                 Progress::Waiting(call) => {
-                    self.stage = Stage::Call(call);
+                    self.stage = Stage::LocalCall(call);
                     Ok(Step::Waiting)
                 }
             },
-            Stage::Knock(knock, us) => Ok(Step::Done(knock.accept(us))),
+            Stage::LocalRequest(request, us) => Ok(Step::Done(request.accept(us))),
             Stage::Over => panic!("`step` was called on an opening that has ended"),
         }
     }
@@ -125,15 +127,15 @@ impl Opening {
     pub fn deadline_ms(&self) -> u64 {
         match &self.stage {
             Stage::Shared(handshake) => handshake.deadline_ms(),
-            Stage::Remote(greeting) => greeting.deadline_ms(),
-            Stage::Call(call) => call.started_ms().saturating_add(HANDSHAKE_MS_MAX),
-            Stage::Knock(..) | Stage::Over => 0,
+            Stage::Remote(handshake) => handshake.deadline_ms(),
+            Stage::LocalCall(call) => call.started_ms().saturating_add(HANDSHAKE_MS_MAX),
+            Stage::LocalRequest(..) | Stage::Over => 0,
         }
     }
 
     /// Returns whether [`Opening::step`] must also be called when the descriptor is writable.
     pub fn wants_output(&self) -> bool {
-        matches!(&self.stage, Stage::Remote(greeting) if greeting.wants_output())
+        matches!(&self.stage, Stage::Remote(handshake) if handshake.wants_output())
     }
 
     /// Returns whether the peer is known to be on another host.
@@ -145,9 +147,9 @@ impl Opening {
     pub fn under_way(&self) -> UnderWay {
         let (began_ms, heard_ms) = match &self.stage {
             Stage::Shared(handshake) => (handshake.started_ms(), handshake.heard_ms()),
-            Stage::Remote(greeting) => (greeting.started_ms(), greeting.heard_ms()),
-            Stage::Call(call) => (call.started_ms(), Some(call.started_ms())),
-            Stage::Knock(..) | Stage::Over => (u64::MAX, Some(u64::MAX)),
+            Stage::Remote(handshake) => (handshake.started_ms(), handshake.heard_ms()),
+            Stage::LocalCall(call) => (call.started_ms(), Some(call.started_ms())),
+            Stage::LocalRequest(..) | Stage::Over => (u64::MAX, Some(u64::MAX)),
         };
         UnderWay { began_ms, heard_ms }
     }
@@ -155,7 +157,7 @@ impl Opening {
     /// Returns the address of a peer on another host.
     pub fn peer_at(&self) -> Option<SocketAddr> {
         match &self.stage {
-            Stage::Remote(greeting) => greeting.peer().at,
+            Stage::Remote(handshake) => handshake.peer().at,
             _ => None,
         }
     }
@@ -164,9 +166,9 @@ impl Opening {
     pub fn peer(&self) -> Whom {
         match &self.stage {
             Stage::Shared(handshake) => handshake.peer().clone(),
-            Stage::Remote(greeting) => greeting.peer().clone(),
-            Stage::Call(call) => call.peer().clone(),
-            Stage::Knock(knock, _) => knock.peer(),
+            Stage::Remote(handshake) => handshake.peer().clone(),
+            Stage::LocalCall(call) => call.peer().clone(),
+            Stage::LocalRequest(request, _) => request.peer(),
             Stage::Over => Whom::default(),
         }
     }
@@ -175,9 +177,9 @@ impl Opening {
     pub fn refuse(self, code: RefusalCode, text: &str) {
         match self.stage {
             Stage::Shared(handshake) => handshake.refuse(code, text),
-            Stage::Remote(greeting) => greeting.refuse(code, text),
-            Stage::Knock(knock, _) => knock.refuse(code, text),
-            Stage::Call(_) | Stage::Over => {}
+            Stage::Remote(handshake) => handshake.refuse(code, text),
+            Stage::LocalRequest(request, _) => request.refuse(code, text),
+            Stage::LocalCall(_) | Stage::Over => {}
         }
     }
 }
@@ -188,9 +190,9 @@ impl AsFd for Opening {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.stage {
             Stage::Shared(handshake) => handshake.as_fd(),
-            Stage::Remote(greeting) => greeting.as_fd(),
-            Stage::Call(call) => call.as_fd(),
-            Stage::Knock(knock, _) => knock.as_fd(),
+            Stage::Remote(handshake) => handshake.as_fd(),
+            Stage::LocalCall(call) => call.as_fd(),
+            Stage::LocalRequest(request, _) => request.as_fd(),
             Stage::Over => panic!("`as_fd` was called on an opening that has ended"),
         }
     }

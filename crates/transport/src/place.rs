@@ -18,9 +18,9 @@ use upbeat_core::name::{NodeName, ProgramName};
 const SUN_PATH_MAX: usize = 107;
 
 /// The permission bits of group and others.
-const STRANGERS: u32 = 0o077;
+const GROUP_AND_OTHERS: u32 = 0o077;
 /// The permission of group and others to write.
-const STRANGERS_WRITE: u32 = 0o022;
+const GROUP_AND_OTHERS_WRITE: u32 = 0o022;
 
 // A path through the descriptor of the directory has room for every name.
 const _: () = assert!("/proc/self/fd/".len() + 10 + 1 + NAME_BYTES_MAX + 5 <= SUN_PATH_MAX);
@@ -42,7 +42,7 @@ impl Place {
         let runtime = runtime.map(PathBuf::from).filter(|path| path.is_absolute());
         let usable = match &runtime {
             None => false,
-            Some(path) => match open_directory(path, STRANGERS) {
+            Some(path) => match open_directory(path, GROUP_AND_OTHERS) {
                 Ok(_) => true,
                 // The directory may be usable: the process has reached its limit of descriptors.
                 Err(error @ PlaceError::Descriptors { .. }) => return Err(error),
@@ -54,7 +54,7 @@ impl Place {
             _ => fallback.join(format!("upbeat-{}", rustix::process::geteuid().as_raw())),
         };
         make_directory(&directory)?;
-        open_directory(&directory, STRANGERS)?;
+        open_directory(&directory, GROUP_AND_OTHERS)?;
         Ok(Place { directory })
     }
 
@@ -64,7 +64,7 @@ impl Place {
         let directory = directory.into();
         let directory = std::path::absolute(&directory).unwrap_or(directory);
         make_directory(&directory)?;
-        open_directory(&directory, STRANGERS_WRITE)?;
+        open_directory(&directory, GROUP_AND_OTHERS_WRITE)?;
         Ok(Place { directory })
     }
 
@@ -79,24 +79,28 @@ impl Place {
     }
 
     /// Opens the directory of a program, and creates it first if `make` is true.
-    pub(crate) fn open(&self, program: &ProgramName, make: bool) -> Result<Hall, PlaceError> {
+    pub(crate) fn open(
+        &self,
+        program: &ProgramName,
+        make: bool,
+    ) -> Result<ProgramDirectory, PlaceError> {
         let path = self.directory.join(program.as_str());
         if make {
             make_directory(&self.directory)?;
             make_directory(&path)?;
         }
-        let directory = open_directory(&path, STRANGERS_WRITE)?;
-        Ok(Hall { path, directory })
+        let descriptor = open_directory(&path, GROUP_AND_OTHERS_WRITE)?;
+        Ok(ProgramDirectory { path, descriptor })
     }
 }
 
 /// The open directory of one program.
-pub(crate) struct Hall {
+pub(crate) struct ProgramDirectory {
     pub(crate) path: PathBuf,
-    pub(crate) directory: OwnedFd,
+    pub(crate) descriptor: OwnedFd,
 }
 
-impl Hall {
+impl ProgramDirectory {
     /// Returns the address of a socket in this directory. If the path is longer than the kernel takes, the address
     /// leads through the directory's descriptor.
     pub(crate) fn address(&self, file: &str) -> Result<SocketAddrUnix, Errno> {
@@ -104,12 +108,12 @@ impl Hall {
         if path.as_os_str().len() <= SUN_PATH_MAX {
             return SocketAddrUnix::new(path);
         }
-        let directory = self.directory.as_raw_fd();
-        SocketAddrUnix::new(format!("/proc/self/fd/{directory}/{file}"))
+        let descriptor = self.descriptor.as_raw_fd();
+        SocketAddrUnix::new(format!("/proc/self/fd/{descriptor}/{file}"))
     }
 
     pub(crate) fn remove(&self, file: &str) -> Result<(), Errno> {
-        match rustix::fs::unlinkat(&self.directory, file, AtFlags::empty()) {
+        match rustix::fs::unlinkat(&self.descriptor, file, AtFlags::empty()) {
             Err(Errno::NOENT) => Ok(()),
             other => other,
         }
@@ -121,7 +125,7 @@ pub(crate) struct FileNames {
     /// The node's socket.
     pub(crate) socket: String,
     /// The node's socket before it listens.
-    pub(crate) unborn: String,
+    pub(crate) staged: String,
     /// The file whose lock proves that the node owns its name.
     pub(crate) lock: String,
 }
@@ -135,7 +139,7 @@ impl FileNames {
     pub(crate) fn of_stem(stem: &str) -> FileNames {
         FileNames {
             socket: format!("{stem}.sock"),
-            unborn: format!("{stem}.new"),
+            staged: format!("{stem}.new"),
             lock: format!("{stem}.lock"),
         }
     }

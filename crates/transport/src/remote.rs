@@ -1,6 +1,6 @@
 //! Sessions between hosts: the listener at a port, and the caller.
 //!
-//! The runtime resolves a host's name; this module makes one connection to one address. The module `greeting` defines
+//! The runtime resolves a host's name; this module makes one connection to one address. The module `remote_handshake` defines
 //! the records before the first frame. Invariant: a connection belongs to one session, and no data on it costs
 //! another session anything.
 
@@ -9,13 +9,13 @@ mod options;
 mod listener;
 
 use crate::error::{OpenError, Whom};
-use crate::greeting::{Greeting, Shown, unreached};
 use crate::handshake::Side;
-use crate::home::{Card, Home};
+use crate::home::{Home, NodeInfo};
 use crate::identity::Identity;
 use crate::opening::Opening;
+use crate::remote_handshake::{RemoteHandshake, ResumeProof, unreached};
 use crate::stream::Pipe;
-use crate::tls::{Secured, TlsError};
+use crate::tls::{TlsError, TlsStream};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use upbeat_core::hello::Ticket;
 use upbeat_core::name::NodeName;
 
-pub use crate::greeting::{ResumeError, Resuming};
+pub use crate::remote_handshake::{ResumeError, Resuming};
 pub use listener::Listener;
 
 /// The settings of connections to other hosts.
@@ -48,7 +48,7 @@ pub fn connect(
     times: [u64; 2],
     terms: &Terms,
 ) -> Result<Opening, OpenError> {
-    let us = Side::remote(home.card(), session)?;
+    let us = Side::remote(home.info(), session)?;
     if !home.is_reachable() {
         return Err(OpenError::LocalOnly);
     }
@@ -58,15 +58,15 @@ pub fn connect(
 /// A session to be resumed, with the proof that the side which opened it shows to the listener.
 #[derive(Clone)]
 pub struct Again {
-    card: Arc<Card>,
-    shown: Shown,
+    info: Arc<NodeInfo>,
+    shown: ResumeProof,
 }
 
 impl Again {
     /// Returns the request for a session of this home, with the number of slots of the listener's lane that have
     /// come.
     pub fn new(home: &Home, ticket: Ticket, position: u64) -> Again {
-        Again { card: Arc::clone(home.card()), shown: Shown { ticket, position } }
+        Again { info: Arc::clone(home.info()), shown: ResumeProof { ticket, position } }
     }
 }
 
@@ -79,12 +79,12 @@ pub fn connect_again(
     times: [u64; 2],
     terms: &Terms,
 ) -> Result<Opening, OpenError> {
-    call(Side::remote(&again.card, session)?, (to, Some(again.shown)), at, times, terms)
+    call(Side::remote(&again.info, session)?, (to, Some(again.shown)), at, times, terms)
 }
 
 fn call(
     us: Side,
-    (to, shown): (&NodeName, Option<Shown>),
+    (to, shown): (&NodeName, Option<ResumeProof>),
     at: SocketAddr,
     times: [u64; 2],
     terms: &Terms,
@@ -98,15 +98,15 @@ fn call(
     let peer = || Whom { name: Some(to.clone()), pid: None, at: Some(at) };
     let pipe = match &terms.identity {
         None => Pipe::Plain(socket),
-        Some(identity) => secured(Secured::client(socket, identity), peer)?,
+        Some(identity) => secured(TlsStream::client(socket, identity), peer)?,
     };
-    let greeting = Greeting::call(us, pipe, (to, shown), at, times);
-    Ok(Opening::remote(greeting.keeping(terms.resume_within_ms)))
+    let handshake = RemoteHandshake::call(us, pipe, (to, shown), at, times);
+    Ok(Opening::remote(handshake.keeping(terms.resume_within_ms)))
 }
 
 /// Returns a pipe under TLS, if the identity can be used.
 fn secured(
-    made: Result<Secured, TlsError>,
+    made: Result<TlsStream, TlsError>,
     peer: impl FnOnce() -> Whom,
 ) -> Result<Pipe, OpenError> {
     match made {

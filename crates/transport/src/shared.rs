@@ -9,7 +9,7 @@ use crate::handshake::{Dialled, Handshake, Side, refuse};
 use crate::home::Home;
 use crate::opening::Opening;
 use crate::place::{FileNames, Place};
-use crate::reserve::Reserve;
+use crate::spare::SpareDescriptor;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::net::SocketAddr;
@@ -31,7 +31,7 @@ pub struct Listener {
     path: PathBuf,
     /// The claim is dropped last: the name is free only when the node no longer answers under it.
     _claim: Claim,
-    reserve: Reserve,
+    spare: SpareDescriptor,
     /// A counter, of which every handshake in progress holds a clone.
     pending: Arc<()>,
 }
@@ -43,13 +43,13 @@ impl Listener {
         if !home.is_reachable() {
             return Err(BindError::LocalOnly);
         }
-        let hall = place.open(home.program().name(), true)?;
+        let dir = place.open(home.program().name(), true)?;
         let path = place.socket_path(home.program().name(), &name);
-        let claim = Claim::take(hall, &name)?;
-        sweep(&claim.hall);
+        let claim = Claim::take(dir, &name)?;
+        sweep(&claim.dir);
         let socket = listen(&claim)?;
-        let reserve = Reserve::new().map_err(failed("opening /"))?;
-        Ok(Listener { socket, name, path, _claim: claim, reserve, pending: Arc::new(()) })
+        let spare = SpareDescriptor::new().map_err(failed("opening /"))?;
+        Ok(Listener { socket, name, path, _claim: claim, spare, pending: Arc::new(()) })
     }
 
     /// Returns the path of the socket.
@@ -75,7 +75,7 @@ impl Listener {
         session: usize,
         now_ms: u64,
     ) -> Result<Option<Opening>, OpenError> {
-        let us = Side::new(home.card(), session)?;
+        let us = Side::new(home.info(), session)?;
         if self.pending() >= PENDING_HANDSHAKES_MAX {
             return Ok(None);
         }
@@ -87,7 +87,7 @@ impl Listener {
             }
             other => other.map_err(OpenError::system("accepting a caller"))?,
         };
-        self.reserve.restock();
+        self.spare.restock();
         let pending = Arc::clone(&self.pending);
         Handshake::answer(us, socket, self.name.clone(), pending, now_ms)
             .map(|handshake| Some(Opening::shared(handshake)))
@@ -99,7 +99,7 @@ impl Listener {
 
     /// Tells the next caller that there is no descriptor for it, with the number of the spare descriptor.
     fn turn_away(&self) {
-        self.reserve.lend(|| {
+        self.spare.lend(|| {
             if let Ok(socket) = self.accept_socket() {
                 let error = OpenError::Descriptors { limit: descriptor_limit() };
                 refuse(socket.as_fd(), RefusalCode::TooManyDescriptors, &error.to_string());
@@ -148,7 +148,7 @@ fn call(
     session: usize,
     now_ms: u64,
 ) -> Result<Opening, OpenError> {
-    let us = Side::new(home.card(), session)?;
+    let us = Side::new(home.info(), session)?;
     if !home.is_reachable() {
         return Err(OpenError::LocalOnly);
     }
@@ -157,7 +157,7 @@ fn call(
         let path = Some(place.socket_path(program, to));
         OpenError::NoSuchNode { name: to.clone(), path, died }
     };
-    let hall = match place.open(program, false) {
+    let dir = match place.open(program, false) {
         Err(crate::error::PlaceError::System { error: Errno::NOENT, .. }) => {
             return Err(absent(false));
         }
@@ -167,7 +167,7 @@ fn call(
     let files = FileNames::of(to);
     // A forked child of a dead node may hold its socket, which then still accepts connections. If the holder of the
     // name is unknown, the socket decides.
-    match holder(&hall, &files) {
+    match holder(&dir, &files) {
         Ok(Holder::Nobody) => return Err(absent(true)),
         Err(error @ Errno::MFILE) => {
             return Err(system("asking for the holder of the name")(error));
@@ -175,7 +175,7 @@ fn call(
         _ => {}
     }
     let socket = socket().map_err(system("making a socket"))?;
-    let address = hall.address(&files.socket).map_err(system("naming the socket"))?;
+    let address = dir.address(&files.socket).map_err(system("naming the socket"))?;
     match rustix::net::connect(&socket, &address) {
         Ok(()) => {}
         Err(Errno::NOENT) => return Err(absent(false)),
@@ -189,8 +189,8 @@ fn call(
 /// Returns the process that holds a node's name, which proves that a peer of that process may use the name. Returns
 /// None if no process holds it, if the process is of another PID namespace, or if it is unknown.
 pub fn process_of(place: &Place, program: &ProgramName, name: &NodeName) -> Option<u32> {
-    let hall = place.open(program, false).ok()?;
-    match holder(&hall, &FileNames::of(name)) {
+    let dir = place.open(program, false).ok()?;
+    match holder(&dir, &FileNames::of(name)) {
         Ok(Holder::Process(pid)) => pid,
         _ => None,
     }
@@ -199,13 +199,13 @@ pub fn process_of(place: &Place, program: &ProgramName, name: &NodeName) -> Opti
 /// Makes the listening socket of a name that this process holds. The socket gets its name only when it listens, and
 /// then replaces a dead node's socket.
 fn listen(claim: &Claim) -> Result<OwnedFd, BindError> {
-    let (hall, files) = (&claim.hall, &claim.files);
+    let (dir, files) = (&claim.dir, &claim.files);
     let socket = socket().map_err(failed("making a socket"))?;
-    hall.remove(&files.unborn).map_err(failed("removing a socket that was never used"))?;
-    let address = hall.address(&files.unborn).map_err(failed("naming the socket"))?;
+    dir.remove(&files.staged).map_err(failed("removing a socket that was never used"))?;
+    let address = dir.address(&files.staged).map_err(failed("naming the socket"))?;
     rustix::net::bind(&socket, &address).map_err(failed("binding the socket"))?;
     rustix::net::listen(&socket, BACKLOG).map_err(failed("listening"))?;
-    rustix::fs::renameat(&hall.directory, &files.unborn, &hall.directory, &files.socket)
+    rustix::fs::renameat(&dir.descriptor, &files.staged, &dir.descriptor, &files.socket)
         .map_err(failed("naming the socket"))?;
     Ok(socket)
 }

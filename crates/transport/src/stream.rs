@@ -13,17 +13,17 @@ mod stamps;
 
 mod clock;
 
-mod silence;
+mod peer_check;
 
 mod incoming;
 
 mod outgoing;
 
-use crate::heard::{BellFault, Drained, OwnSegment};
+use crate::events::{BellFault, OwnSegment, SocketEvents};
 use clock::PeerClock;
 use incoming::{Incoming, READ_BYTES};
 use outgoing::Outgoing;
-use silence::Silence;
+use peer_check::PeerCheck;
 use std::cell::{Cell, Ref, RefCell};
 use upbeat_core::bill::clock::{Clock, Offset};
 use upbeat_core::bill::taken::{Reading, Written};
@@ -46,7 +46,7 @@ const RESTS_MAX: usize = 1024;
 
 /// The occasion of a push, which decides which progress is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
+pub(crate) enum PushReason {
     /// The end of a turn: sends frames and due progress, but no small progress while the owner still reads.
     Turn,
     /// The owner finds nothing to read: also sends all progress that the peer waits for.
@@ -69,7 +69,7 @@ pub(crate) struct Stream {
     /// The position up to which the owner had read at the last pump.
     read: Cell<u64>,
     /// The state of the checks of the connection, if the peer is on another host.
-    silence: RefCell<Option<Silence>>,
+    peer_check: RefCell<Option<PeerCheck>>,
 }
 
 impl Stream {
@@ -79,7 +79,7 @@ impl Stream {
         // With the number 0 a ring begins directly behind its lane's header, so an idle lane uses one page.
         let (mirror, lanes) = Mirror::new(lane(), 0, lane(), 0);
         let stream = Stream {
-            silence: RefCell::new(Silence::of(&pipe)),
+            peer_check: RefCell::new(PeerCheck::of(&pipe)),
             pipe: RefCell::new(Some(pipe)),
             mirror,
             outgoing: RefCell::default(),
@@ -93,7 +93,7 @@ impl Stream {
 
     /// Sends the data that waits, as far as the pipe takes it; nothing while the session is suspended. Returns false
     /// if the peer is gone.
-    pub(crate) fn push(&self, lanes: &Lanes, why: Why) -> bool {
+    pub(crate) fn push(&self, lanes: &Lanes, why: PushReason) -> bool {
         let (mut incoming, mut outgoing) = (self.incoming.borrow_mut(), self.outgoing.borrow_mut());
         outgoing.heard(incoming.heard());
         match &*self.pipe.borrow() {
@@ -120,7 +120,7 @@ impl Stream {
     pub(crate) fn pump(&self, lanes: &Lanes) -> bool {
         let read = lanes.reader().taken();
         let has_read = self.read.replace(read) != read;
-        self.push(lanes, if has_read { Why::Turn } else { Why::Idle });
+        self.push(lanes, if has_read { PushReason::Turn } else { PushReason::Idle });
         // Data in the pipe's own buffer does not make the socket readable, so it is received at once.
         if has_read && !self.has_input() {
             return false;
@@ -175,14 +175,14 @@ impl Stream {
 
     /// Receives all data, and returns the events in it. If the connection is broken and the session resumable, the
     /// session is suspended.
-    pub(crate) fn drain(&self) -> Result<Drained, BellFault> {
+    pub(crate) fn drain(&self) -> Result<SocketEvents, BellFault> {
         self.take_all();
         let is_broken = self.has_ended() && !self.incoming.borrow().is_over();
         if is_broken {
             self.let_go();
         }
         let drained = self.incoming.borrow_mut().drained()?;
-        Ok(Drained { suspended: self.is_suspended(), ..drained })
+        Ok(SocketEvents { suspended: self.is_suspended(), ..drained })
     }
 
     /// Receives all data that has come. The end may follow it.
@@ -269,9 +269,9 @@ impl Stream {
     pub(crate) fn resume(&self, lanes: &Lanes, pipe: Pipe, theirs: u64) -> Result<(), Rule> {
         assert!(self.is_suspended(), "a session was resumed that still has a connection");
         self.outgoing.borrow_mut().again(theirs, &self.mirror)?;
-        *self.silence.borrow_mut() = Silence::of(&pipe);
+        *self.peer_check.borrow_mut() = PeerCheck::of(&pipe);
         *self.pipe.borrow_mut() = Some(pipe);
-        self.push(lanes, Why::Rest);
+        self.push(lanes, PushReason::Rest);
         Ok(())
     }
 
@@ -284,9 +284,9 @@ impl Stream {
 
     /// Checks whether the peer's host answers, if a check is due.
     pub(crate) fn look_at_peer(&self, lanes: &Lanes, now_ns: impl Fn() -> u64) {
-        let (pipe, mut silence) = (self.pipe.borrow(), self.silence.borrow_mut());
-        if let (Some(pipe), Some(silence)) = (&*pipe, &mut *silence) {
-            silence.look(pipe, lanes.writer().out(), now_ns(), self.has_output());
+        let (pipe, mut peer_check) = (self.pipe.borrow(), self.peer_check.borrow_mut());
+        if let (Some(pipe), Some(peer_check)) = (&*pipe, &mut *peer_check) {
+            peer_check.look(pipe, lanes.writer().out(), now_ns(), self.has_output());
         }
     }
 
@@ -296,27 +296,27 @@ impl Stream {
         lanes: &Lanes,
         now_ns: impl Fn() -> u64,
     ) -> Option<u64> {
-        let silence = self.silence.borrow();
-        silence.as_ref()?.due_in_ns(lanes.writer().out(), now_ns())
+        let peer_check = self.peer_check.borrow();
+        peer_check.as_ref()?.due_in_ns(lanes.writer().out(), now_ns())
     }
 
     /// Returns whether the peer's host has acknowledged everything, or this side does not check for that.
     pub(crate) fn is_calm(&self, lanes: &Lanes, now_ns: impl Fn() -> u64) -> bool {
-        let (pipe, mut silence) = (self.pipe.borrow(), self.silence.borrow_mut());
-        let (Some(pipe), Some(silence)) = (&*pipe, &mut *silence) else { return true };
-        silence.is_calm(pipe, lanes.writer().out(), now_ns(), self.has_output())
+        let (pipe, mut peer_check) = (self.pipe.borrow(), self.peer_check.borrow_mut());
+        let (Some(pipe), Some(peer_check)) = (&*pipe, &mut *peer_check) else { return true };
+        peer_check.is_calm(pipe, lanes.writer().out(), now_ns(), self.has_output())
     }
 
     /// Frees idle memory, because the owner has nothing to do.
     pub(crate) fn rest(&self, lanes: &Lanes) {
-        self.push(lanes, Why::Rest);
+        self.push(lanes, PushReason::Rest);
         self.incoming.borrow_mut().shrink(READ_BYTES);
     }
 
     /// Frees all idle memory, because no data has come for a while.
     pub(crate) fn cool(&self, lanes: &Lanes) {
         self.outgoing.borrow_mut().asking().withdraw();
-        self.push(lanes, Why::Rest);
+        self.push(lanes, PushReason::Rest);
         self.outgoing.borrow_mut().shrink();
         self.incoming.borrow_mut().shrink(0);
         self.clock.borrow_mut().iter_mut().for_each(PeerClock::cool);
@@ -364,7 +364,7 @@ impl Stream {
     /// Ends the session for both sides. Frames that were written and that the pipe takes at once still arrive.
     pub(crate) fn close(&self, lanes: &Lanes) {
         self.set_resumable(false);
-        self.push(lanes, Why::Turn);
+        self.push(lanes, PushReason::Turn);
         if let Some(pipe) = &*self.pipe.borrow() {
             self.outgoing.borrow_mut().end(pipe);
             pipe.close();

@@ -1,8 +1,8 @@
 //! A byte stream under TLS 1.3: both sides show a certificate of the program's authority.
 //!
-//! [`Secured`] stands between a non-blocking stream socket and its owner, who reads and writes plaintext. The owner
-//! first calls [`Secured::handshake`] whenever the socket is ready, until it is done. Then [`Secured::check`] says
-//! whether the peer may use its name, and [`Secured::send`] and [`Secured::receive`] replace the socket's functions.
+//! [`TlsStream`] stands between a non-blocking stream socket and its owner, who reads and writes plaintext. The owner
+//! first calls [`TlsStream::handshake`] whenever the socket is ready, until it is done. Then [`TlsStream::check`] says
+//! whether the peer may use its name, and [`TlsStream::send`] and [`TlsStream::receive`] replace the socket's functions.
 //! A long payload is sent from a region and received into one: besides rustls's own copies there is one copy each
 //! way.
 //!
@@ -64,7 +64,7 @@ pub fn plaintext_meets(first: &[u8]) -> Option<TlsError> {
 
 /// The progress of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shake {
+pub enum HandshakeState {
     /// The handshake is done.
     Done,
     /// The handshake continues when the socket is readable.
@@ -74,37 +74,37 @@ pub enum Shake {
 }
 
 /// A connected stream socket under TLS.
-pub struct Secured {
+pub struct TlsStream {
     socket: OwnedFd,
     engine: RefCell<Engine>,
     /// The names in the peer's certificate, once the handshake is done.
     names: RefCell<Option<Names>>,
 }
 
-impl Secured {
+impl TlsStream {
     /// Begins TLS as the side that has connected.
     ///
     /// # Errors
     /// If rustls rejects the identity.
-    pub fn client(socket: OwnedFd, identity: &Identity) -> Result<Secured, TlsError> {
+    pub fn client(socket: OwnedFd, identity: &Identity) -> Result<TlsStream, TlsError> {
         // Certificates name nodes and not hosts: this name is neither sent nor checked.
         let name = ServerName::try_from("node.invalid").expect("a name of a host");
         let tls = ClientConnection::new(identity.current().client.clone(), name)?;
-        Ok(Secured::new(socket, tls.into()))
+        Ok(TlsStream::new(socket, tls.into()))
     }
 
     /// Begins TLS as the side that has accepted the connection.
     ///
     /// # Errors
     /// If rustls rejects the identity.
-    pub fn server(socket: OwnedFd, identity: &Identity) -> Result<Secured, TlsError> {
+    pub fn server(socket: OwnedFd, identity: &Identity) -> Result<TlsStream, TlsError> {
         let tls = ServerConnection::new(identity.current().server.clone())?;
-        Ok(Secured::new(socket, tls.into()))
+        Ok(TlsStream::new(socket, tls.into()))
     }
 
-    fn new(socket: OwnedFd, tls: Connection) -> Secured {
+    fn new(socket: OwnedFd, tls: Connection) -> TlsStream {
         let engine = RefCell::new(Engine::new(tls));
-        Secured { socket, engine, names: RefCell::new(None) }
+        TlsStream { socket, engine, names: RefCell::new(None) }
     }
 
     /// Advances the handshake, as far as that is possible now.
@@ -112,7 +112,7 @@ impl Secured {
     /// # Errors
     /// If one side does not trust the other, or the peer speaks no TLS 1.3 or breaks a rule. The peer is told why, as
     /// far as the socket takes it.
-    pub fn handshake(&self) -> Result<Shake, TlsError> {
+    pub fn handshake(&self) -> Result<HandshakeState, TlsError> {
         let mut engine = self.engine.borrow_mut();
         if let Some(fault) = &engine.fault {
             return Err(fault.clone());
@@ -124,14 +124,14 @@ impl Secured {
         shaken
     }
 
-    fn shake(&self, engine: &mut Engine) -> Result<Shake, TlsError> {
+    fn shake(&self, engine: &mut Engine) -> Result<HandshakeState, TlsError> {
         let mut scratch = Scratch::take();
         loop {
             match engine.flush(self.as_fd()) {
-                Ok(false) => return Ok(Shake::WantsWrite),
+                Ok(false) => return Ok(HandshakeState::WantsWrite),
                 Ok(true) if !engine.tls.is_handshaking() => {
                     self.agree(engine)?;
-                    return Ok(Shake::Done);
+                    return Ok(HandshakeState::Done);
                 }
                 // The peer has closed the connection; its alert may have come before.
                 Ok(true) | Err(_) => {}
@@ -140,7 +140,7 @@ impl Secured {
                 Ok(0) | Err(Errno::CONNRESET) => return Err(engine.fail(TlsError::Closed)),
                 Ok(bytes) => engine.decrypt(&scratch[..bytes], &mut Room::new(None, &mut []))?,
                 Err(Errno::AGAIN) if engine.deaf => return Err(engine.fail(TlsError::Closed)),
-                Err(Errno::AGAIN) => return Ok(Shake::WantsRead),
+                Err(Errno::AGAIN) => return Ok(HandshakeState::WantsRead),
                 Err(error) => {
                     return Err(engine.fail(TlsError::System { act: "receiving", error }));
                 }
@@ -226,7 +226,7 @@ impl Secured {
     }
 
     /// Sends bytes, and bytes of a region behind them. Returns the number of bytes taken, which is less than all only
-    /// if the socket takes no more. Bytes that were taken may still have to be sent: [`Secured::has_output`].
+    /// if the socket takes no more. Bytes that were taken may still have to be sent: [`TlsStream::has_output`].
     ///
     /// # Errors
     /// [`Errno::AGAIN`] if no bytes are taken now, [`Errno::NOTCONN`] before the handshake is done, and the system's
@@ -238,7 +238,7 @@ impl Secured {
         self.send_timed(first, then, None)
     }
 
-    /// Does what [`Secured::send`] does, and adds the ticks that encrypting took.
+    /// Does what [`TlsStream::send`] does, and adds the ticks that encrypting took.
     pub(crate) fn send_timed(
         &self,
         first: &[u8],
@@ -283,13 +283,13 @@ impl Secured {
         self.engine.borrow_mut().flush(self.as_fd())
     }
 
-    /// Returns whether bytes that were taken wait until the socket is writable. Then [`Secured::flush`] is due.
+    /// Returns whether bytes that were taken wait until the socket is writable. Then [`TlsStream::flush`] is due.
     pub fn has_output(&self) -> bool {
         let engine = self.engine.borrow();
         engine.fault.is_none() && !engine.deaf && engine.tls.wants_write()
     }
 
-    /// Returns whether [`Secured::receive`] has bytes to return although the socket may have none, because the space
+    /// Returns whether [`TlsStream::receive`] has bytes to return although the socket may have none, because the space
     /// of the last call was too small.
     pub fn has_input(&self) -> bool {
         self.engine.borrow_mut().has_plaintext()
@@ -301,7 +301,7 @@ impl Secured {
     /// # Errors
     /// [`Errno::AGAIN`] if nothing has come, [`Errno::NOTCONN`] before the handshake is done, [`Errno::CONNRESET`] if
     /// the connection ended without the peer's notice, [`Errno::ACCESS`] if the peer has refused this side's
-    /// certificate, [`Errno::PROTO`] if the peer has broken TLS: [`Secured::fault`] says more. Bytes that came before
+    /// certificate, [`Errno::PROTO`] if the peer has broken TLS: [`TlsStream::fault`] says more. Bytes that came before
     /// the error were returned first.
     ///
     /// # Panics
@@ -416,7 +416,7 @@ fn copy_out(region: &Region, at: usize, to: &mut [u8]) {
     }
 }
 
-impl AsFd for Secured {
+impl AsFd for TlsStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

@@ -6,7 +6,7 @@ mod priorities;
 #[path = "byte_streams/quota.rs"]
 mod quota;
 
-use common::{Pair, Raw, Stand, frame, program, receive};
+use common::{Fixture, Pair, Raw, frame, program, receive};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
 use std::os::fd::{AsFd, OwnedFd};
@@ -26,16 +26,16 @@ use upbeat_transport::opening::Step;
 struct Attack {
     carrier: Carrier,
     socket: OwnedFd,
-    _stand: Stand,
+    _stand: Fixture,
 }
 
-fn hello(stand: &Stand) -> Hello {
+fn hello(fixture: &Fixture) -> Hello {
     Hello {
         version_min: VERSION_MAX,
         version_max: VERSION_MAX,
         program: program("test"),
         caller: None,
-        wanted: stand.name.clone(),
+        wanted: fixture.name.clone(),
         incarnation: 77,
         pid: 1,
         memory: true,
@@ -49,10 +49,10 @@ fn pair(kind: SocketType) -> (OwnedFd, OwnedFd) {
 
 impl Attack {
     fn new(name: &str) -> Attack {
-        let stand = Stand::new(Kind::Stream, name);
-        let raw = Raw::connect(stand.listener().path());
-        let mut opening = stand.accept(3, 0).unwrap();
-        raw.send(&Record::Hello(hello(&stand)).encode(), &[]);
+        let fixture = Fixture::new(Kind::Stream, name);
+        let raw = Raw::connect(fixture.listener().path());
+        let mut opening = fixture.accept(3, 0).unwrap();
+        raw.send(&Record::Hello(hello(&fixture)).encode(), &[]);
         assert!(matches!(opening.step(0), Ok(Step::Waiting)));
         assert!(matches!(raw.receive(), (Some(Record::Welcome(_)), 0)));
         let stream = Record::Stream(Streamed { session: 3 });
@@ -62,7 +62,7 @@ impl Attack {
         raw.send(&joined, &[theirs.as_fd()]);
         let Ok(Step::Done(carrier)) = opening.step(0) else { panic!("no session") };
         assert_eq!(raw.receive(), (Some(Record::Ready), 0));
-        Attack { carrier, socket, _stand: stand }
+        Attack { carrier, socket, _stand: fixture }
     }
 
     /// Writes as many of the bytes as the socket takes.
@@ -349,10 +349,10 @@ fn other_descriptors_are_refused() {
     let file = || OwnedFd::from(std::fs::File::open("/").unwrap());
     let packets = || pair(SocketType::SEQPACKET).0;
     for make in [&unconnected as &dyn Fn() -> OwnedFd, &file, &packets] {
-        let stand = Stand::new(Kind::Stream, "descriptors");
-        let raw = Raw::connect(stand.listener().path());
-        let mut opening = stand.accept(3, 0).unwrap();
-        raw.send(&Record::Hello(hello(&stand)).encode(), &[]);
+        let fixture = Fixture::new(Kind::Stream, "descriptors");
+        let raw = Raw::connect(fixture.listener().path());
+        let mut opening = fixture.accept(3, 0).unwrap();
+        raw.send(&Record::Hello(hello(&fixture)).encode(), &[]);
         assert!(matches!(opening.step(0), Ok(Step::Waiting)));
         let joined = Record::Joined(Streamed { session: 0 }).encode();
         raw.send(&joined, &[make().as_fd()]);
@@ -365,7 +365,7 @@ fn other_descriptors_are_refused() {
 #[test]
 fn a_peer_that_does_not_read_costs_a_lane() {
     let _alone = common::alone();
-    let Pair { near, far } = Stand::new(Kind::Stream, "slow").pair(1, 2);
+    let Pair { near, far } = Fixture::new(Kind::Stream, "slow").pair(1, 2);
     let mut sent = 0;
     while let Ok(mut claim) = near.lanes.claim(20, 0) {
         claim.write(0, &u64::to_le_bytes(sent));
@@ -399,7 +399,7 @@ fn a_push_that_ends_early_reports_more_output() {
     const BUFFERS: u32 = 40;
     const BYTES: usize = 2048;
     let _alone = common::alone();
-    let Pair { near, far } = Stand::new(Kind::Stream, "rounds").pair(1, 2);
+    let Pair { near, far } = Fixture::new(Kind::Stream, "rounds").pair(1, 2);
     let segment = near.make_segment("slab", BUFFERS as usize * BYTES).unwrap();
     near.send_segment(SLAB_GENERATION, &segment).unwrap();
     let mut claim = near.lanes.claim(1, 0).unwrap();

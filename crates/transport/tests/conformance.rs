@@ -3,12 +3,12 @@
 
 mod common;
 
-use common::{Pair, Stand, frame, receive};
+use common::{Fixture, Pair, frame, receive};
 use rustix::event::PollFlags;
 use upbeat_core::frame::Head;
 use upbeat_core::hello::RefusalCode;
 use upbeat_core::limits::{PENDING_HANDSHAKES_MAX, REMOTE_SESSIONS_MAX, SESSIONS_PER_NODE_MAX};
-use upbeat_transport::carrier::{Carrier, Kind, Rang};
+use upbeat_transport::carrier::{Carrier, Kind, WakeResult};
 use upbeat_transport::error::OpenError;
 use upbeat_transport::opening::Step;
 
@@ -43,14 +43,14 @@ fn is_closed(carrier: &Carrier) -> bool {
 #[test]
 fn both_sides_know_each_other() {
     over_all(|kind| {
-        let stand = Stand::new(kind, "known");
-        let Pair { near, far } = stand.pair(5, 7);
-        assert_eq!(near.peer.name, stand.server.name().cloned());
-        assert_eq!(far.peer.name, stand.client.name().cloned());
+        let fixture = Fixture::new(kind, "known");
+        let Pair { near, far } = fixture.pair(5, 7);
+        assert_eq!(near.peer.name, fixture.server.name().cloned());
+        assert_eq!(far.peer.name, fixture.client.name().cloned());
         assert_eq!((near.peer.session, far.peer.session), (7, 5));
-        assert_eq!(near.peer.incarnation, stand.server.incarnation());
-        assert_eq!(far.peer.incarnation, stand.client.incarnation());
-        assert_eq!(near.page().incarnation(), stand.server.incarnation());
+        assert_eq!(near.peer.incarnation, fixture.server.incarnation());
+        assert_eq!(far.peer.incarnation, fixture.client.incarnation());
+        assert_eq!(near.page().incarnation(), fixture.server.incarnation());
         let is_remote = matches!(kind, Kind::Tcp | Kind::Tls);
         let pid = (!is_remote).then(std::process::id);
         assert_eq!(near.peer.pid, pid);
@@ -62,7 +62,7 @@ fn both_sides_know_each_other() {
 #[test]
 fn frames_go_both_ways_in_order() {
     over_all(|kind| {
-        let Pair { near, far } = Stand::new(kind, "frames").pair(1, 2);
+        let Pair { near, far } = Fixture::new(kind, "frames").pair(1, 2);
         for number in 0..1000u64 {
             frame(&near, number);
             frame(&far, number + 1_000_000);
@@ -76,19 +76,19 @@ fn frames_go_both_ways_in_order() {
 #[test]
 fn each_side_sees_the_peers_page_and_board() {
     over_lanes(|kind| {
-        let stand = Stand::new(kind, "pages");
-        let Pair { near, far } = stand.pair(3, 9);
+        let fixture = Fixture::new(kind, "pages");
+        let Pair { near, far } = fixture.pair(3, 9);
         assert_eq!(near.page().seems_asleep(), None);
-        stand.server.page().withdraw();
+        fixture.server.page().withdraw();
         assert!(near.page().seems_asleep().is_some());
-        stand.server.page().promise();
+        fixture.server.page().promise();
         assert_eq!(near.page().seems_asleep(), None);
 
         let mut noted = Vec::new();
         near.note().unwrap().mark();
-        stand.server.board().sweep(SESSIONS_PER_NODE_MAX, |session| noted.push(session));
+        fixture.server.board().sweep(SESSIONS_PER_NODE_MAX, |session| noted.push(session));
         far.note().unwrap().mark();
-        stand.client.board().sweep(SESSIONS_PER_NODE_MAX, |session| noted.push(session));
+        fixture.client.board().sweep(SESSIONS_PER_NODE_MAX, |session| noted.push(session));
         assert_eq!(noted, [9, 3]);
     });
 }
@@ -96,21 +96,21 @@ fn each_side_sees_the_peers_page_and_board() {
 #[test]
 fn wake_ups_are_received_and_a_peer_that_reads_nothing_blocks_nobody() {
     over_lanes(|kind| {
-        let Pair { near, far } = Stand::new(kind, "rings").pair(1, 2);
+        let Pair { near, far } = Fixture::new(kind, "rings").pair(1, 2);
         // The reply to a local caller came with a wake-up.
         near.drain().unwrap();
-        assert_eq!(near.ring(), Rang::Rung);
-        assert_eq!(near.ring(), Rang::Rung);
+        assert_eq!(near.ring(), WakeResult::Sent);
+        assert_eq!(near.ring(), WakeResult::Sent);
         let drained = far.drain().unwrap();
         assert_eq!((drained.bells, drained.closed, drained.more), (2, false, false));
 
         // The socket's flag is changed here: calls must not depend on it.
         rustix::io::ioctl_fionbio(near.socket().unwrap(), false).unwrap();
-        let rung = (0..100_000).take_while(|_| near.ring() == Rang::Rung).count();
-        assert_eq!(near.ring(), Rang::Unheard);
+        let rung = (0..100_000).take_while(|_| near.ring() == WakeResult::Sent).count();
+        assert_eq!(near.ring(), WakeResult::Full);
         let drained = far.drain().unwrap();
         assert_eq!((drained.bells, drained.more), (rung, false), "{kind}");
-        assert_eq!(near.ring(), Rang::Rung);
+        assert_eq!(near.ring(), WakeResult::Sent);
         rustix::io::ioctl_fionbio(far.socket().unwrap(), false).unwrap();
         assert_eq!(far.drain().unwrap().bells, 1);
         assert_eq!(far.drain().unwrap().bells, 0);
@@ -120,7 +120,7 @@ fn wake_ups_are_received_and_a_peer_that_reads_nothing_blocks_nobody() {
 #[test]
 fn a_lane_continues_in_a_larger_segment() {
     over_all(|kind| {
-        let Pair { near, far } = Stand::new(kind, "growth").pair(1, 2);
+        let Pair { near, far } = Fixture::new(kind, "growth").pair(1, 2);
         let (generation, bytes) = near.lanes.next_growth().unwrap();
         let segment = near.make_segment("upbeat-lane", bytes).unwrap();
         frame(&near, 1);
@@ -151,16 +151,16 @@ fn a_lane_continues_in_a_larger_segment() {
 #[test]
 fn the_end_is_seen_by_the_other_side() {
     over_all(|kind| {
-        let Pair { near, far } = Stand::new(kind, "end").pair(1, 2);
+        let Pair { near, far } = Fixture::new(kind, "end").pair(1, 2);
         frame(&near, 4);
         near.ring();
         drop(near);
         assert!(is_closed(&far), "{kind}");
-        assert_eq!(far.ring(), Rang::Gone);
+        assert_eq!(far.ring(), WakeResult::Gone);
         assert_eq!(receive(&far), Some(4), "earlier frames stay readable");
 
         // Unread bytes cause a reset, which counts as an end as well.
-        let Pair { near, far } = Stand::new(kind, "reset").pair(1, 2);
+        let Pair { near, far } = Fixture::new(kind, "reset").pair(1, 2);
         far.ring();
         drop(near);
         assert!(is_closed(&far));
@@ -170,9 +170,9 @@ fn the_end_is_seen_by_the_other_side() {
 #[test]
 fn a_session_costs_one_descriptor() {
     over_all(|kind| {
-        let stand = Stand::new(kind, "cost");
+        let fixture = Fixture::new(kind, "cost");
         let before = common::descriptors();
-        let pairs: Vec<_> = (0..10).map(|session| stand.pair(session, session)).collect();
+        let pairs: Vec<_> = (0..10).map(|session| fixture.pair(session, session)).collect();
         assert_eq!(common::descriptors() - before, 20, "{kind}: both sides are in this process");
         drop(pairs);
         assert_eq!(common::descriptors(), before);
@@ -182,9 +182,9 @@ fn a_session_costs_one_descriptor() {
 #[test]
 fn a_caller_gives_up_a_node_that_does_not_answer() {
     over_all(|kind| {
-        let stand = Stand::new(kind, "mute");
+        let fixture = Fixture::new(kind, "mute");
         let before = common::descriptors();
-        let mut opening = stand.connect(1, 10).unwrap();
+        let mut opening = fixture.connect(1, 10).unwrap();
         assert!(matches!(opening.step(10), Ok(Step::Waiting)));
         let deadline = opening.deadline_ms();
         assert!(matches!(opening.step(deadline - 1), Ok(Step::Waiting)));
@@ -193,7 +193,7 @@ fn a_caller_gives_up_a_node_that_does_not_answer() {
         drop(opening);
         // The listener finds the caller gone; it accepts a local one, which had left its lane, and sees the end
         // later.
-        let pair = stand.accept(2, 3000).map(|mut opening| opening.step(3000));
+        let pair = fixture.accept(2, 3000).map(|mut opening| opening.step(3000));
         match pair {
             Some(Ok(Step::Done(carrier))) => assert!(is_closed(&carrier)),
             Some(Err(
@@ -208,9 +208,9 @@ fn a_caller_gives_up_a_node_that_does_not_answer() {
 #[test]
 fn a_missing_node_is_reported() {
     over_names(|kind| {
-        let stand = Stand::new(kind, "nobody");
+        let fixture = Fixture::new(kind, "nobody");
         let nobody = "no/body".parse().unwrap();
-        let error = stand.connect_to(&nobody, 1, 0).err().unwrap();
+        let error = fixture.connect_to(&nobody, 1, 0).err().unwrap();
         assert!(matches!(error, OpenError::NoSuchNode { died: false, .. }), "{error}");
         assert!(error.to_string().contains("no/body"), "{error}");
     });
@@ -220,9 +220,9 @@ fn a_missing_node_is_reported() {
 fn a_refusal_arrives_with_its_text() {
     // Under TLS no text is sent before the peer is known.
     over(&[Kind::Local, Kind::Shared, Kind::Stream, Kind::Tcp], |kind| {
-        let stand = Stand::new(kind, "refusal");
-        let mut near = stand.connect(1, 0).unwrap();
-        let far = stand.accept(2, 0).unwrap();
+        let fixture = Fixture::new(kind, "refusal");
+        let mut near = fixture.connect(1, 0).unwrap();
+        let far = fixture.accept(2, 0).unwrap();
         far.refuse(RefusalCode::Closing, "until noon");
         let error = near.step(0).err().unwrap();
         let OpenError::Refused { text, .. } = &error else { panic!("{error}") };
@@ -234,13 +234,13 @@ fn a_refusal_arrives_with_its_text() {
 fn pending_handshakes_are_bounded() {
     // Between hosts the runtime decides how many handshakes may be in progress.
     over(&[Kind::Local, Kind::Shared, Kind::Stream], |kind| {
-        let stand = Stand::new(kind, "crowd");
+        let fixture = Fixture::new(kind, "crowd");
         let most = PENDING_HANDSHAKES_MAX;
         let mut callers = Vec::new();
         let mut held = Vec::new();
         let mut full = 0;
         for number in 0..most + 3 {
-            match stand.connect(number, 0) {
+            match fixture.connect(number, 0) {
                 Ok(opening) => callers.push(opening),
                 Err(error) => {
                     assert!(matches!(error, OpenError::Backlog { .. }), "{error}");
@@ -249,7 +249,7 @@ fn pending_handshakes_are_bounded() {
                 }
             }
             if kind != Kind::Local {
-                held.extend(stand.accept(number, 0));
+                held.extend(fixture.accept(number, 0));
             }
         }
         if kind == Kind::Local {
@@ -260,7 +260,7 @@ fn pending_handshakes_are_bounded() {
             for late in &mut callers[most..] {
                 assert!(matches!(late.step(0), Ok(Step::Waiting)));
                 drop(held.remove(0));
-                let mut opening = stand.accept(100, 0).expect("a caller from the queue");
+                let mut opening = fixture.accept(100, 0).expect("a caller from the queue");
                 assert!(common::finish(late, &mut opening).is_ok());
             }
         }
@@ -274,7 +274,7 @@ fn a_session_number_beyond_the_board_is_refused() {
             Kind::Tcp | Kind::Tls => SESSIONS_PER_NODE_MAX + REMOTE_SESSIONS_MAX,
             _ => SESSIONS_PER_NODE_MAX,
         };
-        let error = Stand::new(kind, "number").connect(most, 0).err().unwrap();
+        let error = Fixture::new(kind, "number").connect(most, 0).err().unwrap();
         assert!(matches!(error, OpenError::Session { .. }), "{error}");
     });
 }
@@ -284,12 +284,12 @@ fn a_session_number_beyond_the_board_is_refused() {
 fn a_caller_dropped_in_favour_of_others_is_told() {
     over(&[Kind::Tcp, Kind::Tls], |kind| {
         for has_spoken in [false, true] {
-            let stand = Stand::new(kind, "crowded");
-            let mut near = stand.connect(1, 0).unwrap();
+            let fixture = Fixture::new(kind, "crowded");
+            let mut near = fixture.connect(1, 0).unwrap();
             if has_spoken {
                 assert!(matches!(common::step(&mut near).unwrap(), Step::Waiting));
             }
-            let far = stand.accept(2, 0).unwrap();
+            let far = fixture.accept(2, 0).unwrap();
             if has_spoken {
                 common::wait(&far, PollFlags::IN);
             }

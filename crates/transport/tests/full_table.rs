@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Pair, Stand, descriptors, finish};
+use common::{Fixture, Pair, descriptors, finish};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit};
 use std::os::fd::OwnedFd;
@@ -39,18 +39,18 @@ fn is_full(error: &OpenError) -> bool {
 fn a_full_table() {
     let limit = Rlimit { current: Some(LIMIT), maximum: Some(LIMIT) };
     rustix::process::setrlimit(Resource::Nofile, limit).unwrap();
-    let stand = Stand::new(Kind::Shared, "full");
-    the_caller_is_told(&stand);
-    wherever_it_is_met(&stand);
-    outside_of_handshakes(&stand);
-    segments_that_find_no_number(&stand);
+    let fixture = Fixture::new(Kind::Shared, "full");
+    the_caller_is_told(&fixture);
+    at_any_step_of_a_handshake(&fixture);
+    outside_of_handshakes(&fixture);
+    segments_that_find_no_number(&fixture);
 }
 
-fn the_caller_is_told(stand: &Stand) {
-    let mut callers: Vec<Opening> = (0..3).map(|i| stand.connect(i, 0).unwrap()).collect();
+fn the_caller_is_told(fixture: &Fixture) {
+    let mut callers: Vec<Opening> = (0..3).map(|i| fixture.connect(i, 0).unwrap()).collect();
     let mut taken = fill(0);
     for caller in &mut callers {
-        let error = stand.try_accept(1, 0).err().unwrap();
+        let error = fixture.try_accept(1, 0).err().unwrap();
         assert!(is_full(&error), "{error}");
         assert!(error.to_string().contains("ulimit"), "{error}");
         let error = caller.step(0).err().unwrap();
@@ -60,17 +60,17 @@ fn the_caller_is_told(stand: &Stand) {
         taken.extend(fill(0));
     }
     // No caller is left to be told, so nothing is readable and nothing spins.
-    assert!(is_full(&stand.try_accept(1, 0).err().unwrap()) || stand.accept(1, 0).is_none());
+    assert!(is_full(&fixture.try_accept(1, 0).err().unwrap()) || fixture.accept(1, 0).is_none());
     drop((taken, callers));
-    stand.pair(1, 2);
+    fixture.pair(1, 2);
 }
 
-fn at_any_step_of_a_handshake(stand: &Stand) {
+fn at_any_step_of_a_handshake(fixture: &Fixture) {
     let before = descriptors();
     let mut through = 0;
     for spare in 0..16 {
         let taken = fill(spare);
-        let opened = open(stand).map(drop);
+        let opened = open(fixture).map(drop);
         drop(taken);
         match opened {
             Ok(()) => through += 1,
@@ -78,36 +78,36 @@ fn at_any_step_of_a_handshake(stand: &Stand) {
             Err(OpenError::Refused { code: RefusalCode::TooManyDescriptors, .. }) => {}
             Err(error) => assert!(is_full(&error), "{spare} left: {error}"),
         }
-        stand.pair(3, 4);
+        fixture.pair(3, 4);
         assert_eq!(descriptors(), before, "{spare} left");
     }
     assert!((5..12).contains(&through), "{through}");
 }
 
-fn open(stand: &Stand) -> Result<Pair, OpenError> {
-    let mut near = stand.connect(1, 0)?;
-    let mut far = stand.try_accept(2, 0)?.expect("a caller");
+fn open(fixture: &Fixture) -> Result<Pair, OpenError> {
+    let mut near = fixture.connect(1, 0)?;
+    let mut far = fixture.try_accept(2, 0)?.expect("a caller");
     finish(&mut near, &mut far)
 }
 
-fn outside_of_handshakes(stand: &Stand) {
+fn outside_of_handshakes(fixture: &Fixture) {
     let taken = fill(0);
     let error = Home::new(common::program("test"), None).err().unwrap();
     assert_eq!(error, HomeError::Descriptors { limit: LIMIT });
-    let error = shared::Listener::bind(&stand.place, &stand.client).err().unwrap();
+    let error = shared::Listener::bind(&fixture.place, &fixture.client).err().unwrap();
     assert!(error.to_string().contains("ulimit"), "{error}");
-    let error = local::Listener::bind(&stand.client).err().unwrap();
+    let error = local::Listener::bind(&fixture.client).err().unwrap();
     assert!(error.to_string().contains("ulimit"), "{error}");
     let mut watch = Watch::new();
     let error = watch.watch(std::process::id()).err().unwrap();
     assert_eq!(error, WatchError::Descriptors { limit: LIMIT });
     drop(taken);
     assert!(watch.watch(std::process::id()).unwrap().is_some());
-    drop(shared::Listener::bind(&stand.place, &stand.client).unwrap());
+    drop(shared::Listener::bind(&fixture.place, &fixture.client).unwrap());
 }
 
-fn segments_that_find_no_number(stand: &Stand) {
-    let Pair { near, far } = stand.pair(1, 2);
+fn segments_that_find_no_number(fixture: &Fixture) {
+    let Pair { near, far } = fixture.pair(1, 2);
     let (generation, bytes) = near.lanes.next_growth().unwrap();
     let segment = near.make_segment("upbeat-lane", bytes).unwrap();
     near.send_segment(u32::from(generation), &segment).unwrap();
@@ -116,8 +116,8 @@ fn segments_that_find_no_number(stand: &Stand) {
     drop(taken);
 
     // This listener has no number for its caller's segments.
-    let mut near = stand.connect(1, 0).unwrap();
-    let mut far = stand.accept(2, 0).unwrap();
+    let mut near = fixture.connect(1, 0).unwrap();
+    let mut far = fixture.accept(2, 0).unwrap();
     assert!(matches!(far.step(0), Ok(Step::Waiting)));
     assert!(matches!(near.step(0), Ok(Step::Waiting)));
     let taken = fill(1);

@@ -1,9 +1,8 @@
-//! Peers that are wrong, silent, or hostile in a handshake: each has its own error, is told so where that is
-//! possible, leaks no descriptor and harms no other peer.
+//! Wrong, silent and hostile peers in a handshake: each gets its own error, leaks no descriptor and harms no other.
 
 mod common;
 
-use common::{Raw, Stand, alone, descriptors, finish, passed};
+use common::{Fixture, Raw, alone, descriptors, finish, passed};
 use rustix::fs::{MemfdFlags, SealFlags};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use upbeat_core::fault::Rule;
@@ -18,8 +17,8 @@ use upbeat_transport::home::Home;
 use upbeat_transport::opening::{Opening, Step};
 use upbeat_transport::{local, shared};
 
-fn stand(name: &str) -> Stand {
-    Stand::new(Kind::Shared, name)
+fn fixture(name: &str) -> Fixture {
+    Fixture::new(Kind::Shared, name)
 }
 
 /// Returns the error with which a step ends.
@@ -32,19 +31,19 @@ fn error_of(opening: &mut Opening) -> OpenError {
 }
 
 /// Returns a caller that the test controls, and the listener's opening.
-fn raw_caller(stand: &Stand) -> (Raw, Opening) {
-    let raw = Raw::connect(stand.listener().path());
-    let opening = stand.accept(1, 0).expect("a caller");
+fn raw_caller(fixture: &Fixture) -> (Raw, Opening) {
+    let raw = Raw::connect(fixture.listener().path());
+    let opening = fixture.accept(1, 0).expect("a caller");
     (raw, opening)
 }
 
-fn hello(stand: &Stand) -> Hello {
+fn hello(fixture: &Fixture) -> Hello {
     Hello {
         version_min: VERSION_MAX,
         version_max: VERSION_MAX,
-        program: stand.server.program().clone(),
+        program: fixture.server.program().clone(),
         caller: None,
-        wanted: stand.name.clone(),
+        wanted: fixture.name.clone(),
         incarnation: 77,
         pid: 1,
         memory: true,
@@ -61,9 +60,9 @@ fn segments() -> Record {
 }
 
 /// Returns a caller that the test controls, which was asked for its segments.
-fn raw_caller_to_segments(stand: &Stand) -> (Raw, Opening) {
-    let (raw, mut opening) = raw_caller(stand);
-    raw.send(&Record::Hello(hello(stand)).encode(), &[]);
+fn raw_caller_to_segments(fixture: &Fixture) -> (Raw, Opening) {
+    let (raw, mut opening) = raw_caller(fixture);
+    raw.send(&Record::Hello(hello(fixture)).encode(), &[]);
     assert!(matches!(opening.step(0), Ok(Step::Waiting)));
     assert!(matches!(raw.receive(), (Some(Record::Welcome(_)), 0)));
     assert!(matches!(raw.receive(), (Some(Record::Segments(_)), 3)));
@@ -71,44 +70,44 @@ fn raw_caller_to_segments(stand: &Stand) -> (Raw, Opening) {
 }
 
 /// Checks that a case leaves the table of descriptors unchanged, and the listener at work.
-fn harmless(stand: &Stand, case: impl FnOnce()) {
+fn harmless(fixture: &Fixture, case: impl FnOnce()) {
     let before = descriptors();
     case();
     assert_eq!(descriptors(), before, "descriptors were leaked");
-    stand.pair(10, 11);
+    fixture.pair(10, 11);
     assert_eq!(descriptors(), before);
 }
 
 #[test]
 fn a_peer_of_another_program_is_refused() {
     let _alone = alone();
-    let stand = stand("program");
+    let fixture = fixture("program");
     let other = ProgramId::new("test".parse().unwrap(), 7);
     let stranger = Home::new(other.clone(), None).unwrap();
-    harmless(&stand, || {
-        let mut near = shared::connect(&stand.place, &stranger, &stand.name, 1, 0).unwrap();
-        let error = error_of(&mut stand.accept(1, 0).unwrap());
+    harmless(&fixture, || {
+        let mut near = shared::connect(&fixture.place, &stranger, &fixture.name, 1, 0).unwrap();
+        let error = error_of(&mut fixture.accept(1, 0).unwrap());
         let OpenError::WrongProgram { ours, theirs, .. } = &error else { panic!("{error}") };
-        assert_eq!((&**ours, &**theirs), (stand.server.program(), &other));
+        assert_eq!((&**ours, &**theirs), (fixture.server.program(), &other));
         let error = error_of(&mut near);
         let OpenError::Refused { code, .. } = &error else { panic!("{error}") };
         assert_eq!(*code, RefusalCode::WrongProgram);
     });
 
-    let stand = Stand::new(Kind::Local, "program");
-    let error = local::connect(&stranger, &stand.name, 1, 0).err().unwrap();
+    let fixture = Fixture::new(Kind::Local, "program");
+    let error = local::connect(&stranger, &fixture.name, 1, 0).err().unwrap();
     assert!(matches!(error, OpenError::WrongProgram { .. }), "{error}");
 }
 
 #[test]
 fn a_peer_of_another_version_is_refused() {
     let _alone = alone();
-    let stand = stand("version");
-    harmless(&stand, || {
+    let fixture = fixture("version");
+    harmless(&fixture, || {
         // The versions are of the protocol, and of the records' format.
         for (at, bytes, known) in [(16, [9, 0, 9, 0], VERSION_MAX), (8, [2, 0, 1, 0], 1)] {
-            let (raw, mut opening) = raw_caller(&stand);
-            let mut record = Record::Hello(hello(&stand)).encode();
+            let (raw, mut opening) = raw_caller(&fixture);
+            let mut record = Record::Hello(hello(&fixture)).encode();
             record[at..at + 4].copy_from_slice(&bytes);
             raw.send(&record, &[]);
             let error = error_of(&mut opening);
@@ -122,12 +121,12 @@ fn a_peer_of_another_version_is_refused() {
 #[test]
 fn a_moved_socket_is_refused() {
     let _alone = alone();
-    let stand = stand("moved");
+    let fixture = fixture("moved");
     let elsewhere =
-        stand.place.socket_path(stand.server.program().name(), &"else".parse().unwrap());
-    std::fs::rename(stand.listener().path(), elsewhere).unwrap();
-    let mut near = stand.connect_to(&"else".parse().unwrap(), 1, 0).unwrap();
-    let error = error_of(&mut stand.accept(1, 0).unwrap());
+        fixture.place.socket_path(fixture.server.program().name(), &"else".parse().unwrap());
+    std::fs::rename(fixture.listener().path(), elsewhere).unwrap();
+    let mut near = fixture.connect_to(&"else".parse().unwrap(), 1, 0).unwrap();
+    let error = error_of(&mut fixture.accept(1, 0).unwrap());
     assert!(matches!(error, OpenError::WrongNode { .. }), "{error}");
     let error = error_of(&mut near);
     assert!(matches!(error, OpenError::Refused { code: RefusalCode::NoSuchNode, .. }), "{error}");
@@ -136,13 +135,13 @@ fn a_moved_socket_is_refused() {
 #[test]
 fn a_silent_caller_is_refused() {
     let _alone = alone();
-    let stand = stand("silent");
+    let fixture = fixture("silent");
     let before = descriptors();
-    let (raw, mut silent) = raw_caller(&stand);
+    let (raw, mut silent) = raw_caller(&fixture);
     assert_eq!(descriptors() - before, 2, "one for each side of a socket");
     for now_ms in [0, 1, HANDSHAKE_MS_MAX - 1] {
         assert!(matches!(silent.step(now_ms), Ok(Step::Waiting)));
-        drop(stand.pair(2, 3));
+        drop(fixture.pair(2, 3));
     }
     assert_eq!(silent.deadline_ms(), HANDSHAKE_MS_MAX);
     let error = silent.step(HANDSHAKE_MS_MAX).err().unwrap();
@@ -155,14 +154,14 @@ fn a_silent_caller_is_refused() {
 #[test]
 fn a_caller_that_closes_is_reported() {
     let _alone = alone();
-    let stand = stand("away");
-    harmless(&stand, || {
-        let (raw, mut opening) = raw_caller(&stand);
+    let fixture = fixture("away");
+    harmless(&fixture, || {
+        let (raw, mut opening) = raw_caller(&fixture);
         drop(raw);
         let error = error_of(&mut opening);
         assert!(matches!(error, OpenError::Closed { .. }), "{error}");
 
-        let (raw, mut opening) = raw_caller_to_segments(&stand);
+        let (raw, mut opening) = raw_caller_to_segments(&fixture);
         drop(raw);
         assert!(matches!(error_of(&mut opening), OpenError::Closed { .. }));
     });
@@ -171,12 +170,12 @@ fn a_caller_that_closes_is_reported() {
 #[test]
 fn a_wrong_number_of_descriptors_is_refused() {
     let _alone = alone();
-    let stand = stand("count");
+    let fixture = fixture("count");
     let some: Vec<OwnedFd> = (0..20).map(|_| passed::plain_file(0)).collect();
     let some: Vec<BorrowedFd<'_>> = some.iter().map(AsFd::as_fd).collect();
     for count in [0, 1, 2, 4, 5, 6, 7, 20] {
-        harmless(&stand, || {
-            let (raw, mut opening) = raw_caller_to_segments(&stand);
+        harmless(&fixture, || {
+            let (raw, mut opening) = raw_caller_to_segments(&fixture);
             raw.send(&segments().encode(), &some[..count]);
             let error = error_of(&mut opening);
             let OpenError::Protocol { rule: Rule::Descriptors { seen, expected: 3 }, .. } = error
@@ -186,9 +185,9 @@ fn a_wrong_number_of_descriptors_is_refused() {
             assert!(seen as usize == count || (count > 3 && seen > 3), "{seen} of {count}");
             assert_eq!(raw.refusal(), RefusalCode::Malformed);
         });
-        harmless(&stand, || {
-            let (raw, mut opening) = raw_caller(&stand);
-            raw.send(&Record::Hello(hello(&stand)).encode(), &some[..count]);
+        harmless(&fixture, || {
+            let (raw, mut opening) = raw_caller(&fixture);
+            raw.send(&Record::Hello(hello(&fixture)).encode(), &some[..count]);
             match opening.step(0) {
                 Ok(_) => assert_eq!(count, 0),
                 Err(OpenError::Protocol {
@@ -201,8 +200,8 @@ fn a_wrong_number_of_descriptors_is_refused() {
 }
 
 /// Hands over `[lane, page, board]`, and returns the listener's error.
-fn offer(stand: &Stand, offered: [&OwnedFd; 3]) -> OpenError {
-    let (raw, mut opening) = raw_caller_to_segments(stand);
+fn offer(fixture: &Fixture, offered: [&OwnedFd; 3]) -> OpenError {
+    let (raw, mut opening) = raw_caller_to_segments(fixture);
     raw.send(&segments().encode(), &offered.map(|descriptor| descriptor.as_fd()));
     let error = error_of(&mut opening);
     assert_eq!(raw.refusal(), RefusalCode::Malformed, "{error}");
@@ -212,12 +211,12 @@ fn offer(stand: &Stand, offered: [&OwnedFd; 3]) -> OpenError {
 #[test]
 fn untrustworthy_segments_are_refused() {
     let _alone = alone();
-    let stand = stand("segments");
+    let fixture = fixture("segments");
     let owner = Writers::Owner;
     let lane = passed::segment(LANE_BYTES, owner);
     let page = passed::segment(PAGE, owner);
     let board = passed::segment(BOARD_BYTES, Writers::Everybody);
-    harmless(&stand, || {
+    harmless(&fixture, || {
         let size = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         let unsealed = passed::memfd(LANE_BYTES, MemfdFlags::empty(), SealFlags::empty());
         let shrinks = passed::memfd(
@@ -227,19 +226,19 @@ fn untrustworthy_segments_are_refused() {
         );
         let writable = passed::memfd(LANE_BYTES, MemfdFlags::empty(), size);
         for bad in [&unsealed, &shrinks, &writable] {
-            let error = offer(&stand, [bad, &page, &board]);
+            let error = offer(&fixture, [bad, &page, &board]);
             let OpenError::Segment { which: "lane", error: SegmentError::Seals { .. }, .. } = error
             else {
                 panic!("{error}")
             };
         }
-        let error = offer(&stand, [&lane, &page, &passed::segment(BOARD_BYTES, owner)]);
+        let error = offer(&fixture, [&lane, &page, &passed::segment(BOARD_BYTES, owner)]);
         assert!(matches!(
             error,
             OpenError::Segment { which: "board", error: SegmentError::Seals { .. }, .. }
         ));
         for bytes in [PAGE, 2 * LANE_BYTES] {
-            let error = offer(&stand, [&passed::segment(bytes, owner), &page, &board]);
+            let error = offer(&fixture, [&passed::segment(bytes, owner), &page, &board]);
             assert!(matches!(
                 error,
                 OpenError::Segment { which: "lane", error: SegmentError::Size { .. }, .. }
@@ -252,13 +251,13 @@ fn untrustworthy_segments_are_refused() {
             passed::hugetlb(),
         ];
         for bad in other_kinds.into_iter().flatten() {
-            let error = offer(&stand, [&bad, &page, &board]);
+            let error = offer(&fixture, [&bad, &page, &board]);
             assert!(
                 matches!(error, OpenError::Segment { which: "lane", .. }),
                 "{error}: only a sealed tmpfs file is accepted"
             );
         }
-        let error = offer(&stand, [&lane, &page, &board]);
+        let error = offer(&fixture, [&lane, &page, &board]);
         let OpenError::Incarnation { said: 77, page: 0, .. } = error else { panic!("{error}") };
     });
 }
@@ -266,12 +265,12 @@ fn untrustworthy_segments_are_refused() {
 #[test]
 fn a_lane_of_another_size_and_a_slot_beyond_the_board_are_refused() {
     let _alone = alone();
-    let stand = stand("numbers");
-    harmless(&stand, || {
+    let fixture = fixture("numbers");
+    harmless(&fixture, || {
         let page = passed::segment(PAGE, Writers::Owner);
         let lane = passed::segment(2 * LANE_BYTES, Writers::Owner);
         for (lane_bytes, board_slot) in [(2 * LANE_BYTES, 0), (LANE_BYTES, 4095)] {
-            let (raw, mut opening) = raw_caller_to_segments(&stand);
+            let (raw, mut opening) = raw_caller_to_segments(&fixture);
             let lane_bytes = lane_bytes as u32;
             let record =
                 Record::Segments(Segments { lane_bytes, board_slot, session: 0, listening: None });
@@ -285,25 +284,25 @@ fn a_lane_of_another_size_and_a_slot_beyond_the_board_are_refused() {
 #[test]
 fn records_out_of_order_are_refused() {
     let _alone = alone();
-    let stand = stand("place");
-    harmless(&stand, || {
-        let (raw, mut opening) = raw_caller(&stand);
+    let fixture = fixture("place");
+    harmless(&fixture, || {
+        let (raw, mut opening) = raw_caller(&fixture);
         raw.send(&Record::Ready.encode(), &[]);
         let error = error_of(&mut opening);
         let OpenError::Protocol { rule: Rule::RecordOutOfPlace { kind: "ready" }, .. } = error
         else {
             panic!("{error}")
         };
-        let (raw, mut opening) = raw_caller_to_segments(&stand);
-        raw.send(&Record::Hello(hello(&stand)).encode(), &[]);
+        let (raw, mut opening) = raw_caller_to_segments(&fixture);
+        raw.send(&Record::Hello(hello(&fixture)).encode(), &[]);
         let error = error_of(&mut opening);
         assert!(matches!(error, OpenError::Protocol { .. }), "{error}");
     });
 }
 
 /// Returns a session whose caller the test controls.
-fn raw_session(stand: &Stand) -> (Raw, Carrier) {
-    let (raw, mut opening) = raw_caller_to_segments(stand);
+fn raw_session(fixture: &Fixture) -> (Raw, Carrier) {
+    let (raw, mut opening) = raw_caller_to_segments(fixture);
     let page = Segment::create("page", PAGE, Writers::Owner).and_then(Segment::reserve).unwrap();
     page.region().store(0, 77);
     let lane = passed::segment(LANE_BYTES, Writers::Owner);
@@ -317,7 +316,7 @@ fn raw_session(stand: &Stand) -> (Raw, Carrier) {
 #[test]
 fn packets_that_are_no_wake_up_and_no_segment_are_refused() {
     let _alone = alone();
-    let stand = stand("bell");
+    let fixture = fixture("bell");
     let lane = passed::segment(LANE_BYTES, Writers::Owner);
     let growth = upbeat_core::hello::Segment { generation: 1, bytes: LANE_BYTES as u32 };
     let growth = Record::Segment(growth).encode();
@@ -334,8 +333,8 @@ fn packets_that_are_no_wake_up_and_no_segment_are_refused() {
         (&Record::Ready.encode(), 0),
     ];
     for (packet, count) in packets {
-        harmless(&stand, || {
-            let (raw, carrier) = raw_session(&stand);
+        harmless(&fixture, || {
+            let (raw, carrier) = raw_session(&fixture);
             raw.send(packet, &vec![lane.as_fd(); count]);
             match carrier.drain() {
                 Err(BellFault::Rule(_)) => {}
@@ -345,8 +344,8 @@ fn packets_that_are_no_wake_up_and_no_segment_are_refused() {
             }
         });
     }
-    harmless(&stand, || {
-        let (raw, carrier) = raw_session(&stand);
+    harmless(&fixture, || {
+        let (raw, carrier) = raw_session(&fixture);
         let plain = passed::plain_file(LANE_BYTES);
         raw.send(&growth, &[plain.as_fd()]);
         let mut drained = carrier.drain().unwrap();
@@ -389,18 +388,18 @@ impl Numbers {
 #[test]
 fn garbage_from_a_caller_is_refused() {
     let _alone = alone();
-    let stand = stand("caller");
+    let fixture = fixture("caller");
     let before = descriptors();
     let things = [passed::plain_file(1), passed::segment(LANE_BYTES, Writers::Owner)];
     for seed in 0..400 {
         let mut numbers = Numbers(seed);
         let (raw, mut opening, right) = match numbers.below(2) {
             0 => {
-                let (raw, opening) = raw_caller(&stand);
-                (raw, opening, Record::Hello(hello(&stand)).encode())
+                let (raw, opening) = raw_caller(&fixture);
+                (raw, opening, Record::Hello(hello(&fixture)).encode())
             }
             _ => {
-                let (raw, opening) = raw_caller_to_segments(&stand);
+                let (raw, opening) = raw_caller_to_segments(&fixture);
                 (raw, opening, segments().encode())
             }
         };
@@ -416,20 +415,20 @@ fn garbage_from_a_caller_is_refused() {
     }
     drop(things);
     assert_eq!(descriptors(), before);
-    stand.pair(5, 6);
+    fixture.pair(5, 6);
 }
 
 #[test]
 fn garbage_from_a_listener_is_refused() {
     let _alone = alone();
-    let stand = stand("listener");
-    let path = stand.place.socket_path(stand.server.program().name(), &"imp".parse().unwrap());
+    let fixture = fixture("listener");
+    let path = fixture.place.socket_path(fixture.server.program().name(), &"imp".parse().unwrap());
     let imp = common::raw_listener(&path);
     let before = descriptors();
     let thing = passed::segment(LANE_BYTES, Writers::Owner);
     for seed in 0..400 {
         let mut numbers = Numbers(seed);
-        let mut near = stand.connect_to(&"imp".parse().unwrap(), 1, 0).unwrap();
+        let mut near = fixture.connect_to(&"imp".parse().unwrap(), 1, 0).unwrap();
         let raw = Raw::accept(&imp);
         assert!(matches!(raw.receive(), (Some(Record::Hello(_)), 0)));
         let node = "imp".parse().unwrap();
@@ -454,10 +453,11 @@ fn garbage_from_a_listener_is_refused() {
 #[test]
 fn a_listener_with_another_name_is_refused() {
     let _alone = alone();
-    let stand = stand("name");
+    let fixture = fixture("name");
     let name = "imp".parse().unwrap();
-    let imp = common::raw_listener(&stand.place.socket_path(stand.server.program().name(), &name));
-    let mut near = stand.connect_to(&name, 1, 0).unwrap();
+    let imp =
+        common::raw_listener(&fixture.place.socket_path(fixture.server.program().name(), &name));
+    let mut near = fixture.connect_to(&name, 1, 0).unwrap();
     let raw = Raw::accept(&imp);
     let node = "devil".parse().unwrap();
     raw.send(
@@ -471,16 +471,16 @@ fn a_listener_with_another_name_is_refused() {
 #[test]
 fn a_name_is_taken_once_in_a_process() {
     let _alone = alone();
-    let stand = stand("twice");
-    let error = shared::Listener::bind(&stand.place, &stand.server).err().unwrap();
+    let fixture = fixture("twice");
+    let error = shared::Listener::bind(&fixture.place, &fixture.server).err().unwrap();
     let text = error.to_string();
     assert!(text.contains("twice/1") && text.contains("this process"), "{text}");
     // The first node is not affected.
-    let mut near = stand.connect(1, 0).unwrap();
-    finish(&mut near, &mut stand.accept(1, 0).unwrap()).unwrap();
+    let mut near = fixture.connect(1, 0).unwrap();
+    finish(&mut near, &mut fixture.accept(1, 0).unwrap()).unwrap();
 
-    let stand = Stand::new(Kind::Local, "twice");
-    let error = local::Listener::bind(&stand.server).err().unwrap();
+    let fixture = Fixture::new(Kind::Local, "twice");
+    let error = local::Listener::bind(&fixture.server).err().unwrap();
     assert!(error.to_string().contains("this process"), "{error}");
 }
 

@@ -15,7 +15,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use upbeat_core::hello::RefusalCode;
-use upbeat_transport::carrier::{Carrier, Rang};
+use upbeat_transport::carrier::{Carrier, WakeResult};
 use upbeat_transport::error::{BindError, OpenError};
 use upbeat_transport::home::Home;
 use upbeat_transport::opening::{Opening, Step};
@@ -288,7 +288,7 @@ fn a_node_that_is_killed_in_a_session() {
             break;
         }
     }
-    assert_eq!(carrier.ring(), Rang::Gone);
+    assert_eq!(carrier.ring(), WakeResult::Gone);
     drop((carrier, other));
     assert_eq!(common::descriptors(), before);
 }

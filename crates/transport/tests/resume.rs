@@ -6,7 +6,7 @@ mod end;
 #[path = "resume/wire.rs"]
 mod wire;
 
-use common::{Pair, Stand};
+use common::{Fixture, Pair};
 use end::{End, Op};
 use upbeat_core::fault::Rule;
 use upbeat_core::hello::RefusalCode;
@@ -20,16 +20,16 @@ use wire::{Random, Wire};
 const ROUNDS_MAX: usize = 20_000;
 
 /// Returns two carriers of one session, without a connection.
-fn suspended() -> (Stand, Pair) {
-    let stand = Stand::new(Kind::Tcp, "resumed");
-    let pair = stand.pair(1, 2);
+fn suspended() -> (Fixture, Pair) {
+    let fixture = Fixture::new(Kind::Tcp, "resumed");
+    let pair = fixture.pair(1, 2);
     for carrier in [&pair.near, &pair.far] {
         carrier.set_resumable(true);
         carrier.suspend();
         assert!(carrier.is_suspended() && carrier.socket().is_none());
         assert!(carrier.drain().unwrap().suspended);
     }
-    (stand, pair)
+    (fixture, pair)
 }
 
 /// A session, its connection, and the way to cut it.
@@ -38,15 +38,15 @@ struct World {
     wire: Option<Wire>,
     tls: bool,
     cuts: usize,
-    _stand: Stand,
+    _stand: Fixture,
 }
 
 impl World {
     fn new(scripts: [Vec<Op>; 2], tls: bool) -> World {
-        let (stand, Pair { near, far }) = suspended();
+        let (fixture, Pair { near, far }) = suspended();
         let [first, second] = scripts;
         let ends = [End::new(near, first), End::new(far, second)];
-        World { ends, wire: None, tls, cuts: 0, _stand: stand }
+        World { ends, wire: None, tls, cuts: 0, _stand: fixture }
     }
 
     /// Makes both sides charge their peers' segments to quotas of this size, and ask before announcing one.
@@ -298,8 +298,8 @@ fn announcements_do_not_pile_up() {
 }
 
 /// Returns a session in which one side has written frames, and the other has received all and read the first.
-fn with_frames() -> (Stand, Pair) {
-    let (stand, pair) = suspended();
+fn with_frames() -> (Fixture, Pair) {
+    let (fixture, pair) = suspended();
     let (mut wire, [near, far]) = Wire::new([usize::MAX; 2], false);
     pair.near.resume(near, 0).unwrap();
     pair.far.resume(far, 0).unwrap();
@@ -323,7 +323,7 @@ fn with_frames() -> (Stand, Pair) {
     wire.forward();
     pair.near.drain().unwrap();
     pair.near.suspend();
-    (stand, pair)
+    (fixture, pair)
 }
 
 #[test]
@@ -349,12 +349,12 @@ fn a_position_where_the_peer_cannot_be_is_refused() {
 }
 
 /// Returns a carrier of a resumable session, and the other side's, over a connection.
-fn connected() -> (Stand, Pair, Wire) {
-    let (stand, pair) = suspended();
+fn connected() -> (Fixture, Pair, Wire) {
+    let (fixture, pair) = suspended();
     let (wire, [near, far]) = Wire::new([usize::MAX; 2], false);
     pair.near.resume(near, 0).unwrap();
     pair.far.resume(far, 0).unwrap();
-    (stand, pair, wire)
+    (fixture, pair, wire)
 }
 
 #[test]

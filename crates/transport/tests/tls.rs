@@ -12,7 +12,9 @@ use std::sync::Arc;
 use upbeat_memory::region::Region;
 use upbeat_memory::socket::Span;
 use upbeat_transport::identity::{Identity, Untrusted};
-use upbeat_transport::tls::{Distrust, PLAINTEXT_ALERT, Secured, Shake, TlsError, plaintext_meets};
+use upbeat_transport::tls::{
+    Distrust, HandshakeState, PLAINTEXT_ALERT, TlsError, TlsStream, plaintext_meets,
+};
 
 const HOUR: i64 = 3600;
 
@@ -25,7 +27,7 @@ fn node(name: &str) -> Option<upbeat_core::name::NodeName> {
 }
 
 /// Receives at least `bytes` bytes, which the other side has sent.
-fn receive(at: &Secured, bytes: usize) -> Result<Vec<u8>, Errno> {
+fn receive(at: &TlsStream, bytes: usize) -> Result<Vec<u8>, Errno> {
     let mut came = vec![0; bytes];
     let mut have = 0;
     while have < bytes {
@@ -66,11 +68,11 @@ fn one_send_is_one_write() {
     // A packet holds the bytes of one write.
     let (near, far) = packets();
     let raw = far.try_clone().unwrap();
-    let client = Secured::client(near, &identity).unwrap();
-    let server = Secured::server(far, &identity).unwrap();
+    let client = TlsStream::client(near, &identity).unwrap();
+    let server = TlsStream::server(far, &identity).unwrap();
     assert_eq!(client.send(b"early", None), Err(Errno::NOTCONN));
     assert_eq!(client.receive(None, &mut [0; 8]), Err(Errno::NOTCONN));
-    assert_eq!(shake(&client, &server), [Ok(Shake::Done), Ok(Shake::Done)]);
+    assert_eq!(shake(&client, &server), [Ok(HandshakeState::Done), Ok(HandshakeState::Done)]);
     let region = Region::heap(8 << 10);
     for bytes in [8, 60_000] {
         let then = Span { region: &region, at: 0, bytes };
@@ -106,12 +108,12 @@ fn a_peer_with_other_names_is_refused() {
         Err(Untrusted::Missing),
         "before the handshake there are no names"
     );
-    assert_eq!(shake(&client, &server), [Ok(Shake::Done), Ok(Shake::Done)]);
+    assert_eq!(shake(&client, &server), [Ok(HandshakeState::Done), Ok(HandshakeState::Done)]);
     let error = server.check(&program(), None).unwrap_err();
     assert!(matches!(&error, Untrusted::OtherProgram { .. }), "{error}");
     assert!(error.to_string().contains("`other`"), "{error}");
     let (client, server) = strangers(&counter, &workers);
-    assert_eq!(shake(&client, &server), [Ok(Shake::Done), Ok(Shake::Done)]);
+    assert_eq!(shake(&client, &server), [Ok(HandshakeState::Done), Ok(HandshakeState::Done)]);
     assert_eq!(client.check(&program(), node("worker/7").as_ref()), Ok(()));
     let error = client.check(&program(), node("counter").as_ref()).unwrap_err();
     assert!(matches!(&error, Untrusted::OtherName { .. }), "{error}");
@@ -137,7 +139,7 @@ fn peers_of_two_authorities_refuse_each_other() {
     };
     let [near, far] = shake(&both.0, &both.1);
     assert_eq!(far, Err(TlsError::Untrusted(Untrusted::OtherAuthority)));
-    assert_eq!(near, Ok(Shake::Done));
+    assert_eq!(near, Ok(HandshakeState::Done));
     let _ = both.0.send(b"hello", None);
     assert_eq!(both.0.receive(None, &mut [0; 8]), Err(Errno::ACCESS));
     assert_eq!(both.0.fault(), Some(TlsError::Distrusted(Distrust::OtherAuthority)));
@@ -246,11 +248,11 @@ impl Liar {
 }
 
 /// Returns the result of our side against a liar.
-fn against(ours: &Secured, mut liar: Liar) -> Result<Shake, TlsError> {
-    let mut shaken = Ok(Shake::WantsRead);
+fn against(ours: &TlsStream, mut liar: Liar) -> Result<HandshakeState, TlsError> {
+    let mut shaken = Ok(HandshakeState::WantsRead);
     for _ in 0..8 {
         shaken = ours.handshake();
-        if !matches!(shaken, Ok(Shake::WantsRead | Shake::WantsWrite)) {
+        if !matches!(shaken, Ok(HandshakeState::WantsRead | HandshakeState::WantsWrite)) {
             break;
         }
         liar.step();
@@ -260,14 +262,14 @@ fn against(ours: &Secured, mut liar: Liar) -> Result<Shake, TlsError> {
 
 /// Returns the results of a server of ours with a client that shows this certificate, and of a client with such a
 /// server.
-fn both_ways(scratch: &Identity, issued: &Issued) -> [Result<Shake, TlsError>; 2] {
+fn both_ways(scratch: &Identity, issued: &Issued) -> [Result<HandshakeState, TlsError>; 2] {
     let (near, far) = pair();
-    let server = Secured::server(near, scratch).unwrap();
+    let server = TlsStream::server(near, scratch).unwrap();
     let one = against(&server, Liar::client(far, Some(issued), &[b"upbeat/1"]));
     assert_eq!(server.receive(None, &mut [0; 8]), Err(Errno::ACCESS), "no plaintext is returned");
     assert_eq!(server.peer_names(), None);
     let (near, far) = pair();
-    let client = Secured::client(near, scratch).unwrap();
+    let client = TlsStream::client(near, scratch).unwrap();
     let other = against(&client, Liar::server(far, issued));
     assert_eq!(client.send(b"secret", None), Err(Errno::ACCESS));
     [one, other]
@@ -299,7 +301,7 @@ fn each_bad_certificate_has_its_own_error() {
         assert!(nameless, "{result:?}");
     }
     let (near, far) = pair();
-    let server = Secured::server(near, &ours).unwrap();
+    let server = TlsStream::server(near, &ours).unwrap();
     let result = against(&server, Liar::client(far, None, &[b"upbeat/1"]));
     assert_eq!(result, Err(TlsError::Untrusted(Untrusted::Missing)));
 }
@@ -311,25 +313,25 @@ fn another_protocol_under_tls_is_refused() {
     let issued = authority.issue(&["upbeat://demo/desk"], -HOUR, HOUR);
     for protocols in [&[][..], &[&b"h2"[..]]] {
         let (near, far) = pair();
-        let server = Secured::server(near, &ours).unwrap();
+        let server = TlsStream::server(near, &ours).unwrap();
         let result = against(&server, Liar::client(far, Some(&issued), protocols));
         assert_eq!(result, Err(TlsError::OtherProtocol));
     }
     let (near, far) = pair();
-    let client = Secured::client(near, &ours).unwrap();
+    let client = TlsStream::client(near, &ours).unwrap();
     assert_eq!(against(&client, Liar::server(far, &issued)), Err(TlsError::OtherProtocol));
 }
 
 /// Feeds these bytes to a new side of ours. Returns the result, and the bytes that it answers.
-fn hears(is_server: bool, bytes: &[u8]) -> (Result<Shake, TlsError>, Vec<u8>) {
+fn hears(is_server: bool, bytes: &[u8]) -> (Result<HandshakeState, TlsError>, Vec<u8>) {
     let (scratch, authority) = (Scratch::new(), Authority::new());
     let ours = scratch.identity(&authority.text(&["upbeat://demo/counter"]));
     let (near, far) = pair();
     let ours = match is_server {
-        true => Secured::server(near, &ours).unwrap(),
-        false => Secured::client(near, &ours).unwrap(),
+        true => TlsStream::server(near, &ours).unwrap(),
+        false => TlsStream::client(near, &ours).unwrap(),
     };
-    assert_eq!(ours.handshake(), Ok(Shake::WantsRead));
+    assert_eq!(ours.handshake(), Ok(HandshakeState::WantsRead));
     let mut said = vec![0; 16 << 10];
     if !is_server {
         let hello = rustix::io::read(&far, &mut said[..]).unwrap();
@@ -390,9 +392,9 @@ fn long_payloads_go_in_pieces_through_a_small_socket() {
     let (scratch, authority) = (Scratch::new(), Authority::new());
     let identity = scratch.identity(&authority.text(&["upbeat://demo/counter"]));
     let (near, far) = tight_pair();
-    let client = Secured::client(near, &identity).unwrap();
-    let server = Secured::server(far, &identity).unwrap();
-    assert_eq!(shake(&client, &server), [Ok(Shake::Done), Ok(Shake::Done)]);
+    let client = TlsStream::client(near, &identity).unwrap();
+    let server = TlsStream::server(far, &identity).unwrap();
+    assert_eq!(shake(&client, &server), [Ok(HandshakeState::Done), Ok(HandshakeState::Done)]);
     const BYTES: usize = 1 << 20;
     let (from, to) = (Region::heap(BYTES / 8 + 1), Region::heap(BYTES / 8 + 1));
     let payload: Vec<u8> = (0..BYTES as u32).map(|n| (n ^ n >> 8).wrapping_mul(31) as u8).collect();

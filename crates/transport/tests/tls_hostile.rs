@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use secure::{Authority, Scratch, pair};
 use std::os::fd::OwnedFd;
 use upbeat_transport::identity::Identity;
-use upbeat_transport::tls::{Secured, Shake, TlsError};
+use upbeat_transport::tls::{HandshakeState, TlsError, TlsStream};
 
 const WORDS: &[u8] = b"what the other side is to know";
 
@@ -49,7 +49,7 @@ impl Relay {
 
 /// One side, which does the handshake, sends its words, and receives those of the other side.
 struct Side {
-    tls: Secured,
+    tls: TlsStream,
     done: bool,
     heard: Vec<u8>,
     end: Option<Errno>,
@@ -57,7 +57,7 @@ struct Side {
 }
 
 impl Side {
-    fn new(tls: Secured) -> Side {
+    fn new(tls: TlsStream) -> Side {
         Side { tls, done: false, heard: Vec::new(), end: None, error: None }
     }
 
@@ -68,7 +68,7 @@ impl Side {
     fn step(&mut self) {
         if !self.done {
             match self.tls.handshake() {
-                Ok(Shake::Done) => {
+                Ok(HandshakeState::Done) => {
                     self.done = true;
                     let _ = self.tls.send(WORDS, None);
                 }
@@ -105,8 +105,8 @@ fn talk(
     faults: [Option<(usize, Option<u8>)>; 2],
 ) -> ([Side; 2], [Vec<u8>; 2]) {
     let ((near, near_end), (far, far_end)) = (pair(), pair());
-    let client = Secured::client(near, identity).unwrap();
-    let server = Secured::server(far, identity).unwrap();
+    let client = TlsStream::client(near, identity).unwrap();
+    let server = TlsStream::server(far, identity).unwrap();
     let mut sides = [client, server].map(Side::new);
     let copy = |socket: &OwnedFd| socket.try_clone().unwrap();
     let relay = |from, to, fault| Relay { from, to, log: Vec::new(), fault, cut: false };

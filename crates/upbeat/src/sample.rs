@@ -435,7 +435,7 @@ impl Half {
 
 /// The dispatcher's stamps of a sampled reply, before the reply's future is polled.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Heard {
+pub(crate) struct ReplyStamps {
     pub(crate) call: CallNumber,
     /// The manner in the reply's head.
     pub(crate) manner: u8,
@@ -458,7 +458,7 @@ pub(crate) struct Heard {
 
 impl Sample {
     /// Takes over the dispatcher's stamps of the reply.
-    pub(crate) fn hear(&mut self, heard: &Heard) {
+    pub(crate) fn hear(&mut self, heard: &ReplyStamps) {
         let points = [
             (Point::WokeHere, heard.woke),
             (Point::NoticedHere, heard.noticed),

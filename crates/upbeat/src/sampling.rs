@@ -7,7 +7,7 @@
 mod pages;
 
 use crate::driver::{Driver, Main, answer};
-use crate::sample::{Half, Heard, Message, Sample, Stamps, Wants};
+use crate::sample::{Half, Message, ReplyStamps, Sample, Stamps, Wants};
 use crate::session::{Answer, Fault, Session, Waiter, misbehaved};
 use crate::wire::{Input, WireError};
 use std::cell::{Cell, RefCell};
@@ -429,8 +429,17 @@ fn take_answer<'s, D: Driver<'s>>(
     let session = driver.session();
     let elsewhere = session.is_remote();
     let reading = if is_whole { session.carrier.reading() } else { None };
-    let stamps = Heard { call, manner, woke, noticed, checked, found, there, ..Heard::default() };
-    session.set_heard(Heard { elsewhere, reading, busy, ..stamps });
+    let stamps = ReplyStamps {
+        call,
+        manner,
+        woke,
+        noticed,
+        checked,
+        found,
+        there,
+        ..ReplyStamps::default()
+    };
+    session.set_heard(ReplyStamps { elsewhere, reading, busy, ..stamps });
     answer(driver, head, main, || session.set_found(stamp(Point::FoundHere)))
 }
 

@@ -89,7 +89,7 @@ fn unusable(error: SegmentError) -> Fault {
 pub(crate) struct Session {
     pub(crate) carrier: Carrier,
     /// The node's own notes about the session.
-    pub(crate) noted: Noted,
+    pub(crate) noted: NodeNotes,
     /// The state machine that makes all decisions.
     core: upbeat_core::session::Session<kinds::Kinds>,
     answers: reply::Answers,
@@ -101,7 +101,7 @@ pub(crate) struct Session {
     pressed: Cell<bool>,
     growth: Growth,
     pool: pool::Pool,
-    lent: lent::Lent,
+    lent: lent::PeerSlabs,
     segments: RefCell<VecDeque<GrownSegment>>,
     samples: RefCell<samples::Samples>,
     /// The state of the session's end.
@@ -114,7 +114,7 @@ pub(crate) struct Session {
 
 /// A node's notes about a session.
 #[derive(Default)]
-pub(crate) struct Noted {
+pub(crate) struct NodeNotes {
     /// The key under which the node keeps the session.
     pub(crate) key: Cell<Option<Key>>,
     /// The peer's socket, inbox or address, if the node has opened the session.
@@ -162,7 +162,7 @@ impl Session {
         let link = Cell::new(carrier.agreed().map(|agreed| Link::new(*agreed)));
         Session {
             carrier,
-            noted: Noted::default(),
+            noted: NodeNotes::default(),
             core: upbeat_core::session::Session::new(&terms.core(), replies),
             answers: reply::Answers::default(),
             relieved: Cell::default(),
@@ -170,7 +170,7 @@ impl Session {
             pressed: Cell::new(false),
             growth: Growth::new(),
             pool: pool::Pool::default(),
-            lent: lent::Lent::new(terms.longest),
+            lent: lent::PeerSlabs::new(terms.longest),
             segments: RefCell::new(VecDeque::new()),
             samples: RefCell::default(),
             ending: Ending { link, ..Ending::default() },

@@ -8,7 +8,7 @@
 //! Invariant: a writer is never further ahead than a few batches, and the writer is dropped with its reader.
 
 mod batch;
-mod left;
+mod route;
 mod pulled;
 mod pushed;
 mod source;
@@ -25,9 +25,9 @@ use crate::handle;
 use crate::wire::{
     Arguments, CallSide, Carried, Describe, Input, MessageContext, Output, Wire, WireError,
 };
-use fed::Fed;
-use left::AnyWay;
+use fed::FeedFuture;
 use pulled::Pulled;
+use route::AnyRoute;
 use served::Outgoing;
 use source::Source;
 use std::cell::{Cell, RefCell};
@@ -133,8 +133,8 @@ struct Inner<T> {
     /// The number under which the stream is sent, if it is.
     number: Cell<Option<u32>>,
     /// The route on which the stream is sent as an argument.
-    way: RefCell<Option<AnyWay>>,
-    fed: RefCell<Option<Fed>>,
+    way: RefCell<Option<AnyRoute>>,
+    fed: RefCell<Option<FeedFuture>>,
 }
 
 /// The numbers of streams of arguments, which differ at least within a session.
@@ -293,7 +293,7 @@ impl<T: Wire> Stream<T> {
         let known = inner.number.get();
         let number = match (context.side, known) {
             (CallSide::Caller, known) => {
-                *inner.way.borrow_mut() = Some(AnyWay::new(context).ok_or(NOWHERE)?);
+                *inner.way.borrow_mut() = Some(AnyRoute::new(context).ok_or(NOWHERE)?);
                 known.unwrap_or_else(|| NUMBERS.fetch_add(1, Ordering::Relaxed))
             }
             (CallSide::Callee, Some(number)) => number,
@@ -336,7 +336,7 @@ impl<T: Wire> Wire for Stream<T> {
         let context = input.context().ok_or(NOWHERE)?;
         let source = match context.side {
             CallSide::Caller => {
-                let way = AnyWay::new(context).ok_or(NOWHERE)?;
+                let way = AnyRoute::new(context).ok_or(NOWHERE)?;
                 Source::Pulled(Box::new(Pulled::new(way, number)))
             }
             CallSide::Callee => {

@@ -82,7 +82,7 @@ static NO_WAKER: u8 = 0;
 pub(crate) const NOBODY: Current = Current { task: 0, waker: (&raw const NO_WAKER).cast() };
 
 /// A list to which woken tasks are added.
-pub(crate) trait Roll: Send + Sync + 'static {
+pub(crate) trait WakeList: Send + Sync + 'static {
     /// Adds a task to the list.
     fn push(&self, task: TaskId);
 
@@ -285,7 +285,7 @@ impl AsFd for Roster {
     }
 }
 
-impl Roll for Roster {
+impl WakeList for Roster {
     fn push(&self, task: TaskId) {
         Roster::push(self, task);
     }
@@ -303,7 +303,7 @@ impl Roll for Roster {
 }
 
 /// The data of a waker.
-pub(crate) struct Wakeup<R: Roll = Roster> {
+pub(crate) struct Wakeup<R: WakeList = Roster> {
     roll: Arc<R>,
     /// The task's identity with its flags. Only the owner of the task changes the identity.
     word: AtomicU64,
@@ -335,7 +335,7 @@ impl Wakeup {
     }
 }
 
-impl<R: Roll> Wakeup<R> {
+impl<R: WakeList> Wakeup<R> {
     pub(crate) fn of(roll: &Arc<R>, task: TaskId) -> Counted<Wakeup<R>> {
         Counted::new(Wakeup { roll: Arc::clone(roll), word: AtomicU64::new(task) })
     }
@@ -399,7 +399,7 @@ impl<R: Roll> Wakeup<R> {
     }
 }
 
-impl<R: Roll> Rouse for Wakeup<R> {
+impl<R: WakeList> Rouse for Wakeup<R> {
     #[inline]
     fn rouse(&self) {
         let before = self.word.fetch_or(QUEUED, Ordering::SeqCst);

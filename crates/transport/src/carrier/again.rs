@@ -5,7 +5,7 @@
 //! [resumes](Carrier::resume) behind that position. Who makes the new connection, and how long the session waits for
 //! it, is decided above. Invariant: a session that the peer ended, or whose rules it broke, is never resumed.
 
-use super::{Carrier, Way};
+use super::{Carrier, Medium};
 use crate::stream::{Connection, Pipe};
 use std::cell::Ref;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,7 +15,7 @@ impl Carrier {
     /// Says whether the session outlives a broken connection. If so, an end of the stream without the peer's word,
     /// and an error of the socket or of TLS, [suspend](Carrier::is_suspended) the session. The default is no.
     pub fn set_resumable(&self, resumable: bool) {
-        if let Way::Stream { stream, .. } = &self.way {
+        if let Medium::Stream { stream, .. } = &self.medium {
             stream.set_resumable(resumable);
         }
     }
@@ -23,14 +23,14 @@ impl Carrier {
     /// Returns whether the connection is broken and the session waits for another. Messages written meanwhile stay in
     /// the lane, which may get full; nothing is received, and there is no [socket](Carrier::socket).
     pub fn is_suspended(&self) -> bool {
-        matches!(&self.way, Way::Stream { stream, .. } if stream.is_suspended())
+        matches!(&self.medium, Medium::Stream { stream, .. } if stream.is_suspended())
     }
 
     /// Drops a connection that seems to be intact, because the peer has come over another. The data of the old
     /// connection is received first. If that data ends the session, the session is not suspended, and
     /// [`Carrier::drain`] says how it ended.
     pub fn suspend(&self) {
-        if let Way::Stream { stream, .. } = &self.way {
+        if let Medium::Stream { stream, .. } = &self.medium {
             stream.suspend();
         }
     }
@@ -38,9 +38,9 @@ impl Carrier {
     /// Returns the number of slots of the peer's lane that have come. The number does not change while the session is
     /// suspended: the peer is told the number, and continues behind it.
     pub fn position(&self) -> u64 {
-        match &self.way {
-            Way::Lanes { .. } => 0,
-            Way::Stream { stream, .. } => stream.position(),
+        match &self.medium {
+            Medium::Lanes { .. } => 0,
+            Medium::Stream { stream, .. } => stream.position(),
         }
     }
 
@@ -53,26 +53,28 @@ impl Carrier {
     /// # Panics
     /// If the session is not suspended.
     pub fn resume(&self, connection: Connection, theirs: u64) -> Result<(), Rule> {
-        match &self.way {
-            Way::Lanes { .. } => panic!("lanes in memory have no connection that breaks"),
-            Way::Stream { stream, .. } => stream.resume(&self.lanes, connection.0, theirs),
+        match &self.medium {
+            Medium::Lanes { .. } => panic!("lanes in memory have no connection that breaks"),
+            Medium::Stream { stream, .. } => stream.resume(&self.lanes, connection.0, theirs),
         }
     }
 
     /// Returns the session's socket, which becomes readable when data has come or the peer is gone, or None while the
     /// session is suspended. The socket must be dropped before the carrier is used again.
     pub fn socket(&self) -> Option<Socket<'_>> {
-        match &self.way {
-            Way::Lanes { bell, .. } => Some(Socket(Held::Bell(bell.as_fd()))),
-            Way::Stream { stream, .. } => stream.pipe().map(|pipe| Socket(Held::Pipe(pipe))),
+        match &self.medium {
+            Medium::Lanes { bell, .. } => Some(Socket(SocketRef::Bell(bell.as_fd()))),
+            Medium::Stream { stream, .. } => {
+                stream.pipe().map(|pipe| Socket(SocketRef::Pipe(pipe)))
+            }
         }
     }
 }
 
 /// The socket of a session, to wait on.
-pub struct Socket<'a>(Held<'a>);
+pub struct Socket<'a>(SocketRef<'a>);
 
-enum Held<'a> {
+enum SocketRef<'a> {
     Bell(BorrowedFd<'a>),
     Pipe(Ref<'a, Pipe>),
 }
@@ -80,8 +82,8 @@ enum Held<'a> {
 impl AsFd for Socket<'_> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.0 {
-            Held::Bell(bell) => bell.as_fd(),
-            Held::Pipe(pipe) => pipe.as_fd(),
+            SocketRef::Bell(bell) => bell.as_fd(),
+            SocketRef::Pipe(pipe) => pipe.as_fd(),
         }
     }
 }

@@ -9,14 +9,14 @@ use upbeat_core::name::NodeName;
 impl Side {
     /// Makes the hello of a caller that wants this node.
     pub(crate) fn hello(&self, wanted: &NodeName, memory: bool) -> Hello {
-        let card = &self.card;
+        let info = &self.info;
         Hello {
             version_min: VERSION_MIN,
             version_max: VERSION_MAX,
-            program: card.program.clone(),
-            caller: card.name.clone(),
+            program: info.program.clone(),
+            caller: info.name.clone(),
             wanted: wanted.clone(),
-            incarnation: card.incarnation,
+            incarnation: info.incarnation,
             pid: std::process::id(),
             memory,
         }
@@ -29,20 +29,20 @@ impl Side {
         hello: &Hello,
         peer: &Whom,
     ) -> Result<Welcome, OpenError> {
-        let (card, peer) = (&self.card, || peer.clone());
+        let (info, peer) = (&self.info, || peer.clone());
         let Some(version) = hello.version() else {
             let (ours, theirs) = (VERSION_MAX, hello.version_max);
             return Err(OpenError::WrongVersion { peer: peer(), ours, theirs });
         };
-        if hello.program != card.program {
-            let (ours, theirs) = (card.program.clone().into(), hello.program.clone().into());
+        if hello.program != info.program {
+            let (ours, theirs) = (info.program.clone().into(), hello.program.clone().into());
             return Err(OpenError::WrongProgram { peer: peer(), ours, theirs });
         }
         if hello.wanted != *name {
             let (wanted, reached) = (hello.wanted.clone(), name.clone());
             return Err(OpenError::WrongNode { peer: peer(), wanted, reached });
         }
-        Ok(Welcome { node: name.clone(), incarnation: card.incarnation, version })
+        Ok(Welcome { node: name.clone(), incarnation: info.incarnation, version })
     }
 }
 

@@ -99,7 +99,7 @@ mod tests {
         refuse(theirs.as_fd(), RefusalCode::TooSlow, "others wait");
         drop(theirs);
         let home = Home::without_memory(ProgramId::named("test".parse().unwrap()), None).unwrap();
-        let us = Side::new(home.card(), 0).unwrap();
+        let us = Side::new(home.info(), 0).unwrap();
         let refused = Handshake::call(us, ours, (&"server".parse().unwrap(), None), 0);
         let refused = refused.map(drop).unwrap_err();
         assert!(refused.is_busy(), "{refused}");

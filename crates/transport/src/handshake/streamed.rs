@@ -1,6 +1,6 @@
 //! The part of a handshake that makes a byte stream, for two sides that share no memory.
 
-use super::{Handshake, Role, State, Taken};
+use super::{Handshake, Outcome, Role, State};
 use crate::carrier::{Carrier, Peer};
 use crate::error::OpenError;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -10,9 +10,9 @@ use upbeat_core::hello::{Record, Streamed};
 
 impl Handshake {
     /// Asks the caller to make a byte stream.
-    pub(super) fn ask_for_stream(&self, incarnation: u64) -> Result<Taken, OpenError> {
+    pub(super) fn ask_for_stream(&self, incarnation: u64) -> Result<Outcome, OpenError> {
         self.send(&Record::Stream(self.streamed()), &[])?;
-        Ok(Taken::Next(State::Joined { incarnation }))
+        Ok(Outcome::Next(State::Joined { incarnation }))
     }
 
     fn streamed(&self) -> Streamed {
@@ -20,7 +20,7 @@ impl Handshake {
     }
 
     /// Makes a byte stream as the caller, and hands its other end over.
-    pub(super) fn make_stream(&self, incarnation: u64, session: u64) -> Result<Taken, OpenError> {
+    pub(super) fn make_stream(&self, incarnation: u64, session: u64) -> Result<Outcome, OpenError> {
         match &self.role {
             Role::Listener { .. } => {
                 return Err(self.broken(Rule::RecordOutOfPlace { kind: "stream" }));
@@ -33,7 +33,7 @@ impl Handshake {
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)
                 .map_err(OpenError::system("making a pair of sockets"))?;
         self.send(&Record::Joined(self.streamed()), &[theirs.as_fd()])?;
-        Ok(Taken::Next(State::ReadyStream { socket, incarnation, session }))
+        Ok(Outcome::Next(State::ReadyStream { socket, incarnation, session }))
     }
 
     /// Takes the listener's end of a byte stream, and confirms it.
@@ -42,7 +42,7 @@ impl Handshake {
         incarnation: u64,
         session: u64,
         descriptors: Vec<OwnedFd>,
-    ) -> Result<Taken, OpenError> {
+    ) -> Result<Outcome, OpenError> {
         let broken = || self.broken(Rule::RecordField { field: "socket" });
         let [socket] = <[OwnedFd; 1]>::try_from(descriptors).map_err(|_| broken())?;
         // The socket's type is checked here, and every use of it is non-blocking.
@@ -52,14 +52,14 @@ impl Handshake {
             return Err(broken());
         }
         self.send(&Record::Ready, &[])?;
-        Ok(Taken::Streamed { socket, incarnation, session })
+        Ok(Outcome::Streamed { socket, incarnation, session })
     }
 
     /// Returns the carrier of the open session, over a byte stream.
     pub(super) fn join_stream(self, socket: OwnedFd, incarnation: u64, session: u64) -> Carrier {
         let peer = Peer {
             name: self.peer.name,
-            program: self.us.card.program.name().clone(),
+            program: self.us.info.program.name().clone(),
             pid: self.peer.pid,
             at: None,
             listening: None,

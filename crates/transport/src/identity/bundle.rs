@@ -14,7 +14,7 @@ use std::path::Path;
 /// The longest file that is read, in bytes.
 const FILE_BYTES_MAX: usize = 256 << 10;
 /// The permission bits of group and others.
-const STRANGERS: u32 = 0o077;
+const GROUP_AND_OTHERS: u32 = 0o077;
 
 /// The contents of a file of certificates and a private key.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl Bundle {
         if stat.st_uid != ours {
             return Err(Flaw::Owner { uid: stat.st_uid, ours });
         }
-        if stat.st_mode & STRANGERS != 0 {
+        if stat.st_mode & GROUP_AND_OTHERS != 0 {
             return Err(Flaw::Mode { mode: stat.st_mode });
         }
         let mut text = Vec::new();

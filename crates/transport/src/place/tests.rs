@@ -79,8 +79,8 @@ fn no_two_names_share_a_file() {
     let names = ["a", "a/b", "a.b", "a.lock", "a.sock", "a.new", "b/a", "a-b"];
     let mut files = Vec::new();
     for name in names {
-        let FileNames { socket, unborn, lock } = FileNames::of(&name.parse().unwrap());
-        files.extend([socket, unborn, lock]);
+        let FileNames { socket, staged, lock } = FileNames::of(&name.parse().unwrap());
+        files.extend([socket, staged, lock]);
     }
     assert!(files.iter().all(|file| !file.contains('/')));
     files.sort();
@@ -93,9 +93,9 @@ fn a_long_path_is_reached_through_the_descriptor() {
     let directory = Directory::new("long");
     let path = directory.0.join("d".repeat(100));
     let place = Place::at(&path).unwrap();
-    let hall = place.open(&"program".parse().unwrap(), true).unwrap();
+    let dir = place.open(&"program".parse().unwrap(), true).unwrap();
     let name = "n".repeat(NAME_BYTES_MAX).parse().unwrap();
-    let address = hall.address(&FileNames::of(&name).socket).unwrap();
+    let address = dir.address(&FileNames::of(&name).socket).unwrap();
     let text = address.path().unwrap().to_string_lossy().into_owned();
     assert!(text.starts_with("/proc/self/fd/"), "{text}");
 }

@@ -2,14 +2,14 @@
 
 use super::{Terms, options, secured, socket};
 use crate::error::{BindError, OpenError, Whom, descriptor_limit};
-use crate::greeting::Greeting;
 use crate::handshake::Side;
 use crate::home::Home;
 use crate::host;
 use crate::opening::Opening;
-use crate::reserve::Reserve;
+use crate::remote_handshake::RemoteHandshake;
+use crate::spare::SpareDescriptor;
 use crate::stream::Pipe;
-use crate::tls::Secured;
+use crate::tls::TlsStream;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, sockopt};
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ pub struct Listener {
     name: NodeName,
     at: SocketAddr,
     terms: Terms,
-    reserve: Reserve,
+    spare: SpareDescriptor,
     /// A counter, of which every handshake in progress holds a clone.
     pending: Arc<()>,
 }
@@ -49,13 +49,13 @@ impl Listener {
             let bound = rustix::net::getsockname(&socket)?;
             let also_ipv4 = at.is_ipv6() && !sockopt::ipv6_v6only(&socket)?;
             let at = SocketAddr::try_from(bound).unwrap_or(at);
-            Ok((socket, at, also_ipv4, Reserve::new()?))
+            Ok((socket, at, also_ipv4, SpareDescriptor::new()?))
         };
-        let (socket, at, also_ipv4, reserve) = open().map_err(failed)?;
+        let (socket, at, also_ipv4, spare) = open().map_err(failed)?;
         if let Some(network) = host::network() {
-            home.card().listens(Listening::new(at, also_ipv4, network));
+            home.info().listens(Listening::new(at, also_ipv4, network));
         }
-        Ok(Listener { socket, name, at, terms, reserve, pending: Arc::new(()) })
+        Ok(Listener { socket, name, at, terms, spare, pending: Arc::new(()) })
     }
 
     /// Returns the address at which the node listens.
@@ -80,17 +80,17 @@ impl Listener {
         session: usize,
         now_ms: u64,
     ) -> Result<Option<Opening>, OpenError> {
-        let us = Side::remote(home.card(), session)?;
+        let us = Side::remote(home.info(), session)?;
         let socket = match self.accept_socket() {
             Err(Errno::MFILE | Errno::NFILE) => {
-                self.reserve.lend(|| drop(self.accept_socket()));
+                self.spare.lend(|| drop(self.accept_socket()));
                 return Err(OpenError::Descriptors { limit: descriptor_limit() });
             }
             Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
             // Any other error belongs to a connection that has ended already.
             other => other.map_err(OpenError::system("accepting a caller"))?,
         };
-        self.reserve.restock();
+        self.spare.restock();
         let system = OpenError::system;
         let at = rustix::net::getpeername(&socket)
             .and_then(|at| at.ok_or(Errno::NOTCONN)?.try_into())
@@ -99,11 +99,11 @@ impl Listener {
         let peer = || Whom { at: Some(at), ..Whom::default() };
         let pipe = match &self.terms.identity {
             None => Pipe::Plain(socket),
-            Some(identity) => secured(Secured::server(socket, identity), peer)?,
+            Some(identity) => secured(TlsStream::server(socket, identity), peer)?,
         };
         let pending = Arc::clone(&self.pending);
-        let greeting = Greeting::answer(us, pipe, &self.name, pending, at, now_ms);
-        Ok(Some(Opening::remote(greeting.keeping(self.terms.resume_within_ms))))
+        let handshake = RemoteHandshake::answer(us, pipe, &self.name, pending, at, now_ms);
+        Ok(Some(Opening::remote(handshake.keeping(self.terms.resume_within_ms))))
     }
 
     fn accept_socket(&self) -> Result<OwnedFd, Errno> {

@@ -13,9 +13,9 @@ mod read;
 
 use super::clock::PeerClock;
 use super::pipe::Pipe;
-use crate::heard::{BellFault, Segment};
+use crate::events::{BellFault, Segment};
 use again::Ending;
-use held::Taken;
+use held::HeldMemory;
 use read::Read;
 use std::collections::VecDeque;
 use upbeat_core::fault::Rule;
@@ -63,16 +63,16 @@ pub(super) struct Incoming {
     /// The bytes of the longest payload that the owner reads.
     longest: usize,
     /// The memory that this side holds for the peer's slabs and for received bytes.
-    taken: Taken,
+    taken: HeldMemory,
     /// Answers the peer's wishes for segments, and charges the granted ones.
     granting: Granting,
-    heard: Heard,
+    heard: PeerReport,
     ending: Ending,
 }
 
 /// The peer's messages about progress.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Heard {
+pub(super) struct PeerReport {
     /// The peer has reported its progress.
     pub(super) shown: bool,
     /// The peer has asked for a report of ours.
@@ -130,9 +130,9 @@ impl Default for Incoming {
             announced: 0,
             grown: 0,
             longest: TAKEN_BYTES_MAX,
-            taken: Taken::default(),
+            taken: HeldMemory::default(),
             granting: Granting::default(),
-            heard: Heard::default(),
+            heard: PeerReport::default(),
             ending: Ending::default(),
         }
     }
@@ -144,9 +144,9 @@ impl Incoming {
     }
 
     /// Returns the peer's messages about progress since the last call.
-    pub(super) fn heard(&mut self) -> Heard {
-        let heard = Heard { answer: self.granting.answer(), ..self.heard };
-        self.heard = Heard { waits: heard.waits, ..Heard::default() };
+    pub(super) fn heard(&mut self) -> PeerReport {
+        let heard = PeerReport { answer: self.granting.answer(), ..self.heard };
+        self.heard = PeerReport { waits: heard.waits, ..PeerReport::default() };
         heard
     }
 

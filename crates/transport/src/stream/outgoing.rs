@@ -13,11 +13,11 @@ mod bulk;
 
 mod short;
 
-use super::Why;
+use super::PushReason;
 use super::clock::PeerClock;
-use super::incoming::{Heard, PeerSlabs};
+use super::incoming::{PeerReport, PeerSlabs};
 use super::pipe::Pipe;
-use bulk::{Frame, Lent, OwnSlab};
+use bulk::{Frame, LentBuffer, OwnSlab};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use unsent::Unsent;
@@ -45,7 +45,7 @@ pub(super) struct Outgoing {
     /// The encoded records and the payloads that were not sent yet.
     unsent: Unsent,
     /// The buffer that the next frame names, with the number of its bytes that were encoded.
-    lent: Option<Lent>,
+    lent: Option<LentBuffer>,
     /// The frames that let others pass.
     backlog: Backlog<Frame>,
     /// The result of the last push.
@@ -64,7 +64,7 @@ pub(super) struct Outgoing {
     asks: bool,
     asked: bool,
     /// The answers that the peer waits for, and whether it waits for room.
-    owes: Owes,
+    owes: PendingAnswers,
     peer_waits: bool,
 }
 
@@ -81,7 +81,7 @@ struct Pushed {
 
 /// The answers that the peer waits for.
 #[derive(Default)]
-struct Owes {
+struct PendingAnswers {
     /// A report of our progress.
     progress: bool,
     /// Whether its wish for a segment is granted.
@@ -95,7 +95,7 @@ impl Outgoing {
     }
 
     /// Takes the progress that the peer has reported or asked for.
-    pub(super) fn heard(&mut self, heard: Heard) {
+    pub(super) fn heard(&mut self, heard: PeerReport) {
         self.asked &= !heard.shown;
         self.owes.progress |= heard.asked;
         self.peer_waits = heard.waits;
@@ -151,7 +151,7 @@ impl Outgoing {
         (mirror, lanes): (&Mirror, &Lanes),
         slabs: &PeerSlabs,
         clock: &mut Option<PeerClock>,
-        why: Why,
+        why: PushReason,
     ) -> bool {
         self.pushed.goes_on = false;
         pipe.flush();
@@ -207,7 +207,7 @@ impl Outgoing {
         (mirror, lanes): (&Mirror, &Lanes),
         slabs: &PeerSlabs,
         clock: &mut Option<PeerClock>,
-        why: Why,
+        why: PushReason,
     ) {
         let frames = mirror.has_more();
         if let Some(progress) = self.progress(mirror, slabs, why, frames) {
@@ -251,7 +251,7 @@ impl Outgoing {
                         match self.turn(words, placed, mirror) {
                             Turn::Now => {
                                 if let Some(placed) = placed {
-                                    self.lent = Some(Lent { placed, done: 0 });
+                                    self.lent = Some(LentBuffer { placed, done: 0 });
                                     continue;
                                 }
                             }
@@ -344,7 +344,7 @@ impl Outgoing {
         &mut self,
         mirror: &Mirror,
         slabs: &PeerSlabs,
-        why: Why,
+        why: PushReason,
         frames: bool,
     ) -> Option<Progress> {
         let Shown { taken, accepted, wants_room } = mirror.shown();
@@ -358,7 +358,7 @@ impl Outgoing {
         // A segment that was granted before is announced first.
         let wishes = self.asking.is_due() && self.segments.is_empty();
         // A peer that waits for room would send little at a time if it were told of little at a time.
-        let has_read_all = why != Why::Turn || now.taken == mirror.received();
+        let has_read_all = why != PushReason::Turn || now.taken == mirror.received();
         let waits = self.owes.progress || peer_waits && (read != 0 || accepted != 0);
         let mut due = now.wants_room != before.wants_room
             || self.told.is_stale()
@@ -373,8 +373,9 @@ impl Outgoing {
             let returned = mirror.returned(number) ^ self.told.returned(number);
             if returned != 0 {
                 back |= 1 << number;
-                due |=
-                    peer_waits || why == Why::Rest || returned.count_ones() * SLAB_PART >= buffers;
+                due |= peer_waits
+                    || why == PushReason::Rest
+                    || returned.count_ones() * SLAB_PART >= buffers;
             }
         }
         if !due {

@@ -2,7 +2,7 @@
 //! all.
 
 use crate::identity::Untrusted;
-use crate::tls::{Secured, Shake, TlsError};
+use crate::tls::{HandshakeState, TlsError, TlsStream};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,7 +12,7 @@ use upbeat_memory::socket::{self, Part, Span};
 /// A connected stream socket, in plaintext or under TLS.
 pub(crate) enum Pipe {
     Plain(OwnedFd),
-    Tls(Box<Secured>),
+    Tls(Box<TlsStream>),
 }
 
 impl Pipe {
@@ -63,9 +63,9 @@ impl Pipe {
     }
 
     /// Advances the handshake of TLS, if there is one.
-    pub(crate) fn shake(&self) -> Result<Shake, TlsError> {
+    pub(crate) fn shake(&self) -> Result<HandshakeState, TlsError> {
         match self {
-            Pipe::Plain(_) => Ok(Shake::Done),
+            Pipe::Plain(_) => Ok(HandshakeState::Done),
             Pipe::Tls(secured) => secured.handshake(),
         }
     }
@@ -133,7 +133,7 @@ impl Pipe {
 
 /// Sends these parts under TLS, as far as the socket takes them.
 fn send_secured(
-    secured: &Secured,
+    secured: &TlsStream,
     parts: &[Part<'_>],
     mut encrypting: Option<&mut u64>,
 ) -> Result<usize, Errno> {
@@ -169,8 +169,8 @@ impl From<OwnedFd> for Connection {
 }
 
 /// Makes a connection under TLS, whose handshake is done.
-impl From<Secured> for Connection {
-    fn from(secured: Secured) -> Connection {
+impl From<TlsStream> for Connection {
+    fn from(secured: TlsStream) -> Connection {
         Connection(Pipe::Tls(Box::new(secured)))
     }
 }

@@ -72,7 +72,7 @@ pub(super) struct Engine {
 
 impl Engine {
     pub(super) fn new(mut tls: Connection) -> Engine {
-        // `Secured::send` bounds the bytes that it gives to rustls.
+        // `TlsStream::send` bounds the bytes that it gives to rustls.
         tls.set_buffer_limit(None);
         Engine {
             tls,

@@ -1,6 +1,6 @@
 //! The frames that pass a long payload, and the number of its bytes that are sent before them.
 
-use super::common::{self, Pair, Stand};
+use super::common::{self, Fixture, Pair};
 use upbeat_core::bill::taken::Written;
 use upbeat_core::frame::{CallNumber, Flags, Head, Kind as FrameKind, Placed};
 use upbeat_core::limits::SLAB_GENERATION;
@@ -62,8 +62,8 @@ fn hear_all(Pair { near, far }: &Pair, mut hear: impl FnMut(&Head)) {
 /// message stays behind it. At most `most` bytes of the long call come before the reply: those that the sockets hold,
 /// and a chunk.
 fn passes(kind: Kind, most: usize) {
-    let stand = Stand::new(kind, "priorities");
-    let pair = stand.pair(1, 2);
+    let fixture = Fixture::new(kind, "priorities");
+    let pair = fixture.pair(1, 2);
     let Pair { near, far } = &pair;
     lend(near, 0);
     write_long(near, 7, 0);
@@ -128,8 +128,8 @@ fn a_reply_and_a_cancel_pass_a_long_payload_over_tcp() {
 /// Both frames come in their turn, with a deadline of 0. They name as many bytes as were sent before: none of the
 /// second.
 fn ends(kind: Kind, most: usize) {
-    let stand = Stand::new(kind, "priorities");
-    let pair = stand.pair(1, 2);
+    let fixture = Fixture::new(kind, "priorities");
+    let pair = fixture.pair(1, 2);
     let Pair { near, far } = &pair;
     for number in [0, 1] {
         lend(near, number);

@@ -1,6 +1,6 @@
 //! A peer that makes this side hold memory: by rings and slabs that it asks for, and by others.
 
-use super::common::{self, Stand};
+use super::common::{self, Fixture};
 use super::{Attack, framed, progress, segment, slab};
 use rustix::net::RecvFlags;
 use upbeat_core::fault::Rule;
@@ -139,9 +139,9 @@ fn a_long_frame_about_slabs_breaks_a_rule() {
 #[test]
 fn a_peer_on_another_host_is_asked() {
     let _alone = common::alone();
-    let pair = Stand::new(Kind::Stream, "unasked").pair(1, 2);
+    let pair = Fixture::new(Kind::Stream, "unasked").pair(1, 2);
     assert_eq!(pair.near.permission(Wish::ring(1)), Permission::Granted);
-    let pair = Stand::new(Kind::Tcp, "asked").pair(1, 2);
+    let pair = Fixture::new(Kind::Tcp, "asked").pair(1, 2);
     pair.far.charge_to(&Quota::new(MOST));
     for (kib, expected) in [(64, Permission::Granted), (200, Permission::Declined)] {
         let wish = Wish { each: kib * KIB, count: 1 };

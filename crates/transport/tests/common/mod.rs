@@ -68,17 +68,17 @@ pub(crate) fn home(name: &str) -> Home {
 }
 
 /// A listening node, and a node that calls it.
-pub(crate) struct Stand {
+pub(crate) struct Fixture {
     pub(crate) server: Home,
     pub(crate) client: Home,
     pub(crate) name: NodeName,
     pub(crate) place: Place,
-    door: Door,
+    listener: TestListener,
     identity: Option<Identity>,
     _directory: Directory,
 }
 
-enum Door {
+enum TestListener {
     Local(local::Listener),
     Shared(shared::Listener),
     Remote(remote::Listener),
@@ -94,8 +94,8 @@ pub(crate) struct Pair {
     pub(crate) far: Carrier,
 }
 
-impl Stand {
-    pub(crate) fn new(kind: Kind, name: &str) -> Stand {
+impl Fixture {
+    pub(crate) fn new(kind: Kind, name: &str) -> Fixture {
         let directory = Directory::new();
         let place = directory.place();
         let name: NodeName = format!("{name}/1").parse().unwrap();
@@ -109,24 +109,24 @@ impl Stand {
         let server = make(name.clone());
         let client = make("client".parse().unwrap());
         let identity = (kind == Kind::Tls).then(|| secure::of_program("test"));
-        let door = match kind {
-            Kind::Local => Door::Local(local::Listener::bind(&server).unwrap()),
+        let listener = match kind {
+            Kind::Local => TestListener::Local(local::Listener::bind(&server).unwrap()),
             Kind::Shared | Kind::Stream => {
-                Door::Shared(shared::Listener::bind(&place, &server).unwrap())
+                TestListener::Shared(shared::Listener::bind(&place, &server).unwrap())
             }
             Kind::Tcp | Kind::Tls => {
                 let any = (Ipv4Addr::LOCALHOST, 0).into();
                 let terms = terms(identity.clone());
-                Door::Remote(remote::Listener::bind(any, &server, terms).unwrap())
+                TestListener::Remote(remote::Listener::bind(any, &server, terms).unwrap())
             }
         };
-        Stand { server, client, name, place, door, identity, _directory: directory }
+        Fixture { server, client, name, place, listener, identity, _directory: directory }
     }
 
     pub(crate) fn listener(&self) -> &shared::Listener {
-        match &self.door {
-            Door::Shared(listener) => listener,
-            Door::Local(_) | Door::Remote(_) => panic!("another stand"),
+        match &self.listener {
+            TestListener::Shared(listener) => listener,
+            TestListener::Local(_) | TestListener::Remote(_) => panic!("another fixture"),
         }
     }
 
@@ -140,10 +140,12 @@ impl Stand {
         session: usize,
         now_ms: u64,
     ) -> Result<Opening, OpenError> {
-        match &self.door {
-            Door::Local(_) => local::connect(&self.client, name, session, now_ms),
-            Door::Shared(_) => shared::connect(&self.place, &self.client, name, session, now_ms),
-            Door::Remote(listener) => {
+        match &self.listener {
+            TestListener::Local(_) => local::connect(&self.client, name, session, now_ms),
+            TestListener::Shared(_) => {
+                shared::connect(&self.place, &self.client, name, session, now_ms)
+            }
+            TestListener::Remote(listener) => {
                 let (at, times) = (listener.address(), [now_ms, now_ms + 1000]);
                 let terms = terms(self.identity.clone());
                 remote::connect(&self.client, name, at, session, times, &terms)
@@ -156,15 +158,15 @@ impl Stand {
         session: usize,
         now_ms: u64,
     ) -> Result<Option<Opening>, OpenError> {
-        match &self.door {
-            Door::Local(listener) => listener.accept(&self.server, session, now_ms),
-            Door::Shared(listener) => listener.accept(&self.server, session, now_ms),
-            Door::Remote(listener) => listener.accept(&self.server, session, now_ms),
+        match &self.listener {
+            TestListener::Local(listener) => listener.accept(&self.server, session, now_ms),
+            TestListener::Shared(listener) => listener.accept(&self.server, session, now_ms),
+            TestListener::Remote(listener) => listener.accept(&self.server, session, now_ms),
         }
     }
 
     pub(crate) fn accept(&self, session: usize, now_ms: u64) -> Option<Opening> {
-        if let Door::Remote(listener) = &self.door {
+        if let TestListener::Remote(listener) = &self.listener {
             wait(listener, PollFlags::IN);
         }
         self.try_accept(session, now_ms).unwrap()

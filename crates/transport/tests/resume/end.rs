@@ -11,7 +11,7 @@ use upbeat_core::stream::{Permission, Wish};
 use upbeat_memory::lane::GROWN_BYTES;
 use upbeat_memory::ring::span_of;
 use upbeat_memory::slab::{Borrowed, Loan, Slab};
-use upbeat_transport::carrier::{Carrier, Drained, Segment};
+use upbeat_transport::carrier::{Carrier, Segment, SocketEvents};
 
 /// An operation that writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -360,7 +360,7 @@ impl End {
     }
 
     /// Takes the events that have come besides frames.
-    pub(crate) fn hear(&mut self) -> Drained {
+    pub(crate) fn hear(&mut self) -> SocketEvents {
         let mut drained = self.carrier.drain().unwrap();
         self.segments.append(&mut drained.segments);
         drained

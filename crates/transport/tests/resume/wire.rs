@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use std::os::fd::OwnedFd;
 use upbeat_transport::carrier::Connection;
-use upbeat_transport::tls::{Secured, Shake};
+use upbeat_transport::tls::{HandshakeState, TlsStream};
 
 /// A relay that passes a limited number of bytes each way.
 pub(crate) struct Wire {
@@ -73,12 +73,12 @@ impl Wire {
 
 fn secured(one: OwnedFd, other: OwnedFd, wire: &mut Wire) -> [Connection; 2] {
     let identity = secure::of_program("test");
-    let client = Secured::client(one, &identity).unwrap();
-    let server = Secured::server(other, &identity).unwrap();
+    let client = TlsStream::client(one, &identity).unwrap();
+    let server = TlsStream::server(other, &identity).unwrap();
     for _ in 0..20 {
         let shaken = [client.handshake().unwrap(), server.handshake().unwrap()];
         wire.forward();
-        if shaken == [Shake::Done; 2] {
+        if shaken == [HandshakeState::Done; 2] {
             return [client.into(), server.into()];
         }
     }

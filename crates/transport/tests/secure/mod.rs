@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use upbeat_transport::identity::Identity;
-use upbeat_transport::tls::{Secured, Shake, TlsError};
+use upbeat_transport::tls::{HandshakeState, TlsError, TlsStream};
 
 const HOUR: i64 = 3600;
 const MONTH: i64 = 30 * 24 * HOUR;
@@ -143,17 +143,20 @@ pub(crate) fn tight_pair() -> (OwnedFd, OwnedFd) {
 }
 
 /// Returns a client and a server before their handshake.
-pub(crate) fn strangers(client: &Identity, server: &Identity) -> (Secured, Secured) {
+pub(crate) fn strangers(client: &Identity, server: &Identity) -> (TlsStream, TlsStream) {
     let (one, other) = pair();
-    (Secured::client(one, client).unwrap(), Secured::server(other, server).unwrap())
+    (TlsStream::client(one, client).unwrap(), TlsStream::server(other, server).unwrap())
 }
 
 /// Advances both handshakes until each has ended or waits for the other.
-pub(crate) fn shake(client: &Secured, server: &Secured) -> [Result<Shake, TlsError>; 2] {
+pub(crate) fn shake(
+    client: &TlsStream,
+    server: &TlsStream,
+) -> [Result<HandshakeState, TlsError>; 2] {
     let mut last = [client.handshake(), server.handshake()];
     for _ in 0..100 {
         let next = [client.handshake(), server.handshake()];
-        if next == last && !next.contains(&Ok(Shake::WantsWrite)) {
+        if next == last && !next.contains(&Ok(HandshakeState::WantsWrite)) {
             return next;
         }
         last = next;
@@ -162,11 +165,11 @@ pub(crate) fn shake(client: &Secured, server: &Secured) -> [Result<Shake, TlsErr
 }
 
 /// Returns two nodes of one program after their handshake: `counter` and a handle.
-pub(crate) fn connected() -> (Secured, Secured) {
+pub(crate) fn connected() -> (TlsStream, TlsStream) {
     let (scratch, authority) = (Scratch::new(), Authority::new());
     let server = scratch.identity(&authority.text(&["upbeat://demo/counter"]));
     let client = scratch.identity(&authority.text(&["upbeat://demo"]));
     let (client, server) = strangers(&client, &server);
-    assert_eq!(shake(&client, &server), [Ok(Shake::Done), Ok(Shake::Done)]);
+    assert_eq!(shake(&client, &server), [Ok(HandshakeState::Done), Ok(HandshakeState::Done)]);
     (client, server)
 }

@@ -3,7 +3,7 @@
 //! Invariant: a reserved buffer keeps its slab, for a slab with a claimed buffer does not lie idle.
 
 use super::Session;
-use super::front::Front;
+use super::front::Header;
 use super::put::Put;
 use crate::sample::Stamps;
 use crate::wire::{Built, Lender, Reserved};
@@ -35,7 +35,7 @@ impl Session {
     /// Sends a message that was built in a buffer of this session.
     pub(super) fn put_built(
         &self,
-        front: Front,
+        front: Header,
         built: &Built,
         claim: Claim<'_>,
         stamps: &mut dyn Stamps,

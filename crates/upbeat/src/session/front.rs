@@ -61,16 +61,16 @@ impl Extensions {
 
 /// The head and the extensions of a message.
 #[derive(Clone, Copy)]
-pub(super) struct Front {
+pub(super) struct Header {
     /// The words of the head.
     pub(super) head: Words,
     pub(super) extensions: Extensions,
 }
 
-impl Front {
+impl Header {
     /// Returns a front without extensions.
     #[inline(always)]
-    pub(super) const fn plain(head: Words) -> Front {
-        Front { head, extensions: Extensions::NONE }
+    pub(super) const fn plain(head: Words) -> Header {
+        Header { head, extensions: Extensions::NONE }
     }
 }

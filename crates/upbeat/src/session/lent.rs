@@ -14,7 +14,7 @@ use upbeat_memory::slab::{Allowance, Borrowed, Tell, is_slab};
 use upbeat_transport::carrier::Segment;
 
 /// The peer's slabs, by the peer's numbers.
-pub(super) struct Lent {
+pub(super) struct PeerSlabs {
     slabs: RefCell<Vec<Option<Arc<Borrowed>>>>,
     /// The number of slabs announced so far.
     announced: Cell<u32>,
@@ -24,10 +24,10 @@ pub(super) struct Lent {
     longest: usize,
 }
 
-impl Lent {
-    pub(super) fn new(longest: usize) -> Lent {
+impl PeerSlabs {
+    pub(super) fn new(longest: usize) -> PeerSlabs {
         let long = Arc::new(Allowance::new(LONG_KEPT_BYTES));
-        Lent { slabs: RefCell::default(), announced: Cell::new(0), long, longest }
+        PeerSlabs { slabs: RefCell::default(), announced: Cell::new(0), long, longest }
     }
 }
 

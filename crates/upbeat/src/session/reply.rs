@@ -23,10 +23,10 @@ use upbeat_core::session::Unread;
 /// The waiters and replies of open calls for which no task of the node waits, by the slots of their calls. Such a
 /// call has [`NO_TASK`] in the table of calls.
 #[derive(Default)]
-pub(super) struct Others(Vec<Option<Other>>);
+pub(super) struct OtherWaiters(Vec<Option<OtherWaiter>>);
 
 /// A call for which no task of the node waits.
-pub(crate) enum Other {
+pub(crate) enum OtherWaiter {
     /// A waiter that is no task of the node.
     Waker(Waker),
     /// The reply has come and was taken over.
@@ -35,9 +35,9 @@ pub(crate) enum Other {
     Dropped(Box<CallError<Infallible>>),
 }
 
-impl Others {
+impl OtherWaiters {
     /// Stores an entry for an open call. Returns the previous one.
-    fn put(&mut self, call: CallNumber, other: Other) -> Option<Other> {
+    fn put(&mut self, call: CallNumber, other: OtherWaiter) -> Option<OtherWaiter> {
         let place = call.index() as usize;
         if place >= self.0.len() {
             self.0.resize_with(place + 1, || None);
@@ -45,14 +45,14 @@ impl Others {
         self.0[place].replace(other)
     }
 
-    fn take(&mut self, call: CallNumber) -> Option<Other> {
+    fn take(&mut self, call: CallNumber) -> Option<OtherWaiter> {
         self.0.get_mut(call.index() as usize)?.take()
     }
 
     /// Returns the waiter of a call, given its entry in the table.
     fn take_waiter(&mut self, call: CallNumber, task: TaskId) -> Option<Waiter> {
         match task {
-            NO_TASK => self.take(call).and_then(Other::into_waiter),
+            NO_TASK => self.take(call).and_then(OtherWaiter::into_waiter),
             task => Some(Waiter::Task(task)),
         }
     }
@@ -63,19 +63,19 @@ impl Others {
     }
 }
 
-impl Other {
+impl OtherWaiter {
     fn into_waiter(self) -> Option<Waiter> {
         match self {
-            Other::Waker(waker) => Some(Waiter::Waker(waker)),
-            Other::Kept(..) | Other::Dropped(_) => None,
+            OtherWaiter::Waker(waker) => Some(Waiter::Waker(waker)),
+            OtherWaiter::Kept(..) | OtherWaiter::Dropped(_) => None,
         }
     }
 
     /// Returns the bytes of the session's own memory that the reply uses.
     fn own_bytes(&self) -> usize {
         match self {
-            Other::Kept(_, body) => body.own_bytes(),
-            Other::Waker(_) | Other::Dropped(_) => 0,
+            OtherWaiter::Kept(_, body) => body.own_bytes(),
+            OtherWaiter::Waker(_) | OtherWaiter::Dropped(_) => 0,
         }
     }
 }
@@ -96,7 +96,7 @@ pub(super) struct Arrived {
 #[derive(Default)]
 pub(super) struct Answers {
     /// The waiters of open calls that are no tasks, and unread replies.
-    pub(super) others: RefCell<Others>,
+    pub(super) others: RefCell<OtherWaiters>,
     /// The reply that lies open in the lane while its waiter is polled.
     pub(super) arrived: Arrived,
     /// The calls whose callees may ask for more time.
@@ -140,12 +140,12 @@ impl Session {
     #[inline(never)]
     fn open_for(&self, waker: Waker) -> Option<CallNumber> {
         let call = self.core.open_call(NO_TASK)?;
-        self.answers.others.borrow_mut().put(call, Other::Waker(waker));
+        self.answers.others.borrow_mut().put(call, OtherWaiter::Waker(waker));
         Some(call)
     }
 
     /// Closes a call. Returns the entry that it had instead of a task.
-    fn close_call(&self, call: CallNumber) -> Option<Other> {
+    fn close_call(&self, call: CallNumber) -> Option<OtherWaiter> {
         match self.core.calls().close(call)? {
             NO_TASK => self.answers.others.borrow_mut().take(call),
             _ => None,
@@ -157,17 +157,17 @@ impl Session {
         let task = self.core.calls().waiter(call)?;
         let others = self.answers.others.borrow();
         let other = others.0.get(call.index() as usize).and_then(Option::as_ref);
-        Some(task == NO_TASK && !matches!(other, Some(Other::Waker(_))))
+        Some(task == NO_TASK && !matches!(other, Some(OtherWaiter::Waker(_))))
     }
 
     /// Sets the waiter of an open call, or stores an entry for it. Returns the previous waiter.
-    fn change(&self, call: CallNumber, to: Result<Waiter, Other>) -> Option<Waiter> {
+    fn change(&self, call: CallNumber, to: Result<Waiter, OtherWaiter>) -> Option<Waiter> {
         let waits = self.core.calls().waiter(call)?;
         let mut others = self.answers.others.borrow_mut();
         let was = others.take_waiter(call, waits);
         let (task, other) = match to {
             Ok(Waiter::Task(task)) => (task, None),
-            Ok(Waiter::Waker(waker)) => (NO_TASK, Some(Other::Waker(waker))),
+            Ok(Waiter::Waker(waker)) => (NO_TASK, Some(OtherWaiter::Waker(waker))),
             Err(other) => (NO_TASK, Some(other)),
         };
         self.core.calls().exchange(call, task);
@@ -260,33 +260,33 @@ impl Session {
     }
 
     /// Keeps a reply until it is read: in the buffer in which it lies, or as a copy.
-    fn unread(&self, kind: Kind, body: Body) -> Other {
+    fn unread(&self, kind: Kind, body: Body) -> OtherWaiter {
         let (bytes, keeps) = match &body {
             Body::Short(_, len) => (usize::from(*len), false),
             Body::Copied(bytes) => (bytes.len(), false),
             Body::Held(hold) => (hold.len(), hold.keep()),
-            Body::Lost(_) => return Other::Kept(kind, body),
+            Body::Lost(_) => return OtherWaiter::Kept(kind, body),
         };
         match (self.core.keep_unread(bytes, || keeps), body) {
             (Unread::Dropped, _) => dropped(bytes),
             (Unread::Copied, Body::Held(hold)) => self.copied(kind, hold),
-            (_, body) => Other::Kept(kind, body),
+            (_, body) => OtherWaiter::Kept(kind, body),
         }
     }
 
     /// Copies a reply out of the buffer in which it lies, and counts the copy.
-    fn copied(&self, kind: Kind, hold: Hold) -> Other {
+    fn copied(&self, kind: Kind, hold: Hold) -> OtherWaiter {
         let bytes = hold.len();
         let Ok(mut copy) = reserved(bytes) else {
             self.core.was_read(bytes);
-            return Other::Kept(kind, Body::Lost(bytes));
+            return OtherWaiter::Kept(kind, Body::Lost(bytes));
         };
         copy.resize(bytes, 0);
         match hold.with(|loan| loan.read(0, &mut copy)) {
-            Ok(()) => Other::Kept(kind, Body::Copied(copy.into_boxed_slice())),
+            Ok(()) => OtherWaiter::Kept(kind, Body::Copied(copy.into_boxed_slice())),
             Err(_) => {
                 self.core.was_read(bytes);
-                Other::Kept(kind, Body::Held(hold))
+                OtherWaiter::Kept(kind, Body::Held(hold))
             }
         }
     }
@@ -347,14 +347,14 @@ impl Session {
         let Some(other) = self.close_call(call) else { return Answer::Open };
         self.was_read(&other);
         match other {
-            Other::Kept(kind, body) => read(kind == Kind::Reply, &mut body.input(), take),
-            Other::Dropped(error) => Answer::Failed(error),
-            Other::Waker(_) => Answer::Open,
+            OtherWaiter::Kept(kind, body) => read(kind == Kind::Reply, &mut body.input(), take),
+            OtherWaiter::Dropped(error) => Answer::Failed(error),
+            OtherWaiter::Waker(_) => Answer::Open,
         }
     }
 
     /// Frees the kept reply of a closed call.
-    fn was_read(&self, closed: &Other) {
+    fn was_read(&self, closed: &OtherWaiter) {
         self.core.was_read(closed.own_bytes());
     }
 
@@ -394,8 +394,8 @@ impl Session {
 }
 
 #[cold]
-fn dropped(bytes: usize) -> Other {
-    Other::Dropped(Box::new(CallError::ReplyDropped { bytes, most: UNREAD_BYTES_MAX }))
+fn dropped(bytes: usize) -> OtherWaiter {
+    OtherWaiter::Dropped(Box::new(CallError::ReplyDropped { bytes, most: UNREAD_BYTES_MAX }))
 }
 
 #[inline(always)]

@@ -8,7 +8,7 @@
 //! written to the socket.
 
 use super::Session;
-use crate::sample::{Half, Heard, Message, Sample, Wants};
+use crate::sample::{Half, Message, ReplyStamps, Sample, Wants};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use upbeat_core::bill::taken::{Taken, Written};
@@ -33,7 +33,7 @@ pub(super) struct Samples {
     /// Our halves of one-way messages that were not written to the socket yet.
     unsent: VecDeque<Half>,
     /// The stamps of the last sampled reply.
-    heard: Heard,
+    heard: ReplyStamps,
 }
 
 fn keep(halves: &mut VecDeque<Half>, half: Half) {
@@ -74,7 +74,7 @@ impl Session {
     }
 
     /// Stores the stamps of a sampled reply that has come.
-    pub(crate) fn set_heard(&self, heard: Heard) {
+    pub(crate) fn set_heard(&self, heard: ReplyStamps) {
         self.samples.borrow_mut().heard = heard;
     }
 
@@ -90,7 +90,7 @@ impl Session {
     }
 
     /// Returns the stamps of the reply of this call.
-    pub(crate) fn heard(&self, call: CallNumber) -> Option<Heard> {
+    pub(crate) fn heard(&self, call: CallNumber) -> Option<ReplyStamps> {
         Some(self.samples.borrow().heard).filter(|heard| heard.call == call)
     }
 

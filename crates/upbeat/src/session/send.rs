@@ -8,7 +8,7 @@
 //! that does not read cannot make this side run handlers.
 //! a session has many, its requests are not accepted, so a peer that does not read has nothing run.
 
-use super::front::{Extensions, Front, Words};
+use super::front::{Extensions, Header, Words};
 use super::kinds::Frame;
 use super::put::Put;
 use super::write::{ANSWERS, Bytes, GRANTED, PENDING, REQUESTS, encoded};
@@ -42,7 +42,7 @@ impl Session {
         }
         // This lets the compiler leave out the code that writes the number of a grant.
         let extensions = Extensions { granted: None, ..extensions };
-        self.put(Front { head, extensions }, value, REQUESTS, stamps)?;
+        self.put(Header { head, extensions }, value, REQUESTS, stamps)?;
         self.core.outbound().went();
         Ok(())
     }
@@ -58,13 +58,13 @@ impl Session {
         value: &T,
         stamps: &mut impl Stamps,
     ) -> Result<(), Put> {
-        let front = Front { head: [first, second, third], extensions };
+        let front = Header { head: [first, second, third], extensions };
         self.request_any(front, AnyContent::of(value), stamps)
     }
 
     fn request_any(
         &self,
-        front: Front,
+        front: Header,
         value: AnyContent<'_>,
         stamps: &mut dyn Stamps,
     ) -> Result<(), Put> {
@@ -88,7 +88,7 @@ impl Session {
             true => {
                 let payload = Bytes(payload);
                 let payload = AnyContent::of(&payload);
-                self.put_any(Front::plain(head), payload, PENDING, &mut Unsampled)
+                self.put_any(Header::plain(head), payload, PENDING, &mut Unsampled)
             }
             false => self.put_bytes(head, payload),
         }
@@ -101,7 +101,7 @@ impl Session {
         if self.core.outbound().is_barred() {
             return self.reply_slowly(call, value, Put::Full);
         }
-        if let Err(put) = self.put(Front::plain(head), value, ANSWERS, &mut Answering(stamps)) {
+        if let Err(put) = self.put(Header::plain(head), value, ANSWERS, &mut Answering(stamps)) {
             self.reply_slowly(call, value, put);
         }
     }
@@ -114,7 +114,7 @@ impl Session {
         value: AnyContent<'_>,
         stamps: &mut dyn Stamps,
     ) {
-        let front = Front::plain(Head::reply(call, 0).with_manner(stamps.manner()).words());
+        let front = Header::plain(Head::reply(call, 0).with_manner(stamps.manner()).words());
         if self.core.outbound().is_barred() {
             return self.reply_later(call, value.payload, Put::Full);
         }
@@ -199,8 +199,7 @@ impl Session {
         self.core.goes_behind(bytes)
     }
 
-    /// Has the session end for this reason where it is looked after: both sides see the end of the
-    /// socket.
+    /// Ends the session for this reason: both sides see the end of the socket, and the owner takes the reason.
     #[cold]
     fn give_up(&self, fault: Fault) {
         let first = self.ending.fault.take().unwrap_or(fault);
@@ -208,7 +207,7 @@ impl Session {
         self.carrier.close();
     }
 
-    /// Wakes this one when there may be room.
+    /// Stores a waker that is woken when there may be room.
     pub(crate) fn wait_for_room(&self, waker: &Waker) {
         self.core.outbound().wait_for_room(waker, |other| other.will_wake(waker));
         self.press();
@@ -221,16 +220,16 @@ impl Session {
         }
     }
 
-    /// Whether frames or replies wait, or a sender waits.
+    /// Returns whether frames or replies wait in queues, or a sender waits.
     #[inline(always)]
     pub(crate) fn is_pressed(&self) -> bool {
         self.pressed.get()
     }
 
-    /// Writes what is pending and wakes senders that wait, if the peer has made room: a good part, so that not
-    /// each message waits and is woken, or any, for an owner that has nothing else to do. Then senders that
-    /// were woken and have not responded lose their turns as well. Returns whether requests of the peer may
-    /// be accepted that had to wait for this.
+    /// Writes queued frames and replies and wakes waiting senders, if the peer has made room. With `part` a good part
+    /// of the lane must be free, so that not each message waits and is woken. Without `part`, for an owner that is idle,
+    /// any room is enough, and woken senders that have not responded lose their turns. Returns whether requests of the
+    /// peer that had to wait for this may be accepted.
     pub(crate) fn settle(&self, part: bool) -> bool {
         if !part {
             self.pass_over();
@@ -241,19 +240,19 @@ impl Session {
             self.carrier.was_heard();
             self.pool.lacks_none();
             self.room_came();
-            // Replies that still wait for buffers want to hear of room.
+            // The wish for room remains while replies wait for buffers.
             if self.core.classes() == 0 && self.carrier.lanes.wants_room() {
                 self.carrier.lanes.set_wants_room(false);
             }
         }
         self.wake_callers();
-        // A sender that was woken may not respond: the owner goes on looking until it knows.
+        // A woken sender may not respond: the owner keeps polling until it knows.
         let stand = self.core.outbound().line().stands() || self.core.numbers().stands();
         self.pressed.set(stand || self.carrier.lanes.wants_room());
         may_accept
     }
 
-    /// Writes the replies for which there are buffers by now. Returns whether there were any.
+    /// Writes the queued replies for which there are buffers. Returns whether there were any.
     fn write_replies(&self) -> bool {
         self.core.write_replies(|reply| match self.put_ready(reply.head, &reply.payload) {
             Ok(()) => Written::Sent,
@@ -265,8 +264,7 @@ impl Session {
         })
     }
 
-    /// Writes the frames that wait in order, as far as there is room. Returns whether there were replies
-    /// among them.
+    /// Writes the queued frames in order, as far as there is room. Returns whether there were replies among them.
     fn write_frames(&self) -> bool {
         self.core.write_frames(|frame| match self.put_ready(frame.head, &frame.payload) {
             Ok(()) => true,
@@ -278,29 +276,29 @@ impl Session {
         })
     }
 
-    /// Wakes everybody who waits to send.
+    /// Wakes all senders that wait.
     pub(super) fn wake_senders(&self, mut wake: impl FnMut(Waiter)) {
         let mut wake = |waker: &Waker| wake(Waiter::Waker(waker.clone()));
         self.core.outbound().wake_all(&mut wake);
         self.core.numbers().wake_all(wake);
     }
 
-    /// Whether any of what is lacking may be there now.
+    /// Returns whether a resource that was missing may be available now.
     fn has_room(&self, part: bool) -> bool {
-        // A sender that waits to hear of a segment may try again once there is an answer.
+        // A sender that waits for the permission of a segment may try again once there is an answer.
         let news = || self.carrier.has_news();
         let has_buffers = || self.pool.has_more(part, &self.carrier.lanes) || news();
         let accepted = || self.peer_accepted();
         self.core.outbound().has_room(part, accepted, || self.has_slots() || news(), has_buffers)
     }
 
-    /// Whether a good part of the lane is free.
+    /// Returns whether a good part of the lane is free.
     fn has_slots(&self) -> bool {
         let lanes = &self.carrier.lanes;
         let keep = CONTROL_SLOTS as u32;
         let enough = (lanes.writer().slots() / 4).clamp(1, lanes.writer().longest(keep));
         match lanes.claim(enough, keep) {
-            // A fault is told to the one that tries again.
+            // The sender that tries again gets the fault.
             Ok(_) | Err(Refused::Progress { .. } | Refused::TooLong { .. }) => true,
             Err(Refused::Full | Refused::Claimed) => false,
         }

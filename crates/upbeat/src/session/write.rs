@@ -6,7 +6,7 @@
 //! segment. Other modules decide who may send and who waits. Invariant: a message that was not committed left no
 //! trace.
 
-use super::front::{Front, Words};
+use super::front::{Header, Words};
 use super::put::{NoMemory, Put, bad_length, bad_value, lost_progress};
 use super::{Session, broken};
 use crate::error::Why;
@@ -26,7 +26,7 @@ use upbeat_transport::carrier::BellFault;
 
 /// The rules by which messages of a kind are carried.
 #[derive(Clone, Copy)]
-pub(super) struct Domain {
+pub(super) struct SendRules {
     /// The slots that are left to other kinds.
     keep: u32,
     usage: Use,
@@ -36,13 +36,13 @@ pub(super) struct Domain {
     queues: bool,
 }
 
-pub(super) const REQUESTS: Domain =
-    Domain { keep: CONTROL_SLOTS as u32, usage: Use::Requests, asks: true, queues: false };
-pub(super) const GRANTED: Domain = Domain { usage: Use::Granted, asks: false, ..REQUESTS };
-pub(super) const ANSWERS: Domain =
-    Domain { keep: 0, usage: Use::Replies, asks: false, queues: true };
+pub(super) const REQUESTS: SendRules =
+    SendRules { keep: CONTROL_SLOTS as u32, usage: Use::Requests, asks: true, queues: false };
+pub(super) const GRANTED: SendRules = SendRules { usage: Use::Granted, asks: false, ..REQUESTS };
+pub(super) const ANSWERS: SendRules =
+    SendRules { keep: 0, usage: Use::Replies, asks: false, queues: true };
 /// The rules of queued replies, whose turn has come.
-pub(super) const PENDING: Domain = Domain { queues: false, ..ANSWERS };
+pub(super) const PENDING: SendRules = SendRules { queues: false, ..ANSWERS };
 
 /// Bytes that are written unchanged: a queued payload, the text of a failure.
 pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
@@ -120,9 +120,9 @@ impl Session {
     #[inline(always)]
     pub(super) fn put<T: Content>(
         &self,
-        front: Front,
+        front: Header,
         value: &T,
-        domain: Domain,
+        domain: SendRules,
         stamps: &mut impl Stamps,
     ) -> Result<(), Put> {
         let likely = value.bytes_likely();
@@ -145,10 +145,10 @@ impl Session {
     #[inline(never)]
     fn put_long<T: Content>(
         &self,
-        front: Front,
+        front: Header,
         value: &T,
         likely: usize,
-        domain: Domain,
+        domain: SendRules,
         stamps: &mut impl Stamps,
     ) -> Result<(), Put> {
         self.put_longer(front, AnyContent::of(value), likely, domain, stamps)
@@ -157,9 +157,9 @@ impl Session {
     /// Does what [`Session::put_long`] does, for a value behind a pointer.
     pub(super) fn put_any(
         &self,
-        front: Front,
+        front: Header,
         value: AnyContent<'_>,
-        domain: Domain,
+        domain: SendRules,
         stamps: &mut dyn Stamps,
     ) -> Result<(), Put> {
         let likely = value.payload.bytes_likely();
@@ -177,10 +177,10 @@ impl Session {
     #[inline(always)]
     fn put_exact<T: Content>(
         &self,
-        front: Front,
+        front: Header,
         value: &T,
         bytes: usize,
-        domain: Domain,
+        domain: SendRules,
         stamps: &mut impl Stamps,
     ) -> Option<Result<(), Put>> {
         let in_slots = front.extensions.bytes() + bytes;
@@ -219,10 +219,10 @@ impl Session {
     #[inline(never)]
     fn put_in_buffer(
         &self,
-        front: Front,
+        front: Header,
         value: &dyn Payload,
         bytes: usize,
-        domain: Domain,
+        domain: SendRules,
         stamps: &mut dyn Stamps,
     ) -> Result<(), Put> {
         let placed = self.put_placed(front, value, bytes, domain, stamps)?;
@@ -233,10 +233,10 @@ impl Session {
     #[inline(never)]
     fn put_longer(
         &self,
-        front: Front,
+        front: Header,
         value: AnyContent<'_>,
         likely: usize,
-        domain: Domain,
+        domain: SendRules,
         stamps: &mut dyn Stamps,
     ) -> Result<(), Put> {
         if domain.queues && self.goes_behind(likely) {
@@ -255,10 +255,10 @@ impl Session {
     /// into a buffer. Returns the true length if the message is longer.
     fn put_of(
         &self,
-        front: Front,
+        front: Header,
         value: AnyContent<'_>,
         bytes: usize,
-        domain: Domain,
+        domain: SendRules,
         stamps: &mut dyn Stamps,
     ) -> Result<Result<(), usize>, Put> {
         let AnyContent { payload, in_place } = value;
@@ -301,10 +301,10 @@ impl Session {
     #[inline(always)]
     fn put_in_slots(
         &self,
-        front: Front,
+        front: Header,
         value: &(impl Payload + ?Sized),
         span: u32,
-        domain: Domain,
+        domain: SendRules,
         stamps: &mut (impl Stamps + ?Sized),
     ) -> Result<Result<(), usize>, Put> {
         let mut claim = self.slots(span, domain.keep)?;
@@ -327,10 +327,10 @@ impl Session {
     /// `len`.
     fn put_placed(
         &self,
-        front: Front,
+        front: Header,
         value: &dyn Payload,
         len: usize,
-        domain: Domain,
+        domain: SendRules,
         stamps: &mut dyn Stamps,
     ) -> Result<Result<(), usize>, Put> {
         if let Some(built) = value.built().filter(|built| built.lies_in(self)) {
@@ -363,7 +363,7 @@ impl Session {
     /// Publishes the frame of a payload that lies in a buffer.
     pub(super) fn commit_placed(
         &self,
-        front: Front,
+        front: Header,
         placed: Placed,
         mut claim: Claim<'_>,
         stamps: &mut dyn Stamps,

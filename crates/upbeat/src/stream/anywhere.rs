@@ -1,7 +1,7 @@
 //! A stream of a result that came through a handle, and that may move to another thread.
 
-use super::left::HandleWay;
-use super::pulled::{Pulled, Reader, Reading};
+use super::pulled::{AnyReader, Pulled, Reader};
+use super::route::HandleStreamRoute;
 use super::source::Source;
 use super::{Stream, StreamIter, makes_way};
 use crate::error::CallError;
@@ -42,7 +42,7 @@ use std::task::{Context, Poll};
 #[must_use = "a stream that is dropped is not read, and its writer ends"]
 pub struct HandleStream<T> {
     /// None after the end.
-    reader: Option<Reader<HandleWay, T>>,
+    reader: Option<Reader<HandleStreamRoute, T>>,
 }
 
 // No field is pinned: items are moved out of the lane.
@@ -54,8 +54,8 @@ impl<T> HandleStream<T> {
         let reader = match source {
             Source::Pulled(pulled) => match *pulled {
                 Pulled { tie: Some(_), .. } => return Err(NotSend::WithArguments),
-                Pulled { reading: Reading::Handle(reader), .. } => Some(reader),
-                Pulled { reading: Reading::Node(_), .. } => return Err(NotSend::OfNode),
+                Pulled { reading: AnyReader::Handle(reader), .. } => Some(reader),
+                Pulled { reading: AnyReader::Node(_), .. } => return Err(NotSend::OfNode),
             },
             Source::Pushed(_) => return Err(NotSend::OfNode),
             Source::Here(_) => return Err(NotSend::MadeHere),
@@ -122,7 +122,7 @@ impl<T: 'static> From<HandleStream<T>> for Stream<T> {
     fn from(stream: HandleStream<T>) -> Stream<T> {
         Stream::from_source(match stream.reader {
             Some(reader) => {
-                Source::Pulled(Box::new(Pulled { reading: Reading::Handle(reader), tie: None }))
+                Source::Pulled(Box::new(Pulled { reading: AnyReader::Handle(reader), tie: None }))
             }
             None => Source::Over,
         })

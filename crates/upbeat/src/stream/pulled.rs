@@ -4,7 +4,7 @@
 //! handle may move to other threads if its items may, unless streams of the call's arguments continue beside it.
 
 use super::batch::{Batch, End};
-use super::left::{AnyWay, HandleWay, Left, NodeWay, Way};
+use super::route::{AnyRoute, HandleStreamRoute, NodeStreamRoute, StreamEnd, StreamRoute};
 use crate::call::{By, CallFuture};
 use crate::error::CallError;
 use crate::wire::{Arguments, Content, Output, Wire, WireError};
@@ -16,9 +16,9 @@ use upbeat_core::channel::stream::{BATCHES_AHEAD, Lookahead, Operation};
 
 /// The number of the stream whose items are asked for.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted(u32);
+pub(super) struct PullRequest(u32);
 
-impl Content for Wanted {
+impl Content for PullRequest {
     const OPERATION: bool = true;
     const EXACT: Option<usize> = Some(size_of::<u32>());
 
@@ -32,23 +32,23 @@ impl Content for Wanted {
 }
 
 /// The requests for items, one call after another.
-struct Asks<W: Way, T> {
+struct PullCalls<W: StreamRoute, T> {
     // This field is first so that the call is dropped before the stream.
-    call: CallFuture<W, Wanted, By<Batch<T>>>,
-    left: Left<W, Lookahead>,
+    call: CallFuture<W, PullRequest, By<Batch<T>>>,
+    left: StreamEnd<W, Lookahead>,
 }
 
-impl<W: Way, T: Wire> Asks<W, T> {
-    fn new(way: W, number: u32) -> Asks<W, T> {
-        let call = way.operate(Operation::Pull, Wanted(number));
-        Asks { call, left: Left::new(way, number) }
+impl<W: StreamRoute, T: Wire> PullCalls<W, T> {
+    fn new(way: W, number: u32) -> PullCalls<W, T> {
+        let call = way.operate(Operation::Pull, PullRequest(number));
+        PullCalls { call, left: StreamEnd::new(way, number) }
     }
 }
 
-impl<W: Way, T> Asks<W, T> {
+impl<W: StreamRoute, T> PullCalls<W, T> {
     /// Sends the next call if it is time to ask, and returns the reply to the call that is under way.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Batch<T>, CallError>> {
-        let Asks { call, left } = self;
+        let PullCalls { call, left } = self;
         // A call is sent when it is first polled.
         if !left.state.begin_pull() && !left.state.is_asked() {
             return Poll::Pending;
@@ -57,7 +57,7 @@ impl<W: Way, T> Asks<W, T> {
         match &pulled {
             Ok(Batch { end, .. }) => {
                 if left.state.handle_batch(end.is_some()) {
-                    call.again(Wanted(left.number()));
+                    call.again(PullRequest(left.number()));
                 }
             }
             Err(_) => left.state.handle_failed(),
@@ -70,24 +70,24 @@ impl<W: Way, T> Asks<W, T> {
 const _: () = assert!(BATCHES_AHEAD == 1);
 
 /// The items in their order, over any route.
-pub(super) struct Reader<W: Way, T> {
+pub(super) struct Reader<W: StreamRoute, T> {
     items: std::vec::IntoIter<T>,
     /// The batch behind those items, if it has come.
     next: Option<Result<Batch<T>, CallError>>,
     /// The reason why no more items come, if the stream broke off.
     broken: Option<CallError>,
     /// None after the end has come.
-    asks: Option<Asks<W, T>>,
+    asks: Option<PullCalls<W, T>>,
 }
 
-impl<W: Way, T: Wire> Reader<W, T> {
+impl<W: StreamRoute, T: Wire> Reader<W, T> {
     fn new(way: W, number: u32) -> Reader<W, T> {
-        let asks = Some(Asks::new(way, number));
+        let asks = Some(PullCalls::new(way, number));
         Reader { items: Vec::new().into_iter(), next: None, broken: None, asks }
     }
 }
 
-impl<W: Way, T> Reader<W, T> {
+impl<W: StreamRoute, T> Reader<W, T> {
     pub(super) fn poll_next(
         &mut self,
         context: &mut Context<'_>,
@@ -133,7 +133,7 @@ impl<W: Way, T> Reader<W, T> {
     }
 }
 
-impl<W: Way, T> Reader<W, T> {
+impl<W: StreamRoute, T> Reader<W, T> {
     /// Notes that the result in which the stream stands was read completely.
     fn received(&mut self) {
         self.asks.iter_mut().for_each(|asks| asks.left.state.received());
@@ -142,25 +142,25 @@ impl<W: Way, T> Reader<W, T> {
 
 /// A stream that was received in a result.
 pub(super) struct Pulled<T> {
-    pub(super) reading: Reading<T>,
-    pub(super) tie: Option<Tie>,
+    pub(super) reading: AnyReader<T>,
+    pub(super) tie: Option<ArgumentStreams>,
 }
 
 /// The reader, by its route.
-pub(super) enum Reading<T> {
-    Node(Reader<NodeWay, T>),
-    Handle(Reader<HandleWay, T>),
+pub(super) enum AnyReader<T> {
+    Node(Reader<NodeStreamRoute, T>),
+    Handle(Reader<HandleStreamRoute, T>),
 }
 
 /// The streams of the call's arguments, which continue while this stream is read.
-pub(super) struct Tie(Rc<Arguments>);
+pub(super) struct ArgumentStreams(Rc<Arguments>);
 
 impl<T: Wire> Pulled<T> {
     /// Returns the stream with this number.
-    pub(super) fn new(way: AnyWay, number: u32) -> Pulled<T> {
+    pub(super) fn new(way: AnyRoute, number: u32) -> Pulled<T> {
         let reading = match way {
-            AnyWay::Node(way) => Reading::Node(Reader::new(way, number)),
-            AnyWay::Handle(way) => Reading::Handle(Reader::new(way, number)),
+            AnyRoute::Node(way) => AnyReader::Node(Reader::new(way, number)),
+            AnyRoute::Handle(way) => AnyReader::Handle(Reader::new(way, number)),
         };
         Pulled { reading, tie: None }
     }
@@ -168,47 +168,47 @@ impl<T: Wire> Pulled<T> {
 
 impl<T> Pulled<T> {
     pub(super) fn is_of_node(&self) -> bool {
-        matches!(self.reading, Reading::Node(_))
+        matches!(self.reading, AnyReader::Node(_))
     }
 
     pub(super) fn received(&mut self) {
         match &mut self.reading {
-            Reading::Node(reader) => reader.received(),
-            Reading::Handle(reader) => reader.received(),
+            AnyReader::Node(reader) => reader.received(),
+            AnyReader::Handle(reader) => reader.received(),
         }
     }
 
     pub(super) fn adopt(&mut self, arguments: &Rc<Arguments>) {
-        self.tie = Some(Tie(Rc::clone(arguments)));
+        self.tie = Some(ArgumentStreams(Rc::clone(arguments)));
     }
 
     pub(super) fn poll_next(
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<T, CallError>>> {
-        if let Some(Tie(arguments)) = &self.tie
+        if let Some(ArgumentStreams(arguments)) = &self.tie
             && self.reading.is_empty()
         {
             arguments.feed(context);
         }
         match &mut self.reading {
-            Reading::Node(reader) => reader.poll_next(context),
-            Reading::Handle(reader) => reader.poll_next(context),
+            AnyReader::Node(reader) => reader.poll_next(context),
+            AnyReader::Handle(reader) => reader.poll_next(context),
         }
     }
 }
 
-impl<T> Reading<T> {
+impl<T> AnyReader<T> {
     /// Returns whether all items that have come were read.
     fn is_empty(&self) -> bool {
         match self {
-            Reading::Node(reader) => reader.items.len() == 0,
-            Reading::Handle(reader) => reader.items.len() == 0,
+            AnyReader::Node(reader) => reader.items.len() == 0,
+            AnyReader::Handle(reader) => reader.items.len() == 0,
         }
     }
 }
 
-impl Drop for Tie {
+impl Drop for ArgumentStreams {
     fn drop(&mut self) {
         self.0.leave();
     }

@@ -99,12 +99,12 @@ impl<T: Wire> Outlet for Outgoing<T> {
 }
 
 /// The session and the number of an open stream.
-struct At {
+struct StreamKey {
     of: NodeSession,
     number: u32,
 }
 
-impl At {
+impl StreamKey {
     fn close_outlet(&self) {
         self.of.node.close_outlet(&self.of.session, self.number);
     }
@@ -118,17 +118,17 @@ impl At {
 fn find<E: ?Sized>(
     input: &mut Input<'_>,
     find: impl FnOnce(&Dispatcher, &Session, u32) -> Option<Rc<E>>,
-) -> Result<(At, Rc<E>), WireError> {
+) -> Result<(StreamKey, Rc<E>), WireError> {
     let number = u32::take(input)?;
     let of = input.context().and_then(|context| context.session.downcast_ref::<NodeSession>());
     let of = of.ok_or(NONE)?;
     let found = find(&of.node, &of.session, number).ok_or(NONE)?;
-    Ok((At { of: of.clone(), number }, found))
+    Ok((StreamKey { of: of.clone(), number }, found))
 }
 
 /// A request for items. Dropping it before there are any ends the stream: nobody will ask again.
 struct Pull {
-    at: At,
+    at: StreamKey,
     outlet: Rc<dyn Outlet>,
 }
 
@@ -203,7 +203,7 @@ impl Wire for Sent {
 
 /// Items that the writer brings. Dropping this before there is room for more means that the writer is gone.
 struct Push {
-    at: At,
+    at: StreamKey,
     inlet: Rc<dyn Inlet>,
     done: bool,
 }

@@ -7,7 +7,7 @@
 //! woken.
 
 use crate::contain::contain;
-use crate::wake::{self, MAIN, Priority, Roll, TaskId, Wakeup};
+use crate::wake::{self, MAIN, Priority, TaskId, WakeList, Wakeup};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
@@ -24,7 +24,7 @@ const POLLS: usize = 32;
 
 /// The list of children that were woken from any thread.
 #[derive(Default)]
-struct Board {
+struct ChildWakeList {
     list: Mutex<List>,
 }
 
@@ -35,7 +35,7 @@ struct List {
     parent: Option<Waker>,
 }
 
-impl Board {
+impl ChildWakeList {
     fn list(&self) -> MutexGuard<'_, List> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -47,7 +47,7 @@ impl Board {
     }
 }
 
-impl Roll for Board {
+impl WakeList for ChildWakeList {
     fn push(&self, task: TaskId) {
         self.list().woken.push(task);
         self.wake_parent();
@@ -60,7 +60,7 @@ impl Roll for Board {
 
 /// A child, as its scope sees it.
 trait Polled {
-    fn wakeup(&self) -> &Counted<Wakeup<Board>>;
+    fn wakeup(&self) -> &Counted<Wakeup<ChildWakeList>>;
 
     fn poll(&self, context: &mut Context<'_>) -> Poll<()>;
 
@@ -79,11 +79,11 @@ struct Running<F, T, M> {
     /// The function that handles the future's output: it keeps the value for the joiner, or does something else.
     becomes: Cell<Option<M>>,
     joiner: Cell<Option<Waker>>,
-    wakeup: Counted<Wakeup<Board>>,
+    wakeup: Counted<Wakeup<ChildWakeList>>,
 }
 
 impl<F: Future, T, M: FnOnce(F::Output) -> Option<T>> Polled for Running<F, T, M> {
-    fn wakeup(&self) -> &Counted<Wakeup<Board>> {
+    fn wakeup(&self) -> &Counted<Wakeup<ChildWakeList>> {
         &self.wakeup
     }
 
@@ -124,7 +124,7 @@ pub(super) type Handle<'env, T> = Option<Rc<dyn Joined<T> + 'env>>;
 
 /// The state that a scope and its handles share.
 pub(super) struct Inner<'env> {
-    board: Arc<Board>,
+    board: Arc<ChildWakeList>,
     children: RefCell<Pool<Rc<dyn Polled + 'env>>>,
     /// The children to be polled; the body is [`MAIN`].
     ready: RefCell<VecDeque<TaskId>>,
@@ -230,7 +230,7 @@ pub(super) struct Run<'env, B: Future> {
     inner: Rc<Inner<'env>>,
     /// None once the body was dropped.
     body: Option<Pin<Box<B>>>,
-    wakeup: Counted<Wakeup<Board>>,
+    wakeup: Counted<Wakeup<ChildWakeList>>,
     value: Option<B::Output>,
 }
 

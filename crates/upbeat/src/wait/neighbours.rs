@@ -23,7 +23,7 @@ pub(super) const PROBES: u32 = 4;
 
 /// The node's knowledge about whether other threads want its processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Company {
+pub(super) enum NeighbourState {
     /// The node knows of no neighbours.
     None,
     /// The node has neighbours, and does not check again before this time.
@@ -34,7 +34,7 @@ pub(super) enum Company {
 
 /// The neighbours of a node. Times are in ticks, of which `per_us` make a microsecond.
 pub(super) struct Neighbours {
-    pub(super) company: Company,
+    pub(super) company: NeighbourState,
     /// The time at which the node last found itself without neighbours, and for how long it had not spun before.
     polls_since: u64,
     pub(super) crowded_us: u64,
@@ -50,7 +50,7 @@ pub(super) struct Neighbours {
 impl Neighbours {
     pub(super) const fn new() -> Neighbours {
         Neighbours {
-            company: Company::None,
+            company: NeighbourState::None,
             polls_since: 0,
             crowded_us: CROWDED_US,
             asked: 0,
@@ -62,7 +62,7 @@ impl Neighbours {
 
     /// Returns whether the node has no neighbours, as far as it knows.
     pub(super) fn are_gone(&self) -> bool {
-        self.company == Company::None
+        self.company == NeighbourState::None
     }
 
     /// Notes that the node has slept.
@@ -74,10 +74,10 @@ impl Neighbours {
     pub(super) fn yielded(&mut self, now: u64, gone: u64, per_us: u64) {
         if gone > YIELD_US * per_us {
             self.noticed(now, gone, per_us);
-        } else if let Company::Probing { left } = &mut self.company {
+        } else if let NeighbourState::Probing { left } = &mut self.company {
             *left -= 1;
             if *left == 0 {
-                self.company = Company::None;
+                self.company = NeighbourState::None;
                 self.polls_since = now;
             }
         }
@@ -93,9 +93,9 @@ impl Neighbours {
     /// Returns whether the processor is left to the neighbours. After that time the node probes whether they are
     /// gone.
     pub(super) fn have_the_processor(&mut self, now: u64) -> bool {
-        let Company::Others { until } = self.company else { return false };
+        let NeighbourState::Others { until } = self.company else { return false };
         if now >= until {
-            self.company = Company::Probing { left: PROBES };
+            self.company = NeighbourState::Probing { left: PROBES };
         }
         now < until
     }
@@ -104,14 +104,14 @@ impl Neighbours {
     pub(super) fn noticed(&mut self, now: u64, gone: u64, per_us: u64) {
         let soon = (self.crowded_us + ASK_US_MAX) * per_us;
         // Neighbours that are noticed as soon as the node spins have been there all the time.
-        let still = self.company != Company::None
+        let still = self.company != NeighbourState::None
             || self.polls_since != 0 && now.saturating_sub(self.polls_since) < soon;
         let least = if still { (self.crowded_us * 2).min(CROWDED_US_MAX) } else { CROWDED_US };
         let gone_us = gone / per_us;
         self.crowded_us = (gone_us * CROWDED_FACTOR).clamp(least, CROWDED_US_MAX);
         self.ask_us = ASK_US;
         self.polled_since = false;
-        self.company = Company::Others { until: now + self.crowded_us * per_us };
+        self.company = NeighbourState::Others { until: now + self.crowded_us * per_us };
     }
 
     /// Asks the kernel, if it is time, for how long it has kept this thread from running.

@@ -57,7 +57,7 @@ fn a_node_that_shares_a_processor_sleeps_and_probes_less_and_less_often() {
     let mut spans = Vec::new();
     for _ in 0..8 {
         assert_eq!(pace.looks(false), 1);
-        let Company::Others { until } = pace.neighbours.company else {
+        let NeighbourState::Others { until } = pace.neighbours.company else {
             panic!("{:?}", pace.neighbours.company)
         };
         spans.push((until - now) / 1000);
@@ -67,7 +67,7 @@ fn a_node_that_shares_a_processor_sleeps_and_probes_less_and_less_often() {
     }
     assert_eq!(spans, [5, 10, 20, 40, 80, 160, 320, 640]);
     // The neighbours are gone.
-    let Company::Others { until } = pace.neighbours.company else {
+    let NeighbourState::Others { until } = pace.neighbours.company else {
         panic!("{:?}", pace.neighbours.company)
     };
     now = until;
@@ -76,13 +76,16 @@ fn a_node_that_shares_a_processor_sleeps_and_probes_less_and_less_often() {
         assert_eq!(pace.looks(false), 1);
     }
     assert_eq!(wait(&mut pace, now, 0)[..2], [Idle::Yield, Idle::Tick]);
-    assert_eq!((pace.neighbours.company, pace.looks(false)), (Company::None, LOOKS_PER_TICK));
+    assert_eq!(
+        (pace.neighbours.company, pace.looks(false)),
+        (NeighbourState::None, LOOKS_PER_TICK)
+    );
     // A gap at once means that the neighbours were there all the time; a later gap means new ones.
     pace.consider_at(now);
     assert_eq!(pace.consider_at(now + GAP_US + 1), Idle::Sleep);
     assert_eq!(pace.neighbours.crowded_us, CROWDED_US_MAX);
     now += 2 * CROWDED_US_MAX;
-    pace.neighbours.company = Company::None;
+    pace.neighbours.company = NeighbourState::None;
     pace.neighbours.noticed(now, YIELD_US + 1, 1);
     assert_eq!(pace.neighbours.crowded_us, CROWDED_US);
     // Neighbours that keep the processor for a time slice are not probed again soon.
@@ -101,7 +104,7 @@ fn a_busy_node_learns_of_neighbours_from_the_kernel() {
             asked.set(true);
             Some(delayed_us * 1000)
         });
-        (asked.get(), pace.neighbours.company == Company::None)
+        (asked.get(), pace.neighbours.company == NeighbourState::None)
     };
     // The kernel is asked less and less often, as long as this thread runs.
     let asked = (0..1000).filter(|_| tick(&mut pace, 1000, 90).0).count();

@@ -3,7 +3,7 @@
 //! Invariant: records that have come whole are kept, and no others: the peer sends the rest again.
 
 use super::Incoming;
-use crate::heard::{BellFault, Drained};
+use crate::events::{BellFault, SocketEvents};
 use rustix::io::Errno;
 use upbeat_core::hello::Refusal;
 
@@ -86,12 +86,17 @@ impl Incoming {
     }
 
     /// Returns the received events besides frames.
-    pub(in super::super) fn drained(&mut self) -> Result<Drained, BellFault> {
+    pub(in super::super) fn drained(&mut self) -> Result<SocketEvents, BellFault> {
         if let Some(fault) = self.ending.fault {
             return Err(fault);
         }
         let segments = std::mem::take(&mut self.named);
         let refusal = self.ending.refusal.take();
-        Ok(Drained { segments, refusal, closed: self.ending.closed, ..Drained::default() })
+        Ok(SocketEvents {
+            segments,
+            refusal,
+            closed: self.ending.closed,
+            ..SocketEvents::default()
+        })
     }
 }

@@ -14,7 +14,7 @@ const USES: usize = 3;
 
 /// The memory that this side holds for the peer's slabs and for received bytes.
 #[derive(Default)]
-pub(super) struct Taken {
+pub(super) struct HeldMemory {
     /// The bytes of slabs.
     pub(super) slabs: usize,
     /// The charge of the receive buffer, if that is longer than most sessions need.

@@ -21,7 +21,7 @@ pub(super) struct OwnSlab {
 
 /// The buffer whose frame comes next, with the number of its bytes that were encoded.
 #[derive(Clone, Copy)]
-pub(super) struct Lent {
+pub(super) struct LentBuffer {
     pub(super) placed: Placed,
     pub(super) done: u32,
 }
@@ -47,12 +47,12 @@ impl Frame {
 impl Outgoing {
     /// Encodes the next chunk of the buffer that the next frame names, if there is one.
     pub(super) fn chunk(&mut self) -> bool {
-        let Some(Lent { placed, done }) = self.lent else { return false };
+        let Some(LentBuffer { placed, done }) = self.lent else { return false };
         let Some(chunk) = Chunk::next(placed, done) else { return false };
         if !self.encode_chunk(chunk) {
             return false;
         }
-        self.lent = Some(Lent { placed, done: done + chunk.bytes });
+        self.lent = Some(LentBuffer { placed, done: done + chunk.bytes });
         true
     }
 

@@ -10,7 +10,7 @@ use upbeat_core::patience::{Patience, Sending};
 use upbeat_memory::socket::sending;
 
 /// The state of the checks of one connection.
-pub(super) struct Silence {
+pub(super) struct PeerCheck {
     patience: Patience,
     /// The slots of our lane that were written when the last check found everything acknowledged.
     calm_at: u64,
@@ -18,12 +18,12 @@ pub(super) struct Silence {
     is_pending: bool,
 }
 
-impl Silence {
+impl PeerCheck {
     /// Returns the state for a connection whose peer is lost by the system's own timeout, or None if the system has
     /// no timeout, as for a socket of this host.
-    pub(super) fn of(pipe: &Pipe) -> Option<Silence> {
+    pub(super) fn of(pipe: &Pipe) -> Option<PeerCheck> {
         let timeout_ms = tcp_user_timeout(pipe).ok().filter(|ms| *ms != 0)?;
-        Some(Silence { patience: Patience::new(timeout_ms), calm_at: 0, is_pending: false })
+        Some(PeerCheck { patience: Patience::new(timeout_ms), calm_at: 0, is_pending: false })
     }
 
     /// Returns in how many nanoseconds the next check is due with `written` slots, if data may be under way.

@@ -13,7 +13,7 @@ use crate::error::{OpenError, Unreached, Whom};
 use crate::handshake::{Side, check_welcome, refusal_code, refused};
 use crate::identity::Untrusted;
 use crate::stream::Pipe;
-use crate::tls::{PLAINTEXT_ALERT, Shake, TlsError, plaintext_meets};
+use crate::tls::{HandshakeState, PLAINTEXT_ALERT, TlsError, plaintext_meets};
 use rustix::io::Errno;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -29,7 +29,7 @@ use upbeat_memory::ticks::{ticks, ticks_per_second};
 pub use resuming::{ResumeError, Resuming};
 
 /// A handshake in progress.
-pub(crate) struct Greeting {
+pub(crate) struct RemoteHandshake {
     us: Side,
     role: Role,
     state: State,
@@ -53,8 +53,8 @@ pub(crate) struct Greeting {
 
 /// The progress of a handshake.
 #[expect(clippy::large_enum_variant, reason = "made once a session, and taken apart at once")]
-pub(crate) enum Greeted {
-    Waiting(Box<Greeting>),
+pub(crate) enum RemoteProgress {
+    Waiting(Box<RemoteHandshake>),
     /// A session is open.
     Begun(Carrier),
     /// The caller asks to resume a session.
@@ -65,7 +65,7 @@ pub(crate) enum Greeted {
 
 /// The proof of a session to be resumed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shown {
+pub(crate) struct ResumeProof {
     /// The ticket that the listener gave for the session.
     pub(crate) ticket: Ticket,
     /// The number of slots that have come of the lane in which the listener writes.
@@ -75,7 +75,7 @@ pub(crate) struct Shown {
 enum Role {
     Caller {
         wanted: NodeName,
-        again: Option<Shown>,
+        again: Option<ResumeProof>,
     },
     Listener {
         name: NodeName,
@@ -116,18 +116,18 @@ enum State {
     },
 }
 
-impl Greeting {
+impl RemoteHandshake {
     /// Calls a node over a connection that is being made and must be established by `until_ms`, for a new session or
     /// to resume one.
     pub(crate) fn call(
         us: Side,
         pipe: Pipe,
-        (wanted, again): (&NodeName, Option<Shown>),
+        (wanted, again): (&NodeName, Option<ResumeProof>),
         at: SocketAddr,
         [now_ms, until_ms]: [u64; 2],
-    ) -> Greeting {
+    ) -> RemoteHandshake {
         let role = Role::Caller { wanted: wanted.clone(), again };
-        Greeting::new(us, role, State::Connection { until_ms }, pipe, at, now_ms)
+        RemoteHandshake::new(us, role, State::Connection { until_ms }, pipe, at, now_ms)
     }
 
     /// Answers a caller whose connection was accepted.
@@ -138,9 +138,9 @@ impl Greeting {
         pending: Arc<()>,
         at: SocketAddr,
         now_ms: u64,
-    ) -> Greeting {
+    ) -> RemoteHandshake {
         let role = Role::Listener { name: name.clone(), _pending: pending };
-        Greeting::new(us, role, State::Agreement, pipe, at, now_ms)
+        RemoteHandshake::new(us, role, State::Agreement, pipe, at, now_ms)
     }
 
     fn new(
@@ -150,13 +150,13 @@ impl Greeting {
         pipe: Pipe,
         at: SocketAddr,
         now_ms: u64,
-    ) -> Greeting {
+    ) -> RemoteHandshake {
         let name = match &role {
             Role::Caller { wanted, .. } => Some(wanted.clone()),
             Role::Listener { .. } => None,
         };
         let peer = Whom { name, pid: None, at: Some(at) };
-        Greeting {
+        RemoteHandshake {
             us,
             role,
             state,
@@ -174,8 +174,8 @@ impl Greeting {
     }
 
     /// Keeps the session for this many milliseconds when its connection is lost, if the peer does too.
-    pub(crate) fn keeping(self, resume_ms: u32) -> Greeting {
-        Greeting { resume_ms, ..self }
+    pub(crate) fn keeping(self, resume_ms: u32) -> RemoteHandshake {
+        RemoteHandshake { resume_ms, ..self }
     }
 
     /// Lets the caller resume an open session, and refuses a new session for this reason.
@@ -223,20 +223,22 @@ impl Greeting {
 
     /// Advances the handshake as far as the connection allows. The handshake ends with the session, or with an error
     /// that the peer was told of.
-    pub(crate) fn step(mut self: Box<Self>, now_ms: u64) -> Result<Greeted, OpenError> {
+    pub(crate) fn step(mut self: Box<Self>, now_ms: u64) -> Result<RemoteProgress, OpenError> {
         loop {
             match self.advance(now_ms) {
                 Ok(Some(State::Sent { incarnation, session, agreed })) if self.write.is_empty() => {
-                    return Ok(Greeted::Begun(self.join(incarnation, session, agreed)));
+                    return Ok(RemoteProgress::Begun(self.join(incarnation, session, agreed)));
                 }
                 Ok(Some(State::Resumed { position })) => {
-                    return Ok(Greeted::Resumed(Connection(self.pipe), position));
+                    return Ok(RemoteProgress::Resumed(Connection(self.pipe), position));
                 }
                 Ok(Some(State::Asked { incarnation, said })) => {
-                    return Ok(Greeted::Asked(Resuming::new(self, incarnation, said)));
+                    return Ok(RemoteProgress::Asked(Resuming::new(self, incarnation, said)));
                 }
                 Ok(Some(state)) => self.state = state,
-                Ok(None) if now_ms < self.deadline_ms() => return Ok(Greeted::Waiting(self)),
+                Ok(None) if now_ms < self.deadline_ms() => {
+                    return Ok(RemoteProgress::Waiting(self));
+                }
                 outcome => {
                     let error = outcome.err().unwrap_or_else(|| self.too_slow(now_ms));
                     self.tell(&error);
@@ -288,7 +290,7 @@ impl Greeting {
     /// Continues the handshake of TLS. The names in the peer's certificate are compared before anything else is sent.
     fn agree(&mut self) -> Result<Option<State>, OpenError> {
         let shaken = self.pipe.shake().map_err(|why| self.no_agreement(why))?;
-        if shaken != Shake::Done {
+        if shaken != HandshakeState::Done {
             return Ok(None);
         }
         let Role::Caller { wanted, again } = &self.role else { return Ok(Some(State::Hello)) };
@@ -300,7 +302,7 @@ impl Greeting {
 
     /// Compares the peer's name with its certificate, if it had to show one.
     fn check(&self, name: Option<&NodeName>) -> Result<(), OpenError> {
-        let checked = self.pipe.check(self.us.card.program.name(), name);
+        let checked = self.pipe.check(self.us.info.program.name(), name);
         checked.map_err(|why: Untrusted| self.no_agreement(TlsError::Untrusted(why)))
     }
 
@@ -335,7 +337,7 @@ impl Greeting {
     }
 
     /// Returns this side's description of the session.
-    fn said(&self, again: Option<Shown>) -> Networked {
+    fn said(&self, again: Option<ResumeProof>) -> Networked {
         Networked {
             session: self.us.session as u64,
             position: again.map_or(0, |again| again.position),
@@ -421,7 +423,7 @@ impl Greeting {
     fn join(self, incarnation: u64, session: u64, agreed: Option<Agreed>) -> Carrier {
         let peer = Peer {
             name: self.peer.name,
-            program: self.us.card.program.name().clone(),
+            program: self.us.info.program.name().clone(),
             pid: None,
             at: Some(self.at),
             listening: None,

@@ -4,7 +4,7 @@
 //! Invariant: no call blocks, and every packet is checked against the rules of an open session.
 
 use crate::error::descriptor_limit;
-use crate::heard::{BellFault, Drained, Memory, Segment};
+use crate::events::{BellFault, Memory, Segment, SocketEvents};
 use crate::packet::{self, Buffer, Received};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,43 +19,43 @@ use upbeat_memory::segment;
 pub const PACKETS_PER_DRAIN_MAX: usize = 1024;
 
 /// The bytes of the packet that wakes the peer.
-pub(crate) const RING: [u8; 1] = [BELL];
+pub(crate) const WAKE_UP: [u8; 1] = [BELL];
 
 /// One end of a session's socket.
-pub(crate) struct Bell {
+pub(crate) struct Doorbell {
     socket: OwnedFd,
 }
 
 /// The result of waking the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rang {
+pub enum WakeResult {
     /// The packet was sent.
-    Rung,
+    Sent,
     /// The socket is full: the peer has not yet taken earlier packets, which wake it as well.
-    Unheard,
+    Full,
     /// The peer is gone.
     Gone,
 }
 
-impl Bell {
-    pub(crate) fn new(socket: OwnedFd) -> Bell {
-        Bell { socket }
+impl Doorbell {
+    pub(crate) fn new(socket: OwnedFd) -> Doorbell {
+        Doorbell { socket }
     }
 
     /// Wakes the peer.
-    pub(crate) fn ring(&self) -> Rang {
-        match packet::send(self.socket.as_fd(), &RING, &[]) {
-            Ok(()) => Rang::Rung,
+    pub(crate) fn ring(&self) -> WakeResult {
+        match packet::send(self.socket.as_fd(), &WAKE_UP, &[]) {
+            Ok(()) => WakeResult::Sent,
             // The system has no memory for one byte: the peer's next periodic check finds the message.
-            Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => Rang::Unheard,
-            Err(_) => Rang::Gone,
+            Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => WakeResult::Full,
+            Err(_) => WakeResult::Gone,
         }
     }
 
     /// Takes all packets that have come, up to [`PACKETS_PER_DRAIN_MAX`].
-    pub(crate) fn drain(&self) -> Result<Drained, BellFault> {
+    pub(crate) fn drain(&self) -> Result<SocketEvents, BellFault> {
         let mut buffer: Buffer = [0; _];
-        let mut drained = Drained::default();
+        let mut drained = SocketEvents::default();
         for _ in 0..PACKETS_PER_DRAIN_MAX {
             match packet::receive(self.socket.as_fd(), &mut buffer) {
                 Ok(Received::Nothing) => return Ok(drained),
@@ -68,9 +68,9 @@ impl Bell {
                 }
                 Ok(Received::Packet { bytes, descriptors, .. }) => {
                     match parse(&buffer[..bytes], descriptors).map_err(BellFault::Rule)? {
-                        Said::Bell => drained.bells += 1,
-                        Said::Segment(segment) => drained.segments.push(segment),
-                        Said::Refusal(refusal) => drained.refusal = Some(refusal),
+                        Event::Bell => drained.bells += 1,
+                        Event::Segment(segment) => drained.segments.push(segment),
+                        Event::Refusal(refusal) => drained.refusal = Some(refusal),
                     }
                 }
                 Err(error) => return Err(BellFault::System { act: "recvmsg", error }),
@@ -108,29 +108,29 @@ impl Bell {
     }
 }
 
-impl AsFd for Bell {
+impl AsFd for Doorbell {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
 /// The contents of a packet of an open session.
-enum Said {
+enum Event {
     Bell,
     Segment(Segment),
     Refusal(Refusal),
 }
 
 /// Reads a packet of an open session: a wake-up, a segment, or a refusal.
-fn parse(packet: &[u8], mut descriptors: Vec<OwnedFd>) -> Result<Said, Rule> {
+fn parse(packet: &[u8], mut descriptors: Vec<OwnedFd>) -> Result<Event, Rule> {
     let seen = descriptors.len();
-    if packet == RING && seen == 0 {
-        return Ok(Said::Bell);
+    if packet == WAKE_UP && seen == 0 {
+        return Ok(Event::Bell);
     }
     if seen == 0
         && let Ok(Record::Refusal(refusal)) = Record::decode(packet)
     {
-        return Ok(Said::Refusal(refusal));
+        return Ok(Event::Refusal(refusal));
     }
     let mut rest = packet;
     match Signals::new().next(&mut rest)? {
@@ -139,12 +139,12 @@ fn parse(packet: &[u8], mut descriptors: Vec<OwnedFd>) -> Result<Said, Rule> {
         Some(Signal::Bell) if seen != 0 => {
             Err(Rule::Descriptors { seen: seen as u32, expected: 0 })
         }
-        Some(Signal::Bell) => Ok(Said::Bell),
+        Some(Signal::Bell) => Ok(Event::Bell),
         Some(Signal::Segment(hello::Segment { generation, bytes })) => {
             RecordKind::Segment.check_descriptors(seen)?;
             let descriptor = descriptors.pop().ok_or(Rule::Descriptors { seen: 0, expected: 1 })?;
             let memory = Memory::Descriptor(descriptor);
-            Ok(Said::Segment(Segment { generation, bytes, memory }))
+            Ok(Event::Segment(Segment { generation, bytes, memory }))
         }
     }
 }

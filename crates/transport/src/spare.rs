@@ -9,11 +9,11 @@ use std::cell::RefCell;
 use std::os::fd::OwnedFd;
 
 /// A descriptor that is kept open to be given up.
-pub(crate) struct Reserve(RefCell<Option<OwnedFd>>);
+pub(crate) struct SpareDescriptor(RefCell<Option<OwnedFd>>);
 
-impl Reserve {
-    pub(crate) fn new() -> Result<Reserve, Errno> {
-        Ok(Reserve(RefCell::new(Some(spare()?))))
+impl SpareDescriptor {
+    pub(crate) fn new() -> Result<SpareDescriptor, Errno> {
+        Ok(SpareDescriptor(RefCell::new(Some(spare()?))))
     }
 
     /// Runs `act` while the spare descriptor is closed, so that `act` can open one.
@@ -25,9 +25,9 @@ impl Reserve {
 
     /// Opens the spare descriptor again, if another thread took its number meanwhile.
     pub(crate) fn restock(&self) {
-        let mut reserve = self.0.borrow_mut();
-        if reserve.is_none() {
-            *reserve = spare().ok();
+        let mut kept = self.0.borrow_mut();
+        if kept.is_none() {
+            *kept = spare().ok();
         }
     }
 }

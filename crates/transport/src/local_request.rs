@@ -4,8 +4,8 @@
 //! the caller. The module `local` holds the names. Invariant: neither side waits for the other: a side that gives up
 //! drops its end, and the other side sees the end of the socket.
 
-use crate::bell::RING;
 use crate::carrier::{Carrier, Kind, Peer};
+use crate::doorbell::WAKE_UP;
 use crate::error::{OpenError, Whom};
 use crate::handshake::{Progress, Side};
 use crate::packet::{self, Received};
@@ -21,7 +21,7 @@ use upbeat_memory::page::PeerPage;
 use upbeat_memory::region::{Region, WORD};
 
 /// The request that the caller leaves with the listener. Dropping it without a reply ends the call.
-pub(crate) struct Knock {
+pub(crate) struct LocalRequest {
     half: Half,
     socket: OwnedFd,
     stream: Option<OwnedFd>,
@@ -29,7 +29,7 @@ pub(crate) struct Knock {
 }
 
 /// The caller's side of a request, until the reply comes.
-pub(crate) struct Call {
+pub(crate) struct LocalCall {
     us: Side,
     lane: Region,
     socket: OwnedFd,
@@ -49,12 +49,12 @@ struct Half {
 type Answer = Mutex<Option<Result<Half, (RefusalCode, String)>>>;
 
 /// Returns a call and its request. With `streams` the session uses a byte stream.
-pub(crate) fn knock(
+pub(crate) fn request(
     us: Side,
     wanted: &NodeName,
     streams: bool,
     now_ms: u64,
-) -> Result<(Call, Knock), OpenError> {
+) -> Result<(LocalCall, LocalRequest), OpenError> {
     let pair = |kind| {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)
@@ -70,18 +70,19 @@ pub(crate) fn knock(
     let half = Half { side: us.clone(), lane: lane.clone() };
     let pid = Some(std::process::id());
     let peer = Whom { name: Some(wanted.clone()), pid, at: None };
-    let knock = Knock { half, socket: theirs, stream: their_stream, answer: Arc::clone(&answer) };
-    Ok((Call { us, lane, socket, stream, answer, peer, started_ms: now_ms }, knock))
+    let request =
+        LocalRequest { half, socket: theirs, stream: their_stream, answer: Arc::clone(&answer) };
+    Ok((LocalCall { us, lane, socket, stream, answer, peer, started_ms: now_ms }, request))
 }
 
-impl Knock {
+impl LocalRequest {
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
     /// Returns the node that requests the session.
     pub(crate) fn peer(&self) -> Whom {
-        let (name, pid) = (self.half.side.card.name.clone(), Some(std::process::id()));
+        let (name, pid) = (self.half.side.info.name.clone(), Some(std::process::id()));
         Whom { name, pid, at: None }
     }
 
@@ -101,11 +102,11 @@ impl Knock {
     fn say(&self, said: Result<Half, (RefusalCode, String)>) {
         *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
         // A caller that is gone cannot be told; an empty socket has room for a byte.
-        let _ = packet::send(self.socket.as_fd(), &RING, &[]);
+        let _ = packet::send(self.socket.as_fd(), &WAKE_UP, &[]);
     }
 }
 
-impl Call {
+impl LocalCall {
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -118,7 +119,7 @@ impl Call {
         self.started_ms
     }
 
-    pub(crate) fn step(self, now_ms: u64) -> Result<Progress<Call>, OpenError> {
+    pub(crate) fn step(self, now_ms: u64) -> Result<Progress<LocalCall>, OpenError> {
         let received = packet::receive(self.socket.as_fd(), &mut [0; _])
             .map_err(OpenError::system("reading from the peer"))?;
         // The reply is stored before the caller is woken.
@@ -133,20 +134,20 @@ impl Call {
             Some(Err((code, text))) => Err(OpenError::Refused { peer, code, text }),
             None if matches!(received, Received::Closed) => Err(OpenError::Closed { peer }),
             None if waited_ms >= HANDSHAKE_MS_MAX => Err(OpenError::TooSlow { peer, waited_ms }),
-            None => Ok(Progress::Waiting(Call { peer, ..self })),
+            None => Ok(Progress::Waiting(LocalCall { peer, ..self })),
         }
     }
 }
 
 fn join(ours: Half, theirs: Half, socket: OwnedFd, stream: Option<OwnedFd>) -> Carrier {
-    let (session, card) = (theirs.side.session, &theirs.side.card);
+    let (session, info) = (theirs.side.session, &theirs.side.info);
     let peer = Peer {
-        name: card.name.clone(),
-        program: card.program.name().clone(),
+        name: info.name.clone(),
+        program: info.program.name().clone(),
         pid: Some(std::process::id()),
         at: None,
-        listening: card.listening(),
-        incarnation: card.incarnation,
+        listening: info.listening(),
+        incarnation: info.incarnation,
         session: session as u64,
     };
     match stream {
@@ -154,8 +155,8 @@ fn join(ours: Half, theirs: Half, socket: OwnedFd, stream: Option<OwnedFd>) -> C
         None => {
             let (us, them) = (ours.side.session as u64, session as u64);
             let lanes = Lanes::new(ours.lane, us, theirs.lane, them);
-            let page = PeerPage::new(card.page().clone());
-            let note = Note::new(card.board().clone(), session);
+            let page = PeerPage::new(info.page().clone());
+            let note = Note::new(info.board().clone(), session);
             Carrier::new(lanes, page, note, socket, peer, Kind::Local)
         }
     }

@@ -4,7 +4,7 @@
 //! The runtime finds the session of a ticket. Invariant: a session is resumed only after its listener has agreed, and
 //! the listener has dropped the old connection before it says how much has come.
 
-use super::{Greeting, OpenError, Role, Shown, State};
+use super::{OpenError, RemoteHandshake, ResumeProof, Role, State};
 use crate::carrier::{Carrier, Connection};
 use crate::handshake::refused;
 use crate::home::random;
@@ -17,7 +17,7 @@ use upbeat_core::name::NodeName;
 use upbeat_core::resume::{self, Agreed};
 use upbeat_memory::ticks::{ticks, ticks_per_second};
 
-impl Greeting {
+impl RemoteHandshake {
     /// Takes the peer's description of the session.
     pub(super) fn meet(&mut self, incarnation: u64, said: Networked) -> Result<State, OpenError> {
         let (session, said_ms) = (said.session, [self.resume_ms, said.resume_ms]);
@@ -41,10 +41,14 @@ impl Greeting {
                 Record::Network(answer).write(&mut self.write);
                 Ok(State::Sent { incarnation, session, agreed })
             }
-            (Role::Caller { again: Some(Shown { ticket, .. }), .. }, answer) => match answer {
-                Some(answer) if answer == *ticket => Ok(State::Resumed { position: said.position }),
-                _ => Err(self.broken(Rule::RecordField { field: "ticket" })),
-            },
+            (Role::Caller { again: Some(ResumeProof { ticket, .. }), .. }, answer) => {
+                match answer {
+                    Some(answer) if answer == *ticket => {
+                        Ok(State::Resumed { position: said.position })
+                    }
+                    _ => Err(self.broken(Rule::RecordField { field: "ticket" })),
+                }
+            }
             (Role::Caller { again: None, .. }, ticket) => {
                 let agreed =
                     ticket.and_then(|ticket| Agreed::new(resume::Role::Caller, ticket, said_ms));
@@ -60,21 +64,25 @@ impl Greeting {
     /// Returns a ticket for a session that begins here.
     fn ticket(&self) -> Result<Ticket, OpenError> {
         let failed = |_| OpenError::system("asking for random numbers")(Errno::AGAIN);
-        let (session, incarnation) = (self.us.session as u64, self.us.card.incarnation);
+        let (session, incarnation) = (self.us.session as u64, self.us.info.incarnation);
         Ok(Ticket { session, incarnation, key: random().map_err(failed)? })
     }
 }
 
 /// A caller that asks to resume a session over this connection.
 pub struct Resuming {
-    greeting: Box<Greeting>,
+    handshake: Box<RemoteHandshake>,
     incarnation: u64,
     said: Networked,
 }
 
 impl Resuming {
-    pub(super) fn new(greeting: Box<Greeting>, incarnation: u64, said: Networked) -> Resuming {
-        Resuming { greeting, incarnation, said }
+    pub(super) fn new(
+        handshake: Box<RemoteHandshake>,
+        incarnation: u64,
+        said: Networked,
+    ) -> Resuming {
+        Resuming { handshake, incarnation, said }
     }
 
     /// Returns the listener's number of the session that the caller asks for.
@@ -93,28 +101,28 @@ impl Resuming {
 
     /// Returns the caller's name, which its certificate confirms under TLS. A handle has none.
     fn name(&self) -> Option<&NodeName> {
-        self.greeting.peer.name.as_ref()
+        self.handshake.peer.name.as_ref()
     }
 
     /// Resumes the session that the ticket belongs to, after its old connection was dropped, and tells the caller.
     pub fn with(mut self, carrier: &Carrier) -> Result<(), ResumeError> {
         let Some(ticket) = self.said.ticket else { return Ok(()) };
-        let greeting = &mut self.greeting;
-        let again = Shown { ticket, position: carrier.position() };
-        let answer = Networked { session: ticket.session, ..greeting.said(Some(again)) };
-        Record::Network(answer).write(&mut greeting.write);
-        greeting.send().map_err(ResumeError::Open)?;
-        if !greeting.write.is_empty() {
+        let handshake = &mut self.handshake;
+        let again = ResumeProof { ticket, position: carrier.position() };
+        let answer = Networked { session: ticket.session, ..handshake.said(Some(again)) };
+        Record::Network(answer).write(&mut handshake.write);
+        handshake.send().map_err(ResumeError::Open)?;
+        if !handshake.write.is_empty() {
             // A connection that does not take this few bytes is unusable.
-            return Err(ResumeError::Open(greeting.closed()));
+            return Err(ResumeError::Open(handshake.closed()));
         }
-        let connection = Connection(self.greeting.pipe);
+        let connection = Connection(self.handshake.pipe);
         carrier.resume(connection, self.said.position).map_err(ResumeError::Rule)
     }
 
     /// Tells the caller that there is no such session, and closes the connection.
     pub fn refuse(self) {
-        self.greeting.refuse(RefusalCode::NoSuchSession, "");
+        self.handshake.refuse(RefusalCode::NoSuchSession, "");
     }
 }
 

@@ -10,31 +10,31 @@ use upbeat_core::channel::stream::{CallerEnd, Operation};
 use upbeat_core::frame::Head;
 
 /// The route of a node's streams.
-pub(super) type NodeWay = NodeRoute<Rc<Bound>>;
+pub(super) type NodeStreamRoute = NodeRoute<Rc<Bound>>;
 
 /// The route of a handle's streams.
-pub(super) type HandleWay = HandleRoute<Arc<Side>>;
+pub(super) type HandleStreamRoute = HandleRoute<Arc<Side>>;
 
 /// The route to the node that serves.
-pub(super) enum AnyWay {
-    Node(NodeWay),
-    Handle(HandleWay),
+pub(super) enum AnyRoute {
+    Node(NodeStreamRoute),
+    Handle(HandleStreamRoute),
 }
 
-impl AnyWay {
+impl AnyRoute {
     /// Returns the route to the callee of this message, or None if the message carries no streams.
-    pub(super) fn new(context: &MessageContext<'_>) -> Option<AnyWay> {
+    pub(super) fn new(context: &MessageContext<'_>) -> Option<AnyRoute> {
         if let Some(bound) = context.session.downcast_ref::<Bound>() {
             let bound = Rc::new(Bound { service: "stream", ..bound.clone() });
-            return Some(AnyWay::Node(NodeRoute(bound)));
+            return Some(AnyRoute::Node(NodeRoute(bound)));
         }
         let side = context.session.downcast_ref::<Arc<Side>>();
-        side.map(|side| AnyWay::Handle(HandleRoute(Arc::clone(side))))
+        side.map(|side| AnyRoute::Handle(HandleRoute(Arc::clone(side))))
     }
 }
 
 /// The route to a stream's other end, which outlives the call in which the stream stands.
-pub(super) trait Way: Route + Clone {
+pub(super) trait StreamRoute: Route + Clone {
     /// Tells the other end that the stream is no longer wanted.
     fn leave(&self, head: Head);
 
@@ -49,29 +49,29 @@ pub(super) trait Way: Route + Clone {
     }
 }
 
-impl Way for NodeWay {
+impl StreamRoute for NodeStreamRoute {
     fn leave(&self, head: Head) {
         self.0.take_back(head);
     }
 }
 
-impl Way for HandleWay {
+impl StreamRoute for HandleStreamRoute {
     fn leave(&self, head: Head) {
         self.0.take_back(head);
     }
 }
 
 /// This end of a stream, in its state. Dropping it before the stream has ended tells the other end.
-pub(super) struct Left<W: Way, S: CallerEnd> {
+pub(super) struct StreamEnd<W: StreamRoute, S: CallerEnd> {
     way: W,
     number: u32,
     pub(super) state: S,
 }
 
-impl<W: Way, S: CallerEnd + Default> Left<W, S> {
+impl<W: StreamRoute, S: CallerEnd + Default> StreamEnd<W, S> {
     /// Returns the end of the stream with this number.
-    pub(super) fn new(way: W, number: u32) -> Left<W, S> {
-        Left { way, number, state: S::default() }
+    pub(super) fn new(way: W, number: u32) -> StreamEnd<W, S> {
+        StreamEnd { way, number, state: S::default() }
     }
 
     pub(super) fn way(&self) -> &W {
@@ -83,7 +83,7 @@ impl<W: Way, S: CallerEnd + Default> Left<W, S> {
     }
 }
 
-impl<W: Way, S: CallerEnd> Drop for Left<W, S> {
+impl<W: StreamRoute, S: CallerEnd> Drop for StreamEnd<W, S> {
     fn drop(&mut self) {
         if let Some(control) = self.state.leave() {
             let control = channel::Control::Stream(control);

@@ -38,7 +38,7 @@ impl OwnSegment {
 
 /// The events that have come over the socket.
 #[derive(Debug, Default)]
-pub struct Drained {
+pub struct SocketEvents {
     /// The number of wake-ups.
     pub bells: usize,
     /// The segments in which the peer's lane continues.
