@@ -309,7 +309,7 @@ impl fmt::Display for BindError {
 }
 
 fn bound(fields: &mut Fields<'_>) -> Result<Bound, Rule> {
-    let field = "what became of a method";
+    let field = "answer about a method";
     match fields.u8(field)? {
         1 => {
             let field = "number of a method";

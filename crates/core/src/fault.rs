@@ -50,23 +50,23 @@ pub enum Rule {
         /// The payload length seen.
         len: u32,
     },
-    /// A payload that does not end within the slots its frame takes.
+    /// A payload that does not end within the slots of its frame.
     LengthBeyondSpan {
         /// The payload length seen.
         len: u32,
-        /// The slots the frame says it takes.
+        /// The number of slots in the frame's head.
         span: u32,
     },
     /// A frame that takes no slot, or more than the ring has left.
     SpanBeyondRing {
-        /// The slots the frame says it takes.
+        /// The number of slots in the frame's head.
         span: u32,
-        /// The slots it may take there.
+        /// The number of slots that are left in the ring.
         slots: u32,
     },
-    /// Bits that must be zero are not.
+    /// Bits that must be zero and are not.
     ReservedBits {
-        /// The bits seen, as they stand in their field.
+        /// The bits seen, at their positions in the field.
         bits: u32,
     },
     /// Flags that do not exist, or that a frame of this kind does not carry.
@@ -118,60 +118,60 @@ pub enum Rule {
         /// The code seen.
         code: u16,
     },
-    /// An answer to a call that is not open.
+    /// A reply to a call that is not open.
     NotOpen {
         /// The index of the answered call.
         index: u32,
-        /// Its generation.
+        /// The generation of the answered call.
         generation: u32,
     },
-    /// An answer to an earlier use of a call number.
+    /// A reply to an earlier use of a call number.
     StaleGeneration {
         /// The index of the answered call.
         index: u32,
-        /// The generation the answer names.
+        /// The generation that the reply names.
         seen: u32,
         /// The generation that is open.
         open: u32,
     },
-    /// A second answer to a call.
+    /// A second reply to a call.
     AnsweredTwice {
         /// The index of the answered call.
         index: u32,
-        /// Its generation.
+        /// The generation of the answered call.
         generation: u32,
     },
-    /// A call under a number that is still being served.
+    /// A call with a number that is still being served.
     DuplicateCall {
         /// The index of the new call.
         index: u32,
-        /// Its generation.
+        /// The generation of the new call.
         generation: u32,
     },
-    /// A call whose index is beyond the biggest call table: too many unfinished calls.
+    /// A call whose index is beyond the largest call table: too many calls are unfinished.
     TooManyCalls {
         /// The index seen.
         index: u32,
-        /// Indexes must be below it.
+        /// The number below which indexes must be.
         max: u32,
     },
     /// The receiver's progress went backwards.
     CreditBackwards {
-        /// The `in` seen.
+        /// The progress seen.
         seen: u64,
-        /// The `in` seen before it.
+        /// The progress before.
         before: u64,
     },
     /// The receiver's progress is ahead of what was sent.
     CreditAhead {
-        /// The `in` seen.
+        /// The progress seen.
         seen: u64,
-        /// How much was sent.
+        /// The number of slots or requests sent.
         out: u64,
     },
     /// A frame for which the receiver's ring has no room, so its sender had no credit.
     BeyondCredit {
-        /// The slots that it takes.
+        /// The number of slots of the frame.
         span: u32,
     },
     /// A peer that continues over another connection claims to have received more than was sent.
@@ -195,12 +195,12 @@ pub enum Rule {
     },
     /// More segments than lanes and slabs can use, or a segment that no frame can name.
     StraySegment {
-        /// Its generation.
+        /// The generation of the segment.
         generation: u32,
     },
     /// A larger ring for the peer's lane, for which the receiver has no room and gave no grant.
     UngrantedRing {
-        /// Its bytes.
+        /// The bytes of the ring.
         bytes: u32,
     },
     /// Bytes of a buffer that was not announced, or beyond its end.
@@ -256,7 +256,7 @@ pub enum Rule {
     },
     /// A segment whose size is not one a lane may have.
     SegmentSize {
-        /// The bytes it has, or says it has.
+        /// The bytes of the file, or the announced bytes.
         bytes: u64,
         /// The fewest allowed.
         min: u32,
@@ -265,9 +265,9 @@ pub enum Rule {
     },
     /// A frame that may not come in this state.
     OutOfPlace {
-        /// Its kind.
+        /// The kind of the frame.
         kind: u8,
-        /// The state, in words: `after goodbye`.
+        /// The state in words, such as `after goodbye`.
         state: &'static str,
     },
     /// A record on the socket that does not start with the protocol's magic bytes.
@@ -289,7 +289,7 @@ pub enum Rule {
     },
     /// A record that may not come in this state.
     RecordOutOfPlace {
-        /// Its kind, in words.
+        /// The kind of the record, in words.
         kind: &'static str,
     },
     /// A record whose length is beyond its bound.
@@ -301,12 +301,12 @@ pub enum Rule {
     },
     /// A record that ends within one of its fields.
     RecordTruncated {
-        /// The field.
+        /// The name of the field.
         field: &'static str,
     },
     /// A field of a record whose value is not allowed.
     RecordField {
-        /// The field.
+        /// The name of the field.
         field: &'static str,
     },
     /// A record that continues behind its last field.

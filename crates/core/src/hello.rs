@@ -215,7 +215,7 @@ impl Hello {
             "" => None,
             text => Some(NodeName::new(text).map_err(|_| Rule::RecordField { field })?),
         };
-        let wanted = node_name(&mut fields, "name of the node that is wanted")?;
+        let wanted = node_name(&mut fields, "name of the wanted node")?;
         let field = "memory";
         let memory = match fields.u8(field)? {
             0 => false,

@@ -88,7 +88,7 @@ pub const PROGRESS_BYTES_MAX: usize = (4 + SLABS_MAX) * WORD;
 
 /// The head of the record at the front of the bytes. The caller reads the bytes that follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "it is taken apart where it is made")]
+#[expect(clippy::large_enum_variant, reason = "the caller matches the value at once")]
 pub enum Head {
     /// A frame with this head, whose payload follows.
     Frame {

@@ -29,14 +29,14 @@ use std::task::{Context, Poll, ready};
 ///     async move {
 ///         let mut accounts = accounts.lock().await;
 ///         accounts[0] -= sum;
-///         // Nobody else sees the accounts meanwhile.
+///         // No other task sees the accounts meanwhile.
 ///         yield_now().await;
 ///         accounts[1] += sum;
 ///     }
 /// };
 /// let (one, two) = (spawn(transfer(10)), spawn(transfer(20)));
 /// one.await.and(two.await)?;
-/// assert_eq!(*accounts.try_lock().ok_or("it is free")?, [70, 30]);
+/// assert_eq!(*accounts.try_lock().ok_or("the mutex is free")?, [70, 30]);
 /// # Ok::<_, Box<dyn std::error::Error>>(()) })
 /// # }
 /// ```

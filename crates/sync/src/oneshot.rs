@@ -22,7 +22,7 @@ use std::task::{Context, Poll, Waker};
 /// # use tokio::task::spawn_local as spawn;
 /// let (answer, question) = oneshot();
 /// let asked = spawn(question);
-/// answer.send(42).map_err(|_| "nobody waits")?;
+/// answer.send(42).map_err(|_| "the receiver was dropped")?;
 /// assert_eq!(asked.await?, Ok(42));
 /// let (answer, mut question) = oneshot::<u32>();
 /// assert_eq!(question.try_receive(), Ok(None));

@@ -97,7 +97,7 @@ pub(crate) fn watching() -> Option<&'static dyn Runtime> {
     if WATCHES.get() { attached() } else { None }
 }
 
-/// A wait that still goes on.
+/// A wait that is not over yet.
 pub struct LongWait<'a> {
     /// The kind of thing that the future waits for.
     pub what: Awaited,

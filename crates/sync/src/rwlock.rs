@@ -29,7 +29,7 @@ const ALL_PERMITS: u32 = u32::MAX;
 /// # tokio::task::LocalSet::new().block_on(&runtime, async {
 /// let prices = RwLock::named("prices", vec![3, 5]);
 /// let (one, two) = (prices.read().await, prices.read().await);
-/// assert!(prices.try_write().is_none(), "two read");
+/// assert!(prices.try_write().is_none(), "two readers hold the lock");
 /// drop((one, two));
 /// prices.write().await.push(8);
 /// assert_eq!(prices.read().await.len(), 3);

@@ -39,7 +39,7 @@ impl Wait {
         Wait { key: None, at, watch: None }
     }
 
-    /// Reports that the wait goes on. The caller must have nothing borrowed, since the report runs
+    /// Reports that the wait is not over. The caller must have nothing borrowed, since the report runs
     /// code of the application.
     pub(super) fn note_pending(&mut self, context: &mut Context<'_>, target: Target<'_>) {
         if let Some(runtime) = runtime::watching() {

@@ -114,7 +114,7 @@ mod tests {
             Counter::LaneFull => 7,
             _ => 0,
         };
-        let of = |name| BETS.iter().find(|bet| bet.name == name).expect("it is listed");
+        let of = |name| BETS.iter().find(|bet| bet.name == name).expect("a bet of this name");
         assert_eq!((of("promises").won(count), of("promises").lost(count)), (60, 40));
         assert_eq!((of("room").won(count), of("room").lost(count)), (100, 7));
         assert_eq!((of("handlers").won(count), of("handlers").lost(count)), (0, 0));

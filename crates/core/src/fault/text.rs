@@ -75,10 +75,10 @@ impl Rule {
     fn fmt_state(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Rule::NotOpen { index, generation } => {
-                write!(f, "call not open: an answer to call {index}.{generation}")
+                write!(f, "call not open: a reply to call {index}.{generation}")
             }
             Rule::StaleGeneration { index, seen, open } => {
-                write!(f, "stale generation: an answer to call {index}.{seen}, open is .{open}")
+                write!(f, "stale generation: a reply to call {index}.{seen}, open is .{open}")
             }
             Rule::AnsweredTwice { index, generation } => {
                 write!(f, "answered twice: call {index}.{generation}")

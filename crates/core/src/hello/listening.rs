@@ -11,7 +11,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::num::NonZeroU64;
 
 /// The name of the record's field.
-const FIELD: &str = "where it listens";
+const FIELD: &str = "listening address";
 
 /// The address at which a node listens for callers of other hosts.
 ///

@@ -134,7 +134,7 @@ fn a_writer_that_stops_anywhere_leaves_what_it_committed_and_nothing_else() {
 #[test]
 fn a_reader_that_stops_anywhere_loses_nothing_that_was_committed() {
     const MESSAGES: u64 = 4;
-    // The reader stops after `acts` acts, each a look, a read with its advance, or a store of progress.
+    // The reader stops after `acts` acts, each a poll, a read with its advance, or a store of progress.
     for acts in 0..=6 {
         check(None, move || {
             let region = region();

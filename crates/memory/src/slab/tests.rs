@@ -299,7 +299,7 @@ fn a_reservation_keeps_its_buffer_until_it_is_lent_or_freed() {
     let mut read = [0; 17];
     reservation.read(0, &mut read);
     assert_eq!(&read, b"written in pieces");
-    // The other buffer goes out and comes back meanwhile; this one is given to nobody.
+    // The other buffer is lent and returned meanwhile; the reserved buffer is not claimed again.
     for _ in 0..4 {
         let other = bench.claim().unwrap().lend();
         assert!(bench.claim().is_none());

@@ -14,10 +14,10 @@ pub struct AskedAlready;
 /// let mut demand = Demand::default();
 /// demand.handle_pull().unwrap();
 /// assert_eq!(demand.handle_pull(), Err(AskedAlready));
-/// assert!(!demand.batch_collected(false), "more will be asked for");
+/// assert!(!demand.batch_collected(false), "the stream continues");
 /// demand.answered();
 /// demand.handle_pull().unwrap();
-/// assert!(demand.pull_dropped(), "nobody will ask again");
+/// assert!(demand.pull_dropped(), "the reader will not pull again");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Demand(State);

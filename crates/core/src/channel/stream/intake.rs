@@ -71,7 +71,7 @@ impl Intake {
     }
 
     /// Handles the loss of the writer or of the session: no more batches will come. Returns whether the reader
-    /// must be told the reason, which it must not if the end has come already.
+    /// must be told the reason, unless the end has come already.
     pub fn break_off(&mut self) -> bool {
         let is_news = !self.ended && !mutated(Mutant::BreakUntold);
         self.ended = true;

@@ -248,7 +248,7 @@ proptest! {
     }
 }
 
-/// The laps of a ring are counted from 1 to 255 and round again.
+/// The laps of a ring run from 1 to 255 and then start again at 1.
 #[test]
 fn a_ring_is_shipped_again_in_any_lap() {
     if cfg!(miri) {
