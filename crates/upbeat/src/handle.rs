@@ -28,8 +28,11 @@ mod lasting;
 
 mod caller;
 
-mod remote;
 mod side;
+
+mod builder;
+
+mod remote;
 
 mod awaited;
 
@@ -39,6 +42,7 @@ mod blocking;
 
 pub use awaited::{HandleCall, HandleRoute, HandleSend, HandleTryCall};
 pub use blocking::{Blocking, BlockingFilling};
+pub use builder::{HandleBuilder, builder};
 pub(crate) use side::Side;
 use side::Sides;
 pub(crate) use streaming::wait;
@@ -49,15 +53,10 @@ use crate::dispatch::Dispatcher;
 use crate::error::{BuildError, CallError, ConnectError, Lost, Why};
 use crate::remote::Remote;
 use crate::sampling::Pages;
-use crate::setup::{longest, place, program_id, sampling};
 use crate::wait::Waiting;
 use caller::Caller;
-use lasting::now_ns;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use upbeat_core::address::NodeAddress;
-use upbeat_core::limits::TAKEN_BYTES_MAX;
 use upbeat_core::method::Signature;
 use upbeat_core::name::ProgramId;
 use upbeat_memory::fork::Process;
@@ -98,221 +97,6 @@ pub trait HandleClient: Sized {
 /// ```
 pub fn connect<C: HandleClient>(name: &str) -> Result<C, HandleError> {
     builder().connect(name)
-}
-
-/// Begins a handle.
-///
-/// ```no_run
-/// # #[upbeat::service]
-/// # pub trait Counter {
-/// #     async fn add(&self, n: u64) -> u64;
-/// #     #[oneway]
-/// #     async fn reset(&self);
-/// # }
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use upbeat::Waiting;
-///
-/// let builder = upbeat::handle::builder().program("demo").waiting(Waiting::Polling);
-/// let counter: CounterHandle = builder.connect("counter")?;
-/// # Ok(()) }
-/// ```
-pub fn builder() -> HandleBuilder {
-    HandleBuilder {
-        program: None,
-        directory: None,
-        waiting: Waiting::default(),
-        deadline: None,
-        longest: TAKEN_BYTES_MAX,
-        shared_memory: None,
-        sampling: None,
-        remote: Remote::default(),
-    }
-}
-
-/// What a handle is made with.
-#[must_use = "a builder makes no handle before `connect`"]
-pub struct HandleBuilder {
-    program: Option<String>,
-    directory: Option<PathBuf>,
-    waiting: Waiting,
-    deadline: Option<Duration>,
-    longest: usize,
-    shared_memory: Option<bool>,
-    sampling: Option<u32>,
-    remote: Remote,
-}
-
-impl HandleBuilder {
-    /// The program of the node that is called.
-    ///
-    /// ```no_run
-    /// # #[upbeat::service]
-    /// # pub trait Counter {
-    /// #     async fn add(&self, n: u64) -> u64;
-    /// #     #[oneway]
-    /// #     async fn reset(&self);
-    /// # }
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let counter: CounterHandle = upbeat::handle::builder().program("demo").connect("counter")?;
-    /// # Ok(()) }
-    /// ```
-    pub fn program(mut self, program: &str) -> HandleBuilder {
-        self.program = Some(program.to_owned());
-        self
-    }
-
-    /// Where the sockets are.
-    ///
-    /// ```no_run
-    /// # #[upbeat::service]
-    /// # pub trait Counter {
-    /// #     async fn add(&self, n: u64) -> u64;
-    /// #     #[oneway]
-    /// #     async fn reset(&self);
-    /// # }
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let builder = upbeat::handle::builder().directory("/run/demo");
-    /// let counter: CounterHandle = builder.connect("counter")?;
-    /// # Ok(()) }
-    /// ```
-    pub fn directory(mut self, directory: impl Into<PathBuf>) -> HandleBuilder {
-        self.directory = Some(directory.into());
-        self
-    }
-
-    /// How blocking calls wait. An awaited call looks for its reply as well, where this says so and that has paid
-    /// lately, but for 20 us at most: then it is woken.
-    ///
-    /// ```no_run
-    /// # #[upbeat::service]
-    /// # pub trait Counter {
-    /// #     async fn add(&self, n: u64) -> u64;
-    /// #     #[oneway]
-    /// #     async fn reset(&self);
-    /// # }
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let builder = upbeat::handle::builder().waiting(upbeat::Waiting::Sleeping);
-    /// let counter: CounterHandle = builder.connect("counter")?;
-    /// # Ok(()) }
-    /// ```
-    pub fn waiting(mut self, waiting: Waiting) -> HandleBuilder {
-        self.waiting = waiting;
-        self
-    }
-
-    /// Bytes of the longest result that calls of the handle take. A longer one is not read, no memory is
-    /// asked for it, and its call fails with [`CallError::ResultTooLarge`]. 32 MiB if nobody says.
-    ///
-    /// ```no_run
-    /// # #[upbeat::service]
-    /// # pub trait Counter {
-    /// #     async fn add(&self, n: u64) -> u64;
-    /// #     #[oneway]
-    /// #     async fn reset(&self);
-    /// # }
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let builder = upbeat::handle::builder().max_message_bytes(128 << 20);
-    /// let counter: CounterHandle = builder.connect("counter")?;
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Panics
-    /// When it is less than 1 MiB, or more than 1 GiB.
-    pub fn max_message_bytes(mut self, bytes: usize) -> HandleBuilder {
-        self.longest = longest(bytes);
-        self
-    }
-
-    /// Whether the handle shares memory with the node's process, as
-    /// [`Builder::shared_memory`](crate::Builder::shared_memory) has it.
-    ///
-    /// ```no_run
-    /// # #[upbeat::service]
-    /// # pub trait Counter {
-    /// #     async fn add(&self, n: u64) -> u64;
-    /// #     #[oneway]
-    /// #     async fn reset(&self);
-    /// # }
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let builder = upbeat::handle::builder().shared_memory(false);
-    /// let counter: CounterHandle = builder.connect("counter")?;
-    /// # Ok(()) }
-    /// ```
-    pub fn shared_memory(mut self, shared: bool) -> HandleBuilder {
-        self.shared_memory = Some(shared);
-        self
-    }
-
-    /// Has one message in so many sampled for the bill, or none if it is 0, as
-    /// [`Builder::sampling`](crate::Builder::sampling) has it. `upbeat bill` shows them under `a handle of` the
-    /// node's name.
-    ///
-    /// ```no_run
-    /// # #[upbeat::service]
-    /// # pub trait Counter {
-    /// #     async fn add(&self, n: u64) -> u64;
-    /// #     #[oneway]
-    /// #     async fn reset(&self);
-    /// # }
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let counter: CounterHandle = upbeat::handle::builder().sampling(1).connect("counter")?;
-    /// # Ok(()) }
-    /// ```
-    pub fn sampling(mut self, one_in: u32) -> HandleBuilder {
-        self.sampling = Some(one_in);
-        self
-    }
-
-    /// Connects within so much time or not at all: [`CallError::Deadline`] says so. It is for connecting
-    /// alone; calls are told by [`Blocking::deadline`] and [`HandleCall::deadline`].
-    ///
-    /// ```no_run
-    /// # #[upbeat::service]
-    /// # pub trait Counter {
-    /// #     async fn add(&self, n: u64) -> u64;
-    /// #     #[oneway]
-    /// #     async fn reset(&self);
-    /// # }
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use std::time::Duration;
-    ///
-    /// let builder = upbeat::handle::builder().deadline(Duration::from_millis(500));
-    /// let counter: CounterHandle = builder.connect("counter")?;
-    /// # Ok(()) }
-    /// ```
-    pub fn deadline(mut self, after: Duration) -> HandleBuilder {
-        self.deadline = Some(after);
-        self
-    }
-
-    /// Connects to a node. The methods are compared here, so this waits.
-    ///
-    /// ```no_run
-    /// # #[upbeat::service]
-    /// # pub trait Counter {
-    /// #     async fn add(&self, n: u64) -> u64;
-    /// #     #[oneway]
-    /// #     async fn reset(&self);
-    /// # }
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let counter: CounterHandle = upbeat::handle::builder().connect("counter")?;
-    /// println!("{}", counter.blocking().add(1)?);
-    /// # Ok(()) }
-    /// ```
-    pub fn connect<C: HandleClient>(self, name: &str) -> Result<C, HandleError> {
-        let to = NodeAddress::new(name).map_err(ConnectError::from)?;
-        let program = program_id(self.program.as_deref())?;
-        let place = Some(place(self.directory)?);
-        let until = self.deadline.map(|after| Until::after(now_ns(), after));
-        let (waiting, longest) = (self.waiting, self.longest);
-        let carriers = Carriers::of(self.shared_memory);
-        let (sampling, pages) = (sampling(self.sampling)?, pages(&to, place.is_some()));
-        let remote = carriers.terms(self.remote, place.as_ref(), program.name(), None)?;
-        let remote = remote.settled(program.name(), None)?;
-        let target =
-            Target { program, place, carriers, to, remote, waiting, longest, sampling, pages };
-        Ok(open(target, until)?)
-    }
 }
 
 /// Whom a handle calls, and how it waits.

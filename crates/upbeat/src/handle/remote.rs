@@ -1,6 +1,6 @@
 //! What a handle is told of other hosts.
 
-use super::HandleBuilder;
+use super::builder::HandleBuilder;
 use crate::remote::peer_timeout;
 use std::time::Duration;
 use upbeat_transport::identity::Identity;

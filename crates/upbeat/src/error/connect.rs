@@ -1,0 +1,104 @@
+//! Why a client, or a handle, does not connect.
+
+use super::{AddressError, CallError, Clash, NameError, NodeAddressError, OpenError};
+use std::fmt;
+
+/// Why there is no client for a node.
+///
+/// ```
+/// # #[upbeat::service]
+/// # pub trait Counter {
+/// #     async fn add(&self, n: u64) -> u64;
+/// #     #[oneway]
+/// #     async fn reset(&self);
+/// # }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use upbeat::ConnectError;
+///
+/// let node = upbeat::Node::builder("doc/connect").local_only().build()?;
+/// match node.block_on(node.connect::<CounterClient>("nobody")) {
+///     Err(ConnectError::Open(error)) => assert!(error.to_string().contains("no node `nobody`")),
+///     _ => unreachable!("nobody is there"),
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConnectError {
+    /// That is no name for a node.
+    Name(NameError),
+    /// That is no address of a host.
+    Address(AddressError),
+    /// The node is on another host, and nothing says how messages to it are to be protected.
+    Unprotected {
+        /// The node, and its address.
+        to: String,
+    },
+    /// The node of a reference is on another host, and the reference says no address of it.
+    NoAddress {
+        /// The node.
+        to: String,
+    },
+    /// No session could be opened.
+    Open(OpenError),
+    /// The peer serves other services, not this one.
+    NotServed {
+        /// The service.
+        service: String,
+        /// The peer.
+        peer: String,
+    },
+    /// Both sides have these methods with different signatures.
+    Clash(Vec<Clash>),
+    /// The service cannot be asked for, or what came back cannot be understood.
+    Service {
+        /// What is wrong.
+        text: String,
+    },
+    /// The session ended, or refused, before the methods were known.
+    Call(CallError),
+    /// This node was shut down.
+    ShutDown,
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConnectError::Name(error) => error.fmt(f),
+            ConnectError::Address(error) => error.fmt(f),
+            ConnectError::Unprotected { to } => write!(
+                f,
+                "messages to {to} would go over the network as they are: give this side an identity \
+                 (`upbeat keys issue`), or, where the network is safe, say so by \
+                 `insecure_plaintext()` on both sides"
+            ),
+            ConnectError::NoAddress { to } => write!(
+                f,
+                "the reference to {to} comes from another host and says no address of it, and this \
+                 node has no session with it: have {to} listen at an address of its host \
+                 (`Builder::listen`, neither `0.0.0.0` nor `[::]`), or make the reference by \
+                 `ServiceRef::at(\"{to}@host:7411\")`"
+            ),
+            ConnectError::Open(error) => error.fmt(f),
+            ConnectError::NotServed { service, peer } => {
+                write!(f, "{peer} does not serve {service}")
+            }
+            ConnectError::Clash(clashes) => {
+                clashes.iter().try_for_each(|clash| writeln!(f, "{clash}"))
+            }
+            ConnectError::Service { text } => write!(f, "binding failed: {text}"),
+            ConnectError::Call(error) => write!(f, "binding failed: {error}"),
+            ConnectError::ShutDown => write!(f, "this node was shut down"),
+        }
+    }
+}
+
+impl std::error::Error for ConnectError {}
+
+impl From<NodeAddressError> for ConnectError {
+    fn from(error: NodeAddressError) -> ConnectError {
+        match error {
+            NodeAddressError::Name(error) => ConnectError::Name(error),
+            NodeAddressError::Address(error) => ConnectError::Address(error),
+        }
+    }
+}
