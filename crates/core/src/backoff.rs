@@ -67,6 +67,39 @@ pub fn connect_delay_ns(attempts: u32, random: u64) -> u64 {
     half + random % (half + 1)
 }
 
+/// Attempts to connect to a node that is not there yet, or not any more: how many have failed, and until when
+/// there is a next one.
+///
+/// ```
+/// use upbeat_core::backoff::Retry;
+///
+/// let mut retry = Retry::until(10_000_000);
+/// assert!((1_000_000..=2_000_000).contains(&retry.failed(0, 77).unwrap()));
+/// // The last attempt is made when the time is over.
+/// assert_eq!(retry.failed(9_999_000, 77), Some(1_000));
+/// assert_eq!(retry.failed(10_000_000, 77), None);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Retry {
+    until_ns: u64,
+    failed: u32,
+}
+
+impl Retry {
+    /// Returns attempts that are made until this time.
+    pub fn until(until_ns: u64) -> Retry {
+        Retry { until_ns, failed: 0 }
+    }
+
+    /// Notes that an attempt has failed. Returns after how many nanoseconds the next one is made, by a random
+    /// number. None if the time is over.
+    pub fn failed(&mut self, now_ns: u64, random: u64) -> Option<u64> {
+        let left = self.until_ns.checked_sub(now_ns).filter(|left| *left > 0)?;
+        self.failed = self.failed.saturating_add(1);
+        Some(connect_delay_ns(self.failed, random).min(left))
+    }
+}
+
 /// Returns the milliseconds for an attempt at one of several addresses of a host: an equal share of the time that
 /// is left, but at least a second, so that a silent address leaves time for the others. No attempt gets more than
 /// the time that is left.

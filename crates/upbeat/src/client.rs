@@ -72,15 +72,16 @@ pub(crate) fn numbers(
         .collect())
 }
 
-/// Binds a client to a session of this node.
-pub(crate) async fn bind<C: Client>(
+/// Binds a service's methods to a session of this node.
+pub(crate) async fn bind(
     node: &Rc<Dispatcher>,
     session: Rc<Session>,
-) -> Result<C, ConnectError> {
-    let request = request(C::SERVICE, &C::signatures())?;
+    request: &BindRequest,
+    service: &'static str,
+) -> Result<Bound, ConnectError> {
     let (node, bind) = (Rc::clone(node), Rc::new([BIND]));
-    let way = Bound { node, session, service: C::SERVICE, numbers: bind };
+    let way = Bound { node, session, service, numbers: bind };
     let answer = way.call::<Vec<u8>, Vec<u8>>(0, "bind", request.encode()).await;
-    let numbers = numbers(&request, answer, &way.session.peer_text())?;
-    Ok(C::from_bound(Bound { numbers, ..way }))
+    let numbers = numbers(request, answer, &way.session.peer_text())?;
+    Ok(Bound { numbers, ..way })
 }

@@ -283,7 +283,7 @@ impl Dispatcher {
     }
 
     /// Returns a random number for the jitter of a delay.
-    fn random(&self) -> u64 {
+    pub(crate) fn random(&self) -> u64 {
         let (random, next) = self.flow.jitter.get().next();
         self.flow.jitter.set(next);
         random

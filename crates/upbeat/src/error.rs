@@ -6,14 +6,15 @@
 mod build;
 
 mod serve;
+
 mod connect;
 
 use std::convert::Infallible;
 use std::fmt;
 
 pub use build::BuildError;
-pub use serve::ServeError;
 pub use connect::ConnectError;
+pub use serve::ServeError;
 pub use upbeat_core::address::{AddressError, NodeAddressError};
 pub use upbeat_core::bind::Clash;
 use upbeat_core::channel::call::Ending;
@@ -375,3 +376,10 @@ impl fmt::Display for Lost {
 }
 
 impl std::error::Error for Lost {}
+
+impl Lost {
+    /// Whether a node may stand under the peer's name again after a while.
+    pub(crate) fn may_come_back(&self) -> bool {
+        matches!(self.why, Why::Died | Why::Closed | Why::Unreachable { .. })
+    }
+}

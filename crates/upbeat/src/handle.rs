@@ -56,6 +56,7 @@ use crate::sampling::Pages;
 use crate::wait::Waiting;
 use caller::Caller;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use upbeat_core::address::NodeAddress;
 use upbeat_core::method::Signature;
 use upbeat_core::name::ProgramId;
@@ -99,6 +100,24 @@ pub fn connect<C: HandleClient>(name: &str) -> Result<C, HandleError> {
     builder().connect(name)
 }
 
+/// Connects to a node without blocking the thread: see [`HandleBuilder::connect_async`].
+///
+/// ```
+/// # #[upbeat::service]
+/// # pub trait Counter {
+/// #     async fn add(&self, n: u64) -> u64;
+/// # }
+/// async fn one_more() -> Result<u64, Box<dyn std::error::Error + Send + Sync>> {
+///     let counter: CounterHandle = upbeat::handle::connect_async("counter").await?;
+///     Ok(counter.add(1).await?)
+/// }
+/// ```
+pub fn connect_async<C: HandleClient>(
+    name: &str,
+) -> impl Future<Output = Result<C, HandleError>> + Send + use<C> {
+    builder().connect_async(name)
+}
+
 /// Whom a handle calls, and how it waits.
 #[derive(Clone)]
 pub(crate) struct Target {
@@ -120,25 +139,27 @@ pub(crate) fn pages(to: &NodeAddress, is_shared: bool) -> Arc<Mutex<Pages>> {
     Arc::new(Mutex::new(Pages::new(format!("a handle of {to}"), is_shared)))
 }
 
-/// Connects to a target: until a time at most, if one is given.
+/// How long a handle tries to open a session.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ConnectTerms {
+    /// When it gives up, whatever it waits for.
+    pub(crate) until: Option<Until>,
+    /// For how long it tries again, if the node is not there.
+    pub(crate) wait_for: Option<Duration>,
+}
+
+/// Connects to a target, waiting in this thread.
 pub(crate) fn open<C: HandleClient>(
     target: Target,
-    until: Option<Until>,
+    terms: ConnectTerms,
 ) -> Result<C, ConnectError> {
     if Dispatcher::is_driving() {
         return Err(ConnectError::Call(CallError::WouldBlockNode));
     }
-    let signatures = C::signatures();
-    let caller = Caller::open(&target, C::SERVICE, &signatures, None, until)?;
-    let shared = Shared {
-        target,
-        service: C::SERVICE,
-        signatures,
-        idle: Mutex::new(vec![caller]),
-        sides: Arc::default(),
-        made: Process::this(),
-    };
-    Ok(C::from_bound(BoundHandle { shared: Arc::new(shared) }))
+    let handle = BoundHandle::new::<C>(target);
+    let caller = handle.shared.open(terms)?;
+    handle.shared.idle().push(caller);
+    Ok(C::from_bound(handle))
 }
 
 struct Shared {
@@ -153,10 +174,9 @@ struct Shared {
 }
 
 impl Shared {
-    /// Opens a session for a thread that blocks: until a time at most.
-    fn open(&self, until: Option<Until>) -> Result<Caller, CallError> {
-        let caller = Caller::open(&self.target, self.service, &self.signatures, None, until);
-        caller.map_err(not_connected)
+    /// Opens a session for a thread that blocks.
+    fn open(&self, terms: ConnectTerms) -> Result<Caller, ConnectError> {
+        Caller::connect(&self.target, self.service, &self.signatures, None, terms)
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Caller>> {
@@ -209,6 +229,19 @@ pub struct BoundHandle {
 }
 
 impl BoundHandle {
+    /// Returns the way to a target, to which no session is open yet.
+    fn new<C: HandleClient>(target: Target) -> BoundHandle {
+        let shared = Shared {
+            target,
+            service: C::SERVICE,
+            signatures: C::signatures(),
+            idle: Mutex::default(),
+            sides: Arc::default(),
+            made: Process::this(),
+        };
+        BoundHandle { shared: Arc::new(shared) }
+    }
+
     /// Calls that block this thread. Keep it while you call: it keeps a session.
     pub fn blocking(&self) -> Blocking<'_> {
         Blocking::new(self)

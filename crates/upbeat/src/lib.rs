@@ -175,7 +175,7 @@ pub use compute::{Compute, checkpoint, compute, poll_point};
 pub use dispatch::OverRun;
 pub use error::{BuildError, CallError, ConnectError, Lost, ServeError, Why};
 pub use execution::{Execution, UnknownExecution};
-pub use node::{Builder, Node, spawn};
+pub use node::{Builder, Connect, Node, spawn};
 pub use reference::ServiceRef;
 pub use serde;
 pub use signal::ctrl_c;

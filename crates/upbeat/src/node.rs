@@ -4,20 +4,23 @@ mod builder;
 
 mod connecting;
 
+mod connect;
+
 mod spawn;
 
 mod counts;
 
 pub use builder::Builder;
-pub(crate) use connecting::Origin;
+pub use connect::Connect;
+pub(crate) use connecting::{Origin, Whom};
 pub use spawn::spawn;
 
-use crate::client::{self, Client};
+use crate::client::Client;
 use crate::compute::Compute;
 use crate::dispatch::{Dispatcher, Enter};
 use crate::driver::Cause;
 use crate::error::{BuildError, ConnectError, ServeError};
-use crate::handle::{self, HandleClient, Target};
+use crate::handle::{self, ConnectTerms, HandleClient, Target};
 use crate::service::{Methods, Serve};
 use crate::statistics::{Collected, Statistics};
 use crate::time;
@@ -181,7 +184,8 @@ impl Node {
     /// Connects to a node of the same program, and binds a client there. Clients of one peer share
     /// a session. A session that the peer has opened is used as well, if the peer proves its name: its
     /// process holds the lock of the name. A node that is too busy has ten
-    /// seconds to accept the connection.
+    /// seconds to accept the connection; one that is not there yet is waited for if
+    /// [`wait_for`](Connect::wait_for) says so.
     ///
     /// ```no_run
     /// # #[upbeat::service]
@@ -199,10 +203,8 @@ impl Node {
     /// })?;
     /// # Ok(()) }
     /// ```
-    pub async fn connect<C: Client>(&self, name: &str) -> Result<C, ConnectError> {
-        let to = NodeAddress::new(name)?;
-        let session = self.open(&to).await?;
-        client::bind(&self.inner, session).await
+    pub fn connect<C: Client>(&self, name: &str) -> Connect<'_, C> {
+        Connect::new(self, NodeAddress::new(name).map(Whom::from).map_err(ConnectError::from))
     }
 
     /// A handle for other threads, to a node of the same program. It waits for the peer, so it is
@@ -231,7 +233,7 @@ impl Node {
         let remote = inner.settings.remote.clone();
         let target =
             Target { program, place, carriers, to, remote, waiting, longest, sampling, pages };
-        handle::open(target, None)
+        handle::open(target, ConnectTerms::default())
     }
 
     /// Computes on another thread, while this node serves others. The closure is begun at once and

@@ -7,8 +7,7 @@
 //! serves the service with the signatures that both know.
 
 use crate::client::{Client, OfService};
-use crate::error::ConnectError;
-use crate::node::{Node, Origin};
+use crate::node::{Connect, Node, Origin, Whom};
 use crate::wire::{Describe, Input, Output, Wire, WireError};
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -135,11 +134,11 @@ impl<C> ServiceRef<C> {
     ///     listener.connect(node).await
     /// }
     /// ```
-    pub async fn connect(&self, node: &Node) -> Result<C, ConnectError>
+    pub fn connect<'n>(&self, node: &'n Node) -> Connect<'n, C>
     where
         C: Client,
     {
-        node.connect_referred(&self.to, self.origin).await
+        Connect::new(node, Ok(Whom { to: self.to.clone(), origin: self.origin }))
     }
 }
 

@@ -195,6 +195,29 @@ impl OpenError {
         }
     }
 
+    /// Whether a later attempt may succeed although nothing is mended here: the node is not there yet, or not any
+    /// more, or it lacks something that others give back.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            OpenError::NoSuchNode { .. } | OpenError::Closed { .. } | OpenError::TooSlow { .. } => {
+                true
+            }
+            OpenError::Refused { code, .. } => matches!(
+                code,
+                RefusalCode::NoSuchNode
+                    | RefusalCode::Closing
+                    | RefusalCode::TooManySessions
+                    | RefusalCode::TooManyDescriptors
+                    | RefusalCode::TooManyOfAddress
+                    | RefusalCode::NoResources
+                    | RefusalCode::TooSlow
+            ),
+            OpenError::Unreached { why, .. } => *why != Unreached::NotUpbeat,
+            OpenError::NoAddress { tried, .. } => tried.iter().any(OpenError::may_pass),
+            _ => self.is_busy(),
+        }
+    }
+
     pub(crate) fn system(act: &'static str) -> impl Fn(Errno) -> OpenError {
         move |error| match error {
             // In flight counts too: the kernel says so in words of its own.

@@ -1,7 +1,8 @@
 //! Why a client, or a handle, does not connect.
 
-use super::{AddressError, CallError, Clash, NameError, NodeAddressError, OpenError};
+use super::{AddressError, CallError, Clash, FailCode, NameError, NodeAddressError, OpenError};
 use std::fmt;
+use std::time::Duration;
 
 /// Why there is no client for a node.
 ///
@@ -58,6 +59,34 @@ pub enum ConnectError {
     Call(CallError),
     /// This node was shut down.
     ShutDown,
+    /// The node was waited for ([`Connect::wait_for`](crate::Connect::wait_for)), and was not there in time.
+    NotInTime {
+        /// How long the node was waited for.
+        waited: Duration,
+        /// Why the last attempt has failed.
+        last: Box<ConnectError>,
+    },
+}
+
+impl ConnectError {
+    /// Whether a later attempt may succeed although nothing is mended here: the node is not there yet, or not any
+    /// more, or it does not serve the service yet.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            ConnectError::Open(error) => error.may_pass(),
+            ConnectError::NotServed { .. } => true,
+            ConnectError::Call(CallError::Failed { code, .. }) => *code == FailCode::Closing,
+            ConnectError::Call(CallError::NotSent(lost) | CallError::Unknown(lost)) => {
+                lost.may_come_back()
+            }
+            _ => false,
+        }
+    }
+
+    /// The same error, of the last attempt to connect to a node that was waited for.
+    pub(crate) fn after(self, waited: Duration) -> ConnectError {
+        ConnectError::NotInTime { waited, last: Box::new(self) }
+    }
 }
 
 impl fmt::Display for ConnectError {
@@ -88,11 +117,21 @@ impl fmt::Display for ConnectError {
             ConnectError::Service { text } => write!(f, "binding failed: {text}"),
             ConnectError::Call(error) => write!(f, "binding failed: {error}"),
             ConnectError::ShutDown => write!(f, "this node was shut down"),
+            ConnectError::NotInTime { waited, last } => {
+                write!(f, "{last}; it was waited for during {waited:?}")
+            }
         }
     }
 }
 
-impl std::error::Error for ConnectError {}
+impl std::error::Error for ConnectError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ConnectError::NotInTime { last, .. } => Some(&**last),
+            _ => None,
+        }
+    }
+}
 
 impl From<NodeAddressError> for ConnectError {
     fn from(error: NodeAddressError) -> ConnectError {

@@ -5,7 +5,7 @@
 
 use super::caller::Caller;
 use super::lasting::now_ns;
-use super::{BoundHandle, IDLE_MAX, wait};
+use super::{BoundHandle, ConnectTerms, IDLE_MAX, not_connected, wait};
 use crate::call::{Fill, Split, Take, To, TryFill, Until, Whole};
 use crate::dispatch::Dispatcher;
 use crate::error::CallError;
@@ -173,7 +173,9 @@ impl Blocking<'_> {
                 return Ok(caller.insert(idle));
             }
         }
-        Ok(caller.insert(self.handle.shared.open(until)?))
+        let terms = ConnectTerms { until, ..ConnectTerms::default() };
+        let opened = self.handle.shared.open(terms).map_err(not_connected)?;
+        Ok(caller.insert(opened))
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a handle is made with.
 
 use super::lasting::now_ns;
-use super::{HandleClient, HandleError, Target, open, pages};
+use super::{BoundHandle, ConnectTerms, HandleClient, HandleError, Target, open, pages};
 use crate::call::Until;
 use crate::carriers::Carriers;
 use crate::error::ConnectError;
@@ -35,6 +35,7 @@ pub fn builder() -> HandleBuilder {
         directory: None,
         waiting: Waiting::default(),
         deadline: None,
+        wait_for: None,
         longest: TAKEN_BYTES_MAX,
         shared_memory: None,
         sampling: None,
@@ -49,6 +50,7 @@ pub struct HandleBuilder {
     directory: Option<PathBuf>,
     waiting: Waiting,
     deadline: Option<Duration>,
+    wait_for: Option<Duration>,
     longest: usize,
     shared_memory: Option<bool>,
     sampling: Option<u32>,
@@ -200,6 +202,27 @@ impl HandleBuilder {
         self
     }
 
+    /// Waits for the node, so long at most, if it is not there yet, if it starts or shuts down, if its host is not
+    /// reached, or if it does not serve the service yet: as [`Connect::wait_for`](crate::Connect::wait_for) does for
+    /// a client of a node.
+    ///
+    /// ```no_run
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let builder = upbeat::handle::builder().wait_for(Duration::from_secs(10));
+    /// let counter: CounterHandle = builder.connect("counter")?;
+    /// # Ok(()) }
+    /// ```
+    pub fn wait_for(mut self, time: Duration) -> HandleBuilder {
+        self.wait_for = Some(time);
+        self
+    }
+
     /// Connects to a node. The methods are compared here, so this waits.
     ///
     /// ```no_run
@@ -215,6 +238,41 @@ impl HandleBuilder {
     /// # Ok(()) }
     /// ```
     pub fn connect<C: HandleClient>(self, name: &str) -> Result<C, HandleError> {
+        let (target, terms) = self.target(name)?;
+        Ok(open(target, terms)?)
+    }
+
+    /// Connects to a node without blocking the thread, in any async runtime: a thread of the handle's connects, and
+    /// afterwards serves its awaited calls. Dropped, the future gives the connection up.
+    ///
+    /// ```
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// # }
+    /// use std::time::Duration;
+    /// use upbeat::handle::HandleError;
+    ///
+    /// async fn counter() -> Result<CounterHandle, HandleError> {
+    ///     let builder = upbeat::handle::builder().wait_for(Duration::from_secs(10));
+    ///     builder.connect_async("counter").await
+    /// }
+    /// ```
+    pub fn connect_async<C: HandleClient>(
+        self,
+        name: &str,
+    ) -> impl Future<Output = Result<C, HandleError>> + Send + use<C> {
+        let target = self.target(name);
+        async move {
+            let (target, terms) = target?;
+            let handle = BoundHandle::new::<C>(target);
+            handle.opened(terms).await?;
+            Ok(C::from_bound(handle))
+        }
+    }
+
+    /// Returns the node that is called, and how long the handle tries to connect.
+    fn target(self, name: &str) -> Result<(Target, ConnectTerms), HandleError> {
         let to = NodeAddress::new(name).map_err(ConnectError::from)?;
         let program = program_id(self.program.as_deref())?;
         let place = Some(place(self.directory)?);
@@ -226,6 +284,6 @@ impl HandleBuilder {
         let remote = remote.settled(program.name(), None)?;
         let target =
             Target { program, place, carriers, to, remote, waiting, longest, sampling, pages };
-        Ok(open(target, until)?)
+        Ok((target, ConnectTerms { until, wait_for: self.wait_for }))
     }
 }

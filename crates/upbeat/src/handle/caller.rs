@@ -89,7 +89,7 @@ pub(crate) struct Caller {
 impl Caller {
     /// Opens a session and asks for the methods' numbers, waiting in this thread: until a time at most, or
     /// while somebody wants it, and then asleep.
-    pub(super) fn open(
+    fn open(
         target: &Target,
         service: &'static str,
         signatures: &[Signature],

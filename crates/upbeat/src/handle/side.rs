@@ -4,20 +4,21 @@
 //! In between it is the thread that sleeps on the socket, takes what has come and wakes who waits.
 //! Invariant: nothing here waits in the thread of a future; it is the session's own that connects.
 
-use super::caller::{Caller, Mending, Wants};
+mod thread;
+
+use super::caller::{Caller, Wants};
 use super::lasting::{Alarm, Watch};
-use super::{BoundHandle, Shared, Target, forked, not_connected};
-use crate::error::{BuildError, CallError, Why};
-use crate::reactor::timespec;
+use super::{BoundHandle, ConnectTerms, Shared, forked, not_connected};
+use crate::error::{BuildError, CallError, ConnectError};
 use crate::session::{Answer, Waiter};
 use crate::wire::{Input, WireError};
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Waker;
+use std::task::{Poll, Waker};
+use thread::{hear, open, tell};
 use upbeat_core::address::NodeAddress;
 use upbeat_core::frame::{CallNumber, Head};
-use upbeat_core::method::Signature;
 use upbeat_memory::sync::fence_full;
 
 /// The sessions of a handle's asynchronous calls: the one that new calls use, and those that calls or streams
@@ -45,7 +46,7 @@ enum State {
     Opening(Queue),
     Open(Box<Caller>),
     /// There is no way to the node: said to all who waited.
-    Failed(CallError),
+    Failed(ConnectError),
 }
 
 /// Who waits for the session, by the numbers that they were given.
@@ -69,7 +70,11 @@ impl State {
 impl Sides {
     /// Returns the session that new calls use, which may still be opening, and one that has ended and was
     /// replaced: it is to be dropped behind the lock.
-    fn current(&mut self, shared: &Shared) -> Result<(Arc<Side>, Option<Arc<Side>>), CallError> {
+    fn current(
+        &mut self,
+        shared: &Shared,
+        terms: ConnectTerms,
+    ) -> Result<(Arc<Side>, Option<Arc<Side>>), CallError> {
         if let Some(side) = &self.current
             && let Some(state) = self.states.get(&side.number)
             && !state.has_ended()
@@ -77,7 +82,7 @@ impl Sides {
             return Ok((Arc::clone(side), None));
         }
         self.next += 1;
-        let started = Side::start(shared, self.next);
+        let started = Side::start(shared, self.next, terms);
         let started = Arc::new(started.map_err(|error| CallError::NotConnected {
             text: BuildError::from(error).to_string().into(),
         })?);
@@ -107,16 +112,33 @@ pub(crate) struct Found<'h> {
     before: Option<Waker>,
 }
 
-impl Finds for &BoundHandle {
-    fn find(&self, asked: Option<&Asked>) -> Result<Found<'_>, CallError> {
+impl BoundHandle {
+    /// Returns the session of a message, or one that is to be opened on these terms.
+    fn found(&self, asked: Option<&Asked>, terms: ConnectTerms) -> Result<Found<'_>, CallError> {
         let shared = &self.shared;
         shared.check_process()?;
         let mut sides = lock(&shared.sides);
         let (side, _ended) = match asked.filter(|asked| asked.waits()) {
             Some(asked) => (Arc::clone(&asked.side), None),
-            None => sides.current(shared)?,
+            None => sides.current(shared, terms)?,
         };
         Ok(Found { sides, side, _ended, before: None })
+    }
+
+    /// Opens the session of the asynchronous calls.
+    pub(super) async fn opened(&self, terms: ConnectTerms) -> Result<(), ConnectError> {
+        let mut asked = None;
+        poll_fn(|context| {
+            let found = self.found(asked.as_ref(), terms).map_err(ConnectError::Call)?;
+            found.poll_open(&mut asked, context.waker())
+        })
+        .await
+    }
+}
+
+impl Finds for &BoundHandle {
+    fn find(&self, asked: Option<&Asked>) -> Result<Found<'_>, CallError> {
+        self.found(asked, ConnectTerms::default())
     }
 }
 
@@ -133,6 +155,26 @@ impl Finds for Arc<Side> {
 }
 
 impl Found<'_> {
+    /// Polls whether the session stands. If it is still opening, the waker is woken when that has ended.
+    fn poll_open(
+        mut self,
+        asked: &mut Option<Asked>,
+        waker: &Waker,
+    ) -> Poll<Result<(), ConnectError>> {
+        match self.sides.states.get_mut(&self.side.number) {
+            Some(State::Open(_)) => {
+                asked.iter_mut().for_each(Asked::has_gone);
+                Poll::Ready(Ok(()))
+            }
+            Some(State::Opening(queue)) => {
+                self.before = queue.wait(&self.side, asked, waker);
+                Poll::Pending
+            }
+            Some(State::Failed(error)) => Poll::Ready(Err(error.clone())),
+            None => unreachable!("a session that is held has a state"),
+        }
+    }
+
     /// Sends a message. None if the message has to wait in the session; then the waker is woken when it may go.
     pub(super) fn send<T>(
         mut self,
@@ -144,12 +186,10 @@ impl Found<'_> {
         let caller = match self.sides.states.get_mut(&side.number) {
             Some(State::Open(caller)) => caller,
             Some(State::Opening(queue)) => {
-                let waits = asked.get_or_insert_with(|| Asked::of(side));
-                let place = *waits.place.get_or_insert_with(|| queue.place());
-                self.before = queue.wakers.insert(place, waker.clone());
+                self.before = queue.wait(side, asked, waker);
                 return Ok(None);
             }
-            Some(State::Failed(error)) => return Err(error.clone()),
+            Some(State::Failed(error)) => return Err(not_connected(error.clone())),
             None => unreachable!("a session that is held has a state"),
         };
         let mut wants =
@@ -174,14 +214,14 @@ impl Found<'_> {
 
 impl Side {
     /// Starts the thread, which connects.
-    fn start(shared: &Shared, number: u64) -> std::io::Result<Side> {
+    fn start(shared: &Shared, number: u64, terms: ConnectTerms) -> std::io::Result<Side> {
         let watch = Arc::new(Watch::new()?);
         let (target, service) = (shared.target.clone(), shared.service);
         let (signatures, to) = (shared.signatures.clone(), target.to.clone());
         let sides = Arc::clone(&shared.sides);
         let side = Side { sides: Arc::clone(&sides), number, watch: Arc::clone(&watch), to };
         let run = move || {
-            let opened = open(&target, service, &signatures, &watch);
+            let opened = open(&target, service, &signatures, &watch, terms);
             if let Some(bell) = tell(&sides, number, opened) {
                 hear(&sides, number, bell, &watch);
             }
@@ -275,9 +315,20 @@ impl Side {
 }
 
 impl Queue {
-    fn place(&mut self) -> u64 {
-        self.next += 1;
-        self.next
+    /// Has a message wait for the session, in the place that it has or in a new one. Returns the waker that was
+    /// replaced.
+    fn wait(
+        &mut self,
+        side: &Arc<Side>,
+        asked: &mut Option<Asked>,
+        waker: &Waker,
+    ) -> Option<Waker> {
+        let waits = asked.get_or_insert_with(|| Asked::of(side));
+        let place = *waits.place.get_or_insert_with(|| {
+            self.next += 1;
+            self.next
+        });
+        self.wakers.insert(place, waker.clone())
     }
 }
 
@@ -350,126 +401,4 @@ impl Drop for Side {
         // What it drops may be the user's.
         drop(state);
     }
-}
-
-/// The thread's first part: connects.
-fn open(
-    target: &Target,
-    service: &'static str,
-    signatures: &[Signature],
-    watch: &Arc<Watch>,
-) -> Result<(Box<Caller>, OwnedFd), CallError> {
-    let caller = Caller::open(target, service, signatures, Some(Arc::clone(watch)), None);
-    let mut caller = caller.map_err(not_connected)?;
-    caller.looks_as(target.waiting);
-    let bell = bell_of(&caller)?;
-    Ok((Box::new(caller), bell))
-}
-
-/// Tells those who wait what came of it. The session's bell, if it stands and is still wanted.
-fn tell(
-    sides: &Mutex<Sides>,
-    number: u64,
-    opened: Result<(Box<Caller>, OwnedFd), CallError>,
-) -> Option<OwnedFd> {
-    let (next, bell) = match opened {
-        Ok((caller, bell)) => (State::Open(caller), Some(bell)),
-        Err(error) => (State::Failed(error), None),
-    };
-    let mut sides = lock(sides);
-    let state = std::mem::replace(sides.states.get_mut(&number)?, next);
-    drop(sides);
-    // Wakers are the users' code, and may ask for the session at once.
-    if let State::Opening(queue) = state {
-        queue.wakers.into_values().for_each(Waker::wake);
-    }
-    bell
-}
-
-/// The session's socket, for its thread to sleep on.
-fn bell_of(caller: &Caller) -> Result<OwnedFd, CallError> {
-    let bell = match caller.session.carrier.socket() {
-        Some(socket) => socket.as_fd().try_clone_to_owned(),
-        None => Err(std::io::ErrorKind::NotConnected.into()),
-    };
-    bell.map_err(|error| CallError::NotConnected {
-        text: BuildError::from(error).to_string().into(),
-    })
-}
-
-/// What the thread of a session does next.
-enum Next {
-    /// It sleeps: for so many nanoseconds at most, and until the socket takes more if that is so.
-    Sleep(Option<u64>, bool),
-    /// The connection has gone.
-    Mend(Mending),
-    /// It looks again.
-    Look,
-    /// It ends.
-    End,
-}
-
-/// The thread: hears the bell until the session has ended or nobody holds the handle. A session whose connection
-/// has gone gets another, without the lock.
-fn hear(sides: &Mutex<Sides>, number: u64, bell: OwnedFd, watch: &Watch) {
-    let mut bell = Some(bell);
-    loop {
-        let with =
-            |act: &mut dyn FnMut(&mut Caller) -> Next| match lock(sides).states.get_mut(&number) {
-                Some(State::Open(caller)) => act(caller),
-                _ => Next::End,
-            };
-        let is_over = match with(&mut listen) {
-            Next::End => return,
-            Next::Look => false,
-            Next::Sleep(kept, writable) => {
-                let Some(bell) = &bell else { return };
-                // Memory that lies idle, and a grant that nobody uses, are not slept over.
-                watch.wait(bell.as_fd(), writable, kept.map(timespec).as_ref())
-            }
-            Next::Mend(Mending::Over) => return,
-            Next::Mend(Mending::Wait(ns)) => watch.pause(&timespec(ns)),
-            Next::Mend(Mending::Connect(attempt)) => {
-                // The peer is to see the end of the old one.
-                drop(bell.take());
-                let mut connected = Some(attempt.connect(Some(watch), None));
-                let mut take = |caller: &mut Caller| {
-                    connected.take().into_iter().for_each(|of| caller.reconnected(of));
-                    if !caller.session.carrier.is_suspended() && caller.ended().is_none() {
-                        match bell_of(caller) {
-                            Ok(of) => bell = Some(of),
-                            Err(error) => caller.end(Why::Unreachable { text: error.to_string() }),
-                        }
-                    }
-                    Next::Look
-                };
-                matches!(with(&mut take), Next::End)
-            }
-        };
-        if is_over {
-            return;
-        }
-    }
-}
-
-/// Takes what has come for the session, and says what its thread does next.
-fn listen(caller: &mut Caller) -> Next {
-    caller.woke();
-    // Who waits for what has come is woken first.
-    caller.drain();
-    caller.hear();
-    if caller.ended().is_some() {
-        return Next::End;
-    }
-    caller.session.tidy();
-    if caller.session.is_unflushed() {
-        caller.flush();
-    }
-    if caller.session.carrier.is_suspended() {
-        return Next::Mend(caller.mending());
-    }
-    if !caller.may_sleep() {
-        return Next::Look;
-    }
-    Next::Sleep(caller.tidies_in_ns(), caller.session.carrier.has_output())
 }

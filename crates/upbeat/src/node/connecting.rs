@@ -1,7 +1,8 @@
 //! How a node connects to others: by their names on this host, or at their addresses.
 
 use super::Node;
-use crate::client::{self, Client};
+use crate::call::Bound;
+use crate::client;
 use crate::dispatch::{Connecting, Dispatcher, Whose};
 use crate::error::ConnectError;
 use crate::remote::{self, Attempts, is_worth_waiting, own_times};
@@ -16,6 +17,7 @@ use std::sync::OnceLock;
 use std::task::Poll;
 use std::time::Duration;
 use upbeat_core::address::{Address, NodeAddress};
+use upbeat_core::bind::BindRequest;
 use upbeat_core::limits::CONNECT_MS_MAX;
 use upbeat_transport::error::{OpenError, Unreached};
 use upbeat_transport::home::Home;
@@ -31,6 +33,20 @@ pub(crate) struct Origin {
     pub(crate) names: u64,
     /// Its incarnation, by which a session with it is known.
     pub(crate) incarnation: u64,
+}
+
+/// The node that is to be connected to.
+#[derive(Clone, Debug)]
+pub(crate) struct Whom {
+    pub(crate) to: NodeAddress,
+    /// What a reference says besides.
+    pub(crate) origin: Option<Origin>,
+}
+
+impl From<NodeAddress> for Whom {
+    fn from(to: NodeAddress) -> Whom {
+        Whom { to, origin: None }
+    }
 }
 
 impl Node {
@@ -57,34 +73,42 @@ impl Node {
         Some((to.unwrap_or(name), Origin { names, incarnation: inner.home.incarnation() }))
     }
 
-    /// Connects to the node of a reference: by its name where the name holds here too, over the session that stands
-    /// between the two, or at its address.
-    pub(crate) async fn connect_referred<C: Client>(
+    /// Opens a session with a node and binds a service there, or takes the session that stands.
+    pub(super) async fn bind(
+        &self,
+        whom: &Whom,
+        request: &BindRequest,
+        service: &'static str,
+    ) -> Result<Bound, ConnectError> {
+        let session = match whom.origin {
+            None => self.open(&whom.to).await?,
+            Some(origin) => self.open_referred(&whom.to, origin).await?,
+        };
+        client::bind(&self.inner, session, request, service).await
+    }
+
+    /// The session with the node of a reference: by its name where the name holds here too, over the session that
+    /// stands between the two, or at its address.
+    async fn open_referred(
         &self,
         to: &NodeAddress,
-        origin: Option<Origin>,
-    ) -> Result<C, ConnectError> {
+        Origin { names, incarnation }: Origin,
+    ) -> Result<Rc<Session>, ConnectError> {
         let (inner, name) = (&self.inner, NodeAddress::from(to.node().clone()));
-        let session = match origin {
-            None => self.open(to).await?,
-            Some(Origin { names, incarnation }) => {
-                let place = inner.settings.place.as_ref();
-                // A node that is local only knows no names but those of its process.
-                let known = [names_hold_in(place), names_hold_in(None)];
-                let holds = place.is_none() || known.contains(&names);
-                match inner.session_of(to.node(), incarnation) {
-                    Some(session) => session,
-                    None if holds => self.open(&name).await?,
-                    None if to.address().is_some() => self.open(to).await?,
-                    None => return Err(ConnectError::NoAddress { to: to.to_string() }),
-                }
-            }
-        };
-        client::bind(inner, session).await
+        let place = inner.settings.place.as_ref();
+        // A node that is local only knows no names but those of its process.
+        let known = [names_hold_in(place), names_hold_in(None)];
+        let holds = place.is_none() || known.contains(&names);
+        match inner.session_of(to.node(), incarnation) {
+            Some(session) => Ok(session),
+            None if holds => self.open(&name).await,
+            None if to.address().is_some() => self.open(to).await,
+            None => Err(ConnectError::NoAddress { to: to.to_string() }),
+        }
     }
 
     /// The session with a node: one that stands, or a new one.
-    pub(super) async fn open(&self, to: &NodeAddress) -> Result<Rc<Session>, ConnectError> {
+    async fn open(&self, to: &NodeAddress) -> Result<Rc<Session>, ConnectError> {
         let inner = &self.inner;
         if to.address().is_some() && inner.settings.remote.is_unprotected() {
             return Err(ConnectError::Unprotected { to: to.to_string() });

@@ -2,8 +2,9 @@
 //!
 //! Invariant: nobody waits longer than until the time that was given, nor for a handle that nobody wants.
 
-use super::super::Target;
 use super::super::lasting::{Watch, now_ns};
+use super::super::{ConnectTerms, Target};
+use super::Caller;
 use super::waiting::wait;
 use crate::call::Until;
 use crate::error::{CallError, ConnectError};
@@ -12,10 +13,13 @@ use crate::remote::{Attempts, is_worth_waiting, own_times, resolve};
 use std::cell::OnceCell;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use upbeat_core::address::Address;
-use upbeat_core::backoff::{Jitter, connect_delay_ns};
+use upbeat_core::backoff::{Jitter, Retry, connect_delay_ns};
 use upbeat_core::limits::CONNECT_MS_MAX;
+use upbeat_core::method::Signature;
+use upbeat_memory::ticks::{nanoseconds, ticks};
 use upbeat_transport::carrier::Carrier;
 use upbeat_transport::home::Home;
 use upbeat_transport::host::is_own;
@@ -115,10 +119,52 @@ pub(super) fn wait_open(
         if wanted.left_ns() <= delay {
             return Err(ConnectError::Open(busy));
         }
-        match watch {
-            None => std::thread::sleep(Duration::from_nanos(delay)),
-            Some(watch) if watch.pause(&timespec(delay)) => return Err(dropped()),
-            Some(_) => {}
+        pause(watch, delay)?;
+    }
+}
+
+/// Waits for so many nanoseconds, while somebody wants the handle.
+fn pause(watch: Option<&Watch>, ns: u64) -> Result<(), ConnectError> {
+    match watch {
+        None => std::thread::sleep(Duration::from_nanos(ns)),
+        Some(watch) if watch.pause(&timespec(ns)) => return Err(dropped()),
+        Some(_) => {}
+    }
+    Ok(())
+}
+
+impl Caller {
+    /// Opens a session and asks for the methods' numbers, and tries again if the node is not there, as long as the
+    /// terms say. This waits in this thread.
+    pub(in crate::handle) fn connect(
+        target: &Target,
+        service: &'static str,
+        signatures: &[Signature],
+        watch: Option<Arc<Watch>>,
+        terms: ConnectTerms,
+    ) -> Result<Caller, ConnectError> {
+        let ConnectTerms { until, wait_for } = terms;
+        let end = |time| Retry::until(now_ns().saturating_add(nanoseconds(time)));
+        let mut waits = wait_for.map(|time| (time, end(time)));
+        let mut jitter = Jitter::new(ticks());
+        loop {
+            let opened = Caller::open(target, service, signatures, watch.clone(), until);
+            let error = match opened {
+                Ok(caller) => return Ok(caller),
+                Err(error) => error,
+            };
+            let Some((time, retry)) = waits.as_mut().filter(|_| error.may_pass()) else {
+                return Err(error);
+            };
+            let random;
+            (random, jitter) = jitter.next();
+            let Some(delay) = retry.failed(now_ns(), random) else {
+                return Err(error.after(*time));
+            };
+            match until.map_or(u64::MAX, |until| until.left(now_ns())) {
+                0 => return Err(ConnectError::Call(CallError::Deadline)),
+                left => pause(watch.as_deref(), delay.min(left))?,
+            }
         }
     }
 }

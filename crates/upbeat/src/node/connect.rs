@@ -1,0 +1,132 @@
+//! The future that connects a client.
+//!
+//! Nothing happens before the first poll. Dropped before its end, the future gives the connection up.
+
+use super::{Node, Whom};
+use crate::call::Bound;
+use crate::client::{self, Client};
+use crate::error::ConnectError;
+use crate::time::Sleep;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use upbeat_core::backoff::Retry;
+use upbeat_core::bind::BindRequest;
+use upbeat_memory::ticks::nanoseconds;
+
+/// Connects a client to a node: see [`Node::connect`] and [`ServiceRef::connect`](crate::ServiceRef::connect).
+///
+/// ```no_run
+/// # #[upbeat::service]
+/// # pub trait Counter {
+/// #     async fn add(&self, n: u64) -> u64;
+/// # }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// let node = upbeat::Node::new("client")?;
+/// node.block_on(async {
+///     let connect = node.connect::<CounterClient>("counter");
+///     let counter = connect.wait_for(Duration::from_secs(10)).await?;
+///     println!("{}", counter.add(1).await?);
+///     Ok::<_, Box<dyn std::error::Error>>(())
+/// })?;
+/// # Ok(()) }
+/// ```
+#[must_use = "a connection is not made until it is awaited"]
+pub struct Connect<'n, C> {
+    node: &'n Node,
+    wait_for: Option<Duration>,
+    state: State<'n>,
+    client: PhantomData<fn() -> C>,
+}
+
+enum State<'n> {
+    New(Result<Whom, ConnectError>),
+    Connecting(Pin<Box<dyn Future<Output = Result<Bound, ConnectError>> + 'n>>),
+    Over,
+}
+
+impl<'n, C: Client> Connect<'n, C> {
+    pub(crate) fn new(node: &'n Node, whom: Result<Whom, ConnectError>) -> Connect<'n, C> {
+        Connect { node, wait_for: None, state: State::New(whom), client: PhantomData }
+    }
+
+    /// Waits for the node, so long at most, if it is not there yet, if it starts or shuts down, if its host is not
+    /// reached, or if it does not serve the service yet. Connecting is tried again after 1 to 2 ms, then less and
+    /// less often, some ten times a second at last. When the time is over, [`ConnectError::NotInTime`] has the
+    /// error of the last attempt; an attempt that is under way then is brought to its end. What waiting cannot mend,
+    /// such as a name that is no name or methods with other signatures, ends the wait at once.
+    ///
+    /// ```
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let node = upbeat::Node::builder("doc/wait-for").local_only().build()?;
+    /// let connect = node.connect::<CounterClient>("nobody").wait_for(Duration::from_millis(20));
+    /// let error = node.block_on(connect).err().expect("nobody is there");
+    /// assert!(error.to_string().ends_with("it was waited for during 20ms"));
+    /// # Ok(()) }
+    /// ```
+    pub fn wait_for(mut self, time: Duration) -> Self {
+        self.wait_for = Some(time);
+        self
+    }
+
+    /// Begins to connect.
+    fn begin(&self, whom: Whom) -> Result<State<'n>, ConnectError> {
+        let request = client::request(C::SERVICE, &C::signatures())?;
+        let connecting = connect(self.node, whom, request, C::SERVICE, self.wait_for);
+        Ok(State::Connecting(Box::pin(connecting)))
+    }
+}
+
+impl<C: Client> Future for Connect<'_, C> {
+    type Output = Result<C, ConnectError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let State::New(_) = self.state
+            && let State::New(whom) = std::mem::replace(&mut self.state, State::Over)
+        {
+            self.state = self.begin(whom?)?;
+        }
+        let State::Connecting(connecting) = &mut self.state else {
+            panic!("a connection that was made is polled again")
+        };
+        let bound = ready!(connecting.as_mut().poll(context));
+        self.state = State::Over;
+        Poll::Ready(bound.map(C::from_bound))
+    }
+}
+
+/// Connects, and tries again for so long if the node is not there.
+async fn connect(
+    node: &Node,
+    whom: Whom,
+    request: BindRequest,
+    service: &'static str,
+    wait_for: Option<Duration>,
+) -> Result<Bound, ConnectError> {
+    let inner = &node.inner;
+    let until = |time| Retry::until(inner.now_ns().saturating_add(nanoseconds(time)));
+    let mut waits = wait_for.map(|time| (time, until(time)));
+    loop {
+        let error = match node.bind(&whom, &request, service).await {
+            Ok(bound) => return Ok(bound),
+            Err(error) => error,
+        };
+        let Some((time, retry)) = waits.as_mut().filter(|_| error.may_pass()) else {
+            return Err(error);
+        };
+        let Some(delay) = retry.failed(inner.now_ns(), inner.random()) else {
+            return Err(error.after(*time));
+        };
+        Sleep::new(inner, Duration::from_nanos(delay)).await;
+    }
+}
