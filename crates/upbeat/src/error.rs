@@ -138,7 +138,7 @@ pub enum CallError<E = Infallible> {
 /// use upbeat::{Lost, Why};
 ///
 /// let lost = Lost { peer: "counter (process 7)".into(), why: Why::Died };
-/// assert_eq!(lost.to_string(), "counter (process 7) has died, or closed without a word");
+/// assert_eq!(lost.to_string(), "counter (process 7) has died: it ended without closing the session");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
@@ -154,14 +154,16 @@ pub struct Lost {
 /// use upbeat::{Lost, Why};
 ///
 /// let lost = Lost { peer: "counter (process 7)".into(), why: Why::Closed };
-/// assert_eq!(lost.to_string(), "counter (process 7) has closed the session");
+/// assert_eq!(lost.to_string(), "counter (process 7) was shut down and has closed the session");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// The peer's process ended, or closed the session without a word.
+    /// The peer's process was killed, or ended without closing its node or its handle.
     Died,
-    /// The peer said goodbye.
+    /// The peer is a node that was shut down, or dropped.
     Closed,
+    /// The peer is a handle that was dropped, or that closed a session it needs no more: nothing is wrong.
+    HandleClosed,
     /// This node was shut down.
     ShutDown,
     /// The peer broke a rule.
@@ -347,8 +349,13 @@ impl<E: fmt::Debug + fmt::Display> std::error::Error for CallError<E> {}
 impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.why {
-            Why::Died => write!(f, "{} has died, or closed without a word", self.peer),
-            Why::Closed => write!(f, "{} has closed the session", self.peer),
+            Why::Died => {
+                write!(f, "{} has died: it ended without closing the session", self.peer)
+            }
+            Why::Closed => write!(f, "{} was shut down and has closed the session", self.peer),
+            Why::HandleClosed => {
+                write!(f, "{} has closed its session, which it needs no more", self.peer)
+            }
             Why::ShutDown => write!(f, "this node was shut down and left {}", self.peer),
             Why::Misbehaved(rule) => write!(f, "{} broke a rule: {rule}", self.peer),
             Why::Broken(text) => write!(f, "{} broke a rule: {text}", self.peer),

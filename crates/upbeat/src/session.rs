@@ -18,6 +18,7 @@ mod kinds;
 mod link;
 mod queue;
 mod send;
+mod ending;
 
 pub(crate) use flow::{Kept, Next, Terms};
 pub(crate) use front::Extensions;
@@ -38,7 +39,6 @@ use upbeat_core::channel::call::Serving;
 use upbeat_core::fault::Rule;
 use upbeat_core::flow::ReplyBudget;
 use upbeat_core::frame::{Flags, Head};
-use upbeat_core::hello::RefusalCode;
 use upbeat_core::limits::{FLUSH_MESSAGES, STREAM_OUT_BYTES};
 use upbeat_core::quota::Quota;
 use upbeat_core::resume::Link;
@@ -407,28 +407,6 @@ impl Session {
         Ok(())
     }
 
-    /// Closes the socket. The peer is told the reason if this side lacks something or the peer broke a rule.
-    pub(crate) fn close(&self, why: &Why) {
-        let carrier = &self.carrier;
-        match why {
-            Why::Descriptors { limit } => {
-                let text = format!("it has its {limit} descriptors in use (ulimit -n)");
-                carrier.refuse(RefusalCode::TooManyDescriptors, &text);
-            }
-            Why::Unmapped { text } => carrier.refuse(RefusalCode::NoResources, text),
-            Why::Misbehaved(rule) => carrier.refuse(RefusalCode::Malformed, &rule.to_string()),
-            Why::Broken(text) => carrier.refuse(RefusalCode::Malformed, text),
-            _ => {}
-        }
-        carrier.close();
-    }
-
-    /// Returns how the session ended.
-    pub(crate) fn lost(&self) -> Lost {
-        let still = || Lost { peer: self.peer_text(), why: Why::Died };
-        self.ending.lost.get().cloned().unwrap_or_else(still)
-    }
-
     /// Returns whether this process has made the session, and is not a forked child.
     pub(crate) fn is_here(&self) -> bool {
         self.made.is_this()
@@ -451,20 +429,6 @@ impl Session {
         self.wake_senders(&mut wake);
         self.samples.take();
         self.pressed.set(false);
-    }
-
-    /// Returns the peer's description for messages.
-    pub(crate) fn peer_text(&self) -> String {
-        let peer = &self.carrier.peer;
-        let process = match (peer.pid, peer.at) {
-            (Some(pid), _) => format!("process {pid}"),
-            (None, Some(at)) => at.to_string(),
-            (None, None) => "a process of another PID namespace".to_owned(),
-        };
-        match &peer.name {
-            Some(name) => format!("{name} ({process})"),
-            None => format!("a handle of {process}"),
-        }
     }
 
     /// Returns whether the peer is on another host.

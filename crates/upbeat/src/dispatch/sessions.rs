@@ -386,6 +386,9 @@ impl Dispatcher {
         if let Some(socket) = carrier.socket() {
             self.events.reactor.remove(socket);
         }
+        if why == Why::ShutDown {
+            session.say_goodbye();
+        }
         session.close(&why);
         if session.noted.watched.take()
             && let Some(pid) = carrier.peer.pid

@@ -86,7 +86,6 @@ impl Dispatcher {
     /// What the peer wrote before it ended is taken over first: answers, and one-way messages. Its
     /// calls have nobody left to answer.
     pub(super) fn lose_after_last_words(self: &Rc<Self>, session: &Rc<Session>, why: Why) {
-        let mut why = why;
         session.carrier.take_rest();
         for kept in session.forget_kept(self.flow.purse.requests()) {
             if !kept.head.kind.is_answered() {
@@ -103,10 +102,7 @@ impl Dispatcher {
                 _ => break,
             }
         }
-        if session.ending.goodbye.get() && why == Why::Died {
-            why = Why::Closed;
-        }
-        self.lose(session, why);
+        self.lose(session, session.why_gone(why));
     }
 
     fn process_ended(self: &Rc<Self>, pid: u32) {

@@ -451,8 +451,20 @@ impl Caller {
         });
     }
 
+    /// Closes the session, which nobody wants any more.
+    fn close(&self) {
+        self.session.say_goodbye();
+        self.end(Why::Closed);
+    }
+
     /// How the session ended, if it has.
     pub(super) fn ended(&self) -> Option<&Lost> {
         self.session.ended()
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.session.say_goodbye();
     }
 }

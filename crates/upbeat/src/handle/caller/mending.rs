@@ -131,7 +131,7 @@ impl Caller {
                 let ns = until.map_or(ns, |until| until.left(now_ns()).min(ns));
                 match &watch {
                     None => std::thread::sleep(Duration::from_nanos(ns)),
-                    Some(watch) if watch.pause(&timespec(ns)) => self.end(Why::Closed),
+                    Some(watch) if watch.pause(&timespec(ns)) => self.close(),
                     Some(_) => {}
                 }
             }

@@ -6,7 +6,7 @@ use super::super::lasting::{Watch, events, now_ns};
 use super::{Caller, Wants};
 use crate::call::Until;
 use crate::dispatch::Dispatcher;
-use crate::error::{CallError, Why};
+use crate::error::CallError;
 use crate::reactor::timespec;
 use crate::session::Waiter;
 use crate::wait::{Idle, Pace, Waiting};
@@ -127,7 +127,7 @@ impl Caller {
             let unwanted = wait(bell.as_fd(), writable, self.watch.as_deref(), left.as_ref());
             drop(bell);
             if unwanted {
-                self.end(Why::Closed);
+                self.close();
             }
             self.noted.rung.set(true);
             self.sampling.woke();
@@ -162,8 +162,7 @@ impl Caller {
             Err(why) => {
                 // What the peer wrote before it ended counts.
                 self.drain();
-                let said = self.session.ending.goodbye.get() && *why == Why::Died;
-                self.end(if said { Why::Closed } else { *why });
+                self.end(self.session.why_gone(*why));
             }
         }
     }

@@ -1,0 +1,62 @@
+//! How a session ends: what the peer is told, and what is said of it.
+
+use super::Session;
+use crate::error::{Lost, Why};
+use upbeat_core::frame::Head;
+use upbeat_core::hello::RefusalCode;
+use upbeat_memory::sync::fence_full;
+
+impl Session {
+    /// Closes the socket. The peer is told the reason if this side lacks something or the peer broke a rule.
+    pub(crate) fn close(&self, why: &Why) {
+        let carrier = &self.carrier;
+        match why {
+            Why::Descriptors { limit } => {
+                let text = format!("it has its {limit} descriptors in use (ulimit -n)");
+                carrier.refuse(RefusalCode::TooManyDescriptors, &text);
+            }
+            Why::Unmapped { text } => carrier.refuse(RefusalCode::NoResources, text),
+            Why::Misbehaved(rule) => carrier.refuse(RefusalCode::Malformed, &rule.to_string()),
+            Why::Broken(text) => carrier.refuse(RefusalCode::Malformed, text),
+            _ => {}
+        }
+        carrier.close();
+    }
+
+    /// Tells the peer that this side closes the session in order, unless it has ended.
+    pub(crate) fn say_goodbye(&self) {
+        if self.ended().is_none() && self.is_here() {
+            self.send_surely(Head::goodbye(), Vec::new());
+            self.flush(fence_full());
+        }
+    }
+
+    /// Returns why the session ends whose peer has gone: the peer may have said goodbye.
+    pub(crate) fn why_gone(&self, why: Why) -> Why {
+        match (why, &self.carrier.peer.name) {
+            (Why::Died, Some(_)) if self.ending.goodbye.get() => Why::Closed,
+            (Why::Died, None) if self.ending.goodbye.get() => Why::HandleClosed,
+            (why, _) => why,
+        }
+    }
+
+    /// Returns how the session ended.
+    pub(crate) fn lost(&self) -> Lost {
+        let still = || Lost { peer: self.peer_text(), why: Why::Died };
+        self.ending.lost.get().cloned().unwrap_or_else(still)
+    }
+
+    /// Returns the peer's description for messages.
+    pub(crate) fn peer_text(&self) -> String {
+        let peer = &self.carrier.peer;
+        let process = match (peer.pid, peer.at) {
+            (Some(pid), _) => format!("process {pid}"),
+            (None, Some(at)) => at.to_string(),
+            (None, None) => "a process of another PID namespace".to_owned(),
+        };
+        match &peer.name {
+            Some(name) => format!("{name} ({process})"),
+            None => format!("a handle of {process}"),
+        }
+    }
+}

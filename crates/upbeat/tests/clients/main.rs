@@ -1,0 +1,17 @@
+//! Clients and handles: how they wait for their node, and how its end is told.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod ends;
+mod wait;
+
+use common::process::part;
+
+/// The other process's parts. Without one this is a test of nothing.
+#[test]
+fn other() {
+    let Some((part, place)) = part() else { return };
+    let played = ends::play(&part, &place) || common::server::play(&part, &place);
+    assert!(played, "there is no part {part}");
+}
