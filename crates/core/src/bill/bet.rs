@@ -42,7 +42,7 @@ pub const HANDLERS: Bet = Bet {
 pub const BETS: &[Bet] = &[
     HANDLERS,
     Bet {
-        name: "answers",
+        name: "replies",
         sentence: "The waiter of a reply reads it in place.",
         won: &[Counter::RepliesInPlace],
         lost: &[(Counter::RepliesStashed, "the waiter was doing something else")],
@@ -66,7 +66,7 @@ pub const BETS: &[Bet] = &[
         won_includes_lost: true,
     },
     Bet {
-        name: "promises",
+        name: "polling peers",
         sentence: "The peer polls, so the sender only writes the message or the reply.",
         won: &[Counter::CallsSent, Counter::OnewaysSent, Counter::HandlersInline],
         lost: &[(Counter::BellsSent, "the peer slept")],
@@ -115,7 +115,7 @@ mod tests {
             _ => 0,
         };
         let of = |name| BETS.iter().find(|bet| bet.name == name).expect("a bet of this name");
-        assert_eq!((of("promises").won(count), of("promises").lost(count)), (60, 40));
+        assert_eq!((of("polling peers").won(count), of("polling peers").lost(count)), (60, 40));
         assert_eq!((of("room").won(count), of("room").lost(count)), (100, 7));
         assert_eq!((of("handlers").won(count), of("handlers").lost(count)), (0, 0));
     }
