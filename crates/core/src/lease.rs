@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loan_asks_above_once_at_a_time() {
+    fn a_loan_has_one_question_above_at_a_time() {
         let mut loan = Loan::new(Term::new(100, 400));
         assert_eq!(Loan::asked(Some(&mut loan), 300, Above::Gone), Step::Refused);
         assert_eq!(Loan::asked(Some(&mut loan), 300, Above::Ends(200)), Step::Above(300));

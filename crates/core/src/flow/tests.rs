@@ -32,7 +32,7 @@ proptest! {
     /// Between correct sides no rule is broken, requests are accepted in order and once, no request is lost,
     /// places are bounded, and every charge is released.
     #[test]
-    fn all_that_was_sent_is_accepted_in_order(
+    fn every_sent_request_is_accepted_once_and_in_order(
         acts in prop::collection::vec(act(), 0..400),
         ahead: bool,
         optimistic in 0..6usize,
@@ -54,7 +54,7 @@ proptest! {
 
     /// Anything that a peer sends gives a rule, or leaves both sides within their bounds.
     #[test]
-    fn a_hostile_peer_meets_rules(
+    fn a_hostile_peer_breaks_rules_and_no_bounds(
         says in prop::collection::vec((0..9u8, prop_oneof![0..12u64, any::<u64>()]), 0..200),
     ) {
         let mut sender = Sender::with_window(4, 4);
@@ -198,7 +198,7 @@ fn a_place_is_filled_once_by_a_granted_request() {
 }
 
 #[test]
-fn a_void_place_gives_its_charge_back_once() {
+fn a_withdrawn_place_releases_its_charge_once() {
     let mut receiver = Receiver::new();
     let (mut node, mut share) = budgets(1 << 20, 1 << 20);
     let none = Err(stray_place(Kind::Withdraw, 1));

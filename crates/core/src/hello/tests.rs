@@ -94,7 +94,7 @@ proptest! {
     }
 
     #[test]
-    fn every_beginning_needs_more(record in record(), at in any::<prop::sample::Index>()) {
+    fn every_prefix_of_a_record_needs_more(record in record(), at in any::<prop::sample::Index>()) {
         let bytes = written(&record);
         let at = at.index(bytes.len());
         let parsed = Record::parse(&bytes[..at]);

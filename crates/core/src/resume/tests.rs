@@ -14,7 +14,7 @@ fn link(role: Role, within_ms: u32) -> Link {
 }
 
 #[test]
-fn the_shorter_time_counts_and_nothing_is_kept_without_one() {
+fn a_session_is_kept_for_the_shorter_of_both_times() {
     let within = |said| Agreed::new(Role::Caller, ticket(1), said).map(|agreed| agreed.within_ms);
     assert_eq!(within([5_000, 300]), Some(300));
     assert_eq!(within([300, 5_000]), Some(300));

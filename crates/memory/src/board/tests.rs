@@ -51,7 +51,7 @@ fn a_board_may_hold_anything() {
 
 #[test]
 #[should_panic(expected = "session 16")]
-fn a_note_stays_on_the_board() {
+fn a_note_for_a_session_out_of_range_panics() {
     let _ = Note::new(Region::heap(FIRST / WORD + 2), 16);
 }
 

@@ -165,7 +165,7 @@ fn the_words_for_returns_are_bounded() {
 }
 
 #[test]
-fn buffers_cross_to_other_threads_and_come_back() {
+fn buffers_are_lent_to_another_thread_and_returned() {
     use crate::slab::{Borrowed, Loan, Slab};
     use std::sync::{Arc, mpsc};
     use std::thread;

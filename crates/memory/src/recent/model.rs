@@ -174,7 +174,7 @@ fn a_reader_that_follows_gets_records_in_order_and_whole() {
 }
 
 #[test]
-fn a_writer_may_stop_for_ever_anywhere() {
+fn a_writer_may_stop_after_any_store() {
     // Writing a record takes one store for the odd sequence, one per word, one for the even sequence and one for
     // the count.
     let stores = 1 + WORDS as i64 + 2;

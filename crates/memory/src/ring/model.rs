@@ -89,7 +89,7 @@ fn messages_cross_over_many_laps() {
 }
 
 #[test]
-fn a_writer_that_stops_anywhere_leaves_what_it_committed_and_nothing_else() {
+fn a_writer_that_stops_after_any_store_leaves_only_committed_frames() {
     const MESSAGES: u64 = 3;
     for stores in 0..=20 {
         check(None, move || {
@@ -132,7 +132,7 @@ fn a_writer_that_stops_anywhere_leaves_what_it_committed_and_nothing_else() {
 }
 
 #[test]
-fn a_reader_that_stops_anywhere_loses_nothing_that_was_committed() {
+fn a_reader_that_stops_at_any_point_loses_no_committed_frame() {
     const MESSAGES: u64 = 4;
     // The reader stops after `acts` acts, each a poll, a read with its advance, or a store of progress.
     for acts in 0..=6 {

@@ -406,14 +406,14 @@ fn a_frame_behind_padding_is_found_in_the_middle_of_the_ring() {
 
 #[test]
 #[should_panic(expected = "payload <= self.room()")]
-fn more_than_was_claimed_is_not_committed() {
+fn committing_more_than_the_claim_panics() {
     let (writer, ..) = ring(4);
     writer.claim(1, 0, || 0).unwrap().commit([KIND, 0, 0], SLOT - HEAD + 1);
 }
 
 #[test]
 #[should_panic(expected = "bytes.len() <= self.room() - at")]
-fn more_than_was_claimed_is_not_written() {
+fn writing_beyond_the_claim_panics() {
     let (writer, ..) = ring(4);
     writer.claim(1, 0, || 0).unwrap().write(SLOT - HEAD - 1, &[0; 2]);
 }

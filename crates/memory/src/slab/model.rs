@@ -207,7 +207,7 @@ fn loans_that_end_on_two_threads_return_both_buffers() {
 }
 
 #[test]
-fn a_peer_may_stop_for_ever_anywhere() {
+fn a_peer_may_stop_after_any_store() {
     for stores in 0..=2 {
         check(None, move || {
             let shared = Shared::new(1);

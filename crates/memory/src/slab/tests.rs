@@ -111,7 +111,7 @@ fn a_loan_reads_the_bytes_that_the_owner_wrote() {
 }
 
 #[test]
-fn the_peers_word_is_asked_only_when_no_buffer_is_known_to_be_free() {
+fn the_peers_word_is_loaded_only_when_no_buffer_is_known_to_be_free() {
     let bench = Bench::new(8, 64, 0);
     let unasked = || panic!("asked");
     for index in 0..64 {
@@ -136,7 +136,7 @@ fn the_peers_word_is_asked_only_when_no_buffer_is_known_to_be_free() {
 }
 
 #[test]
-fn a_buffer_is_lent_again_round_after_round() {
+fn buffers_are_lent_again_after_their_return() {
     for standing in [0, u64::MAX, 0x5555_5555_5555_5555] {
         let bench = Bench::new(16, 2, standing);
         assert!(bench.slab.is_idle(standing));

@@ -51,7 +51,7 @@ fn the_manner_tells_which_points_the_receiver_stamps() {
 }
 
 #[test]
-fn a_stamp_is_whole_again_and_never_after_now() {
+fn a_cut_stamp_is_completed_and_never_after_now() {
     let span = 1_u64 << 48;
     for now in [span * 5 + 3, span * 5 - 3, span - 1, span / 2 + 9, span / 2, 7] {
         for ago in [0, 1, 5, span / 4, span / 2 + 1, span - (1 << 31)] {
@@ -128,7 +128,7 @@ fn a_way_between_hosts_has_more_points_in_its_own_order() {
 }
 
 #[test]
-fn a_way_begins_here_and_a_call_ends_here() {
+fn a_way_begins_at_the_sender_and_a_call_ends_there() {
     assert_eq!(ONEWAY.points(), Point::Finished.index() + 1);
     assert!(ONEWAY.phases.iter().zip(CALL.phases).all(|(one, other)| one == other));
     assert_eq!(CALL.phases[CALL.phases.len() - 1].place, Place::Here);
