@@ -67,7 +67,7 @@ impl<'a> Fields<'a> {
 /// # Panics
 /// Panics if the text is longer than two bytes can express; the bounds of all texts are far below.
 pub(crate) fn push_text(out: &mut Vec<u8>, text: &str) {
-    let bytes = u16::try_from(text.len()).expect("a text is longer than its bound");
+    let bytes = u16::try_from(text.len()).expect("a text must be within its bound");
     out.extend_from_slice(&bytes.to_le_bytes());
     out.extend_from_slice(text.as_bytes());
 }

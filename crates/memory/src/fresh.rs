@@ -45,7 +45,7 @@ pub(crate) fn vector<T>(count: usize) -> Option<Vec<T>> {
 pub fn copied<T: FromBytes>(bytes: &[u8], count: usize) -> Option<Vec<T>> {
     let wanted = count.checked_mul(size_of::<T>());
     let wanted =
-        wanted.filter(|wanted| *wanted <= bytes.len()).expect("as many bytes as the items take");
+        wanted.filter(|wanted| *wanted <= bytes.len()).expect("the bytes must hold all items");
     let mut items = vector::<T>(count)?;
     // SAFETY: source and destination have `wanted` bytes and do not overlap, since the destination is new. `T`
     // accepts any bytes, and all `count` items are written before the length is set.

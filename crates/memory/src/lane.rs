@@ -156,7 +156,7 @@ impl Lanes {
     /// # Panics
     /// Panics when the lane does not grow further, or a claim is open.
     pub fn grow_writer(&self, region: Region) {
-        assert!(self.next_growth().is_some(), "the lane is as large as lanes get");
+        assert!(self.next_growth().is_some(), "the lane has its largest size");
         self.writer.continue_in(region);
         self.writer_grown.set(self.writer_grown.get() + 1);
     }
@@ -171,7 +171,7 @@ impl Lanes {
     /// # Panics
     /// Panics when the lane does not grow further.
     pub fn grow_reader(&self, region: Region) {
-        assert!(self.next_peer_growth().is_some(), "the lane is as large as lanes get");
+        assert!(self.next_peer_growth().is_some(), "the lane has its largest size");
         self.reader.continue_in(region);
         self.reader_grown.set(self.reader_grown.get() + 1);
     }

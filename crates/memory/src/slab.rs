@@ -66,7 +66,7 @@ impl Slab {
     /// Panics when the region is read-only, or the sizes make no slab (see [`is_slab`]).
     #[must_use]
     pub fn new(region: Region, each: usize, count: u32, returned: u64) -> Slab {
-        assert!(region.is_writable(), "a slab is written in a region of one's own");
+        assert!(region.is_writable(), "the region of a slab's owner must be writable");
         checked(&region, each, count);
         Slab {
             region,
@@ -286,10 +286,7 @@ impl Borrowed {
     }
 
     fn of(region: Option<Region>, each: usize, count: u32, returns: Region) -> Borrowed {
-        assert!(
-            returns.is_writable() && returns.words() == 1,
-            "returns are noted in a word of ours"
-        );
+        assert!(returns.is_writable() && returns.words() == 1, "returns need one writable word");
         let (held, allowance) = (AtomicU64::new(0), Arc::new(Allowance::new(u64::MAX)));
         Borrowed { region, each, count, returns, held, tell: None, allowance, weight: 1 }
     }
@@ -370,7 +367,7 @@ impl Loan {
 
     #[inline]
     fn region(&self) -> &Region {
-        self.slab.region.as_ref().expect("a buffer of a slab that is mapped")
+        self.slab.region.as_ref().expect("a buffer of an unmapped slab cannot be read")
     }
 
     /// Copies bytes out of the buffer, from byte `at`, which must begin a word.

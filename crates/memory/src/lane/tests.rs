@@ -91,7 +91,7 @@ fn a_lane_continues_in_larger_segments() {
 }
 
 #[test]
-#[should_panic(expected = "a ring is left between messages")]
+#[should_panic(expected = "a writer cannot change its ring while a claim is open")]
 fn a_lane_does_not_grow_while_a_claim_is_open() {
     let (one, _other) = lanes();
     let _claim = one.claim(1, 0).unwrap();

@@ -427,7 +427,7 @@ impl Region {
         let end = self.words * WORD;
         let bytes = count.checked_mul(size_of::<T>());
         let bytes = bytes.filter(|bytes| at <= end && *bytes <= end - at);
-        let bytes = bytes.expect("items that lie in the region");
+        let bytes = bytes.expect("the items must lie in the region");
         assert!(at.is_multiple_of(WORD));
         let mut items = fresh::vector::<T>(count)?;
         // SAFETY: source and destination have `bytes` bytes, and `T` accepts any bytes. All `count`

@@ -74,7 +74,7 @@ impl Reader {
     #[cfg(not(loom))]
     pub(crate) fn blank(&self) {
         let span = self.span.take();
-        assert!(span != 0, "no frame lies open");
+        assert!(span != 0, "no frame is open");
         let first = self.next.lap() | u64::from(span) << SPAN_SHIFT;
         self.ring.region().store(self.next.word(), first);
     }

@@ -44,7 +44,7 @@ impl Writer {
     /// [`SLOTS_MAX`](super::SLOTS_MAX).
     #[must_use]
     pub fn new(region: Region, start: u32) -> Writer {
-        assert!(region.is_writable(), "a ring is written in a region of one's own");
+        assert!(region.is_writable(), "the region of a ring's writer must be writable");
         let ring = Ring::new(region);
         Writer {
             next: Cursor::new(&ring, start),
@@ -63,8 +63,8 @@ impl Writer {
     /// # Panics
     /// Panics as [`Writer::new`] does, and when a claim is open.
     pub fn continue_in(&self, region: Region) {
-        assert!(region.is_writable(), "a ring is written in a region of one's own");
-        assert!(!self.is_claimed(), "a ring is left between messages");
+        assert!(region.is_writable(), "the region of a ring's writer must be writable");
+        assert!(!self.is_claimed(), "a writer cannot change its ring while a claim is open");
         self.ring.replace(region);
         // SAFETY: no reference into the notes outlives the method that takes it.
         unsafe { *self.dirty.get() = clean(self.ring.slots()) };
