@@ -25,6 +25,7 @@ pub mod bill;
 pub mod frame;
 pub mod quote;
 mod record;
+pub mod context;
 pub mod hello;
 pub mod quota;
 pub mod signal;

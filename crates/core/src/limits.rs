@@ -98,6 +98,15 @@ pub const SLAB_GENERATION: u32 = 1 << 16;
 /// Bytes of one extension at the start of a payload (a deadline, a time stamp).
 pub const EXTENSION_BYTES: usize = 8;
 
+/// Entries of the context that travels with a request: tenant, trace, priority and the like.
+pub const CONTEXT_ENTRIES_MAX: usize = 16;
+
+/// Bytes of the key of such an entry.
+pub const CONTEXT_KEY_BYTES_MAX: usize = 64;
+
+/// Bytes of all entries of a context together, their keys and lengths included. What has more is an argument.
+pub const CONTEXT_BYTES_MAX: usize = 4096;
+
 /// Bytes of the name of a lock that travels with stamps; a longer one is cut.
 pub const LOCK_NAME_BYTES_MAX: usize = 64;
 
@@ -330,6 +339,10 @@ const _: () = assert!(UNREAD_BYTES_MAX >= MEDIUM_BYTES_MAX);
 const _: () = assert!(HEAD_BYTES + SHORT_BYTES == SLOT_BYTES && SHORT_BYTES > 0);
 const _: () = assert!(HEAD_BYTES.is_multiple_of(8) && SLOT_BYTES.is_power_of_two());
 const _: () = assert!(SHORT_BYTES <= u16::MAX as usize);
+
+// The lengths of a context's fields are said in two bytes, and one entry of the longest key fits.
+const _: () = assert!(CONTEXT_BYTES_MAX <= u16::MAX as usize);
+const _: () = assert!(CONTEXT_KEY_BYTES_MAX + 4 <= CONTEXT_BYTES_MAX);
 
 // An extension fits the short form, so a short call with a deadline stays in one slot.
 const _: () = assert!(EXTENSION_BYTES <= SHORT_BYTES);

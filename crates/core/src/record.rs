@@ -43,6 +43,15 @@ impl<'a> Fields<'a> {
 
     /// Reads a text of at most `bytes_max` bytes.
     pub(crate) fn text(&mut self, field: &'static str, bytes_max: usize) -> Result<&'a str, Rule> {
+        str::from_utf8(self.bytes(field, bytes_max)?).map_err(|_| Rule::RecordField { field })
+    }
+
+    /// Bytes, at most so many, with their length before them.
+    pub(crate) fn bytes(
+        &mut self,
+        field: &'static str,
+        bytes_max: usize,
+    ) -> Result<&'a [u8], Rule> {
         let bytes = usize::from(self.u16(field)?);
         if bytes > bytes_max {
             return Err(Rule::RecordField { field });
@@ -50,7 +59,12 @@ impl<'a> Fields<'a> {
         let (taken, rest) =
             self.0.split_at_checked(bytes).ok_or(Rule::RecordTruncated { field })?;
         self.0 = rest;
-        str::from_utf8(taken).map_err(|_| Rule::RecordField { field })
+        Ok(taken)
+    }
+
+    /// Whether every field was read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Checks that no bytes are left.
@@ -67,7 +81,15 @@ impl<'a> Fields<'a> {
 /// # Panics
 /// Panics if the text is longer than two bytes can express; the bounds of all texts are far below.
 pub(crate) fn push_text(out: &mut Vec<u8>, text: &str) {
-    let bytes = u16::try_from(text.len()).expect("a text must be within its bound");
+    push_bytes(out, text.as_bytes());
+}
+
+/// Appends bytes with their length before them.
+///
+/// # Panics
+/// Panics if their number is larger than two bytes can express; the bounds of all fields are far below.
+pub(crate) fn push_bytes(out: &mut Vec<u8>, field: &[u8]) {
+    let bytes = u16::try_from(field.len()).expect("a field must be within its bound");
     out.extend_from_slice(&bytes.to_le_bytes());
-    out.extend_from_slice(text.as_bytes());
+    out.extend_from_slice(field);
 }

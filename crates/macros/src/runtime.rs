@@ -64,6 +64,7 @@ names! {
     blocking_filling: handle::BlockingFilling;
 
     call_error: CallError;
+    context: Context;
 
     signature: wire::signature;
     signature_type: wire::Signature;

@@ -5,6 +5,8 @@
 
 mod until;
 
+mod given;
+
 mod take;
 
 mod open;
@@ -22,6 +24,7 @@ mod oneway;
 mod loan;
 
 pub use future::CallFuture;
+pub(crate) use given::Given;
 pub use loan::{Loan, Loaning};
 pub use node::NodeRoute;
 pub use oneway::SendFuture;

@@ -39,13 +39,13 @@ mod recover;
 
 mod promoted;
 
-mod woken;
-
-mod sleep;
-
 mod leases;
 
 mod bounds;
+
+mod woken;
+
+mod sleep;
 
 mod polled;
 
@@ -75,12 +75,14 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use upbeat_core::backoff::{Jitter, again};
 use upbeat_core::bill::Counter;
+use upbeat_core::context::Context as Entries;
 use upbeat_core::frame::{CallNumber, Kind};
 use upbeat_memory::counters::Counters;
 use upbeat_memory::pool::Key;
 use upbeat_memory::sync::{Fenced, fence_full};
 use upbeat_transport::home::Home;
 
+pub(crate) use bounds::Handed;
 pub(crate) use door::Listeners;
 pub(crate) use driven::Enter;
 pub(crate) use leases::Lease;
@@ -120,6 +122,8 @@ pub(crate) struct Request<'a> {
     pub(crate) refusals: Option<u64>,
     /// Whether its handler may ask for more time.
     pub(crate) extendable: bool,
+    /// The values that its caller sends along.
+    pub(crate) context: Option<Arc<Entries>>,
     pub(crate) payload: Input<'a>,
 }
 

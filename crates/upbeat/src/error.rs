@@ -101,6 +101,16 @@ pub enum CallError<E = Infallible> {
         /// Why.
         text: Box<str>,
     },
+    /// A layer of the service refused the call. Its method has not run.
+    Refused {
+        /// The layer's words.
+        text: Box<str>,
+    },
+    /// The context cannot travel with the call. It was not sent.
+    Context {
+        /// Which value, and why.
+        text: Box<str>,
+    },
     /// There is no room for the message now, and it was not to wait. It was not sent.
     Full,
     /// There is no memory for the message.
@@ -227,6 +237,8 @@ impl<E> CallError<E> {
             CallError::ResultNoMemory { bytes } => CallError::ResultNoMemory { bytes },
             CallError::NoRoom { items, room } => CallError::NoRoom { items, room },
             CallError::Stream { text } => CallError::Stream { text },
+            CallError::Refused { text } => CallError::Refused { text },
+            CallError::Context { text } => CallError::Context { text },
             CallError::Full => CallError::Full,
             CallError::NoMemory { bytes, text } => CallError::NoMemory { bytes, text },
             CallError::ReplyDropped { bytes, most } => CallError::ReplyDropped { bytes, most },
@@ -316,6 +328,10 @@ impl<E: fmt::Display> fmt::Display for CallError<E> {
                 write!(f, "the result has {items} items and the buffer has room for {room}")
             }
             CallError::Stream { text } => write!(f, "the stream was broken off: {text}"),
+            CallError::Refused { text } => write!(f, "the callee refused the call: {text}"),
+            CallError::Context { text } => {
+                write!(f, "the context cannot travel with the call, which was not sent: {text}")
+            }
             CallError::Full => write!(
                 f,
                 "there is no room for the message now, and it was not sent: await it, or try again"

@@ -110,6 +110,8 @@ mod warning;
 
 mod contain;
 
+mod metadata;
+
 mod watchdog;
 
 mod wait;
@@ -144,6 +146,8 @@ mod dispatch;
 
 mod statistics;
 
+mod context;
+
 mod time;
 
 mod compute;
@@ -172,9 +176,11 @@ mod reference;
 pub mod tokio;
 
 pub use compute::{Compute, checkpoint, compute, poll_point};
+pub use context::context;
 pub use dispatch::OverRun;
 pub use error::{BuildError, CallError, ConnectError, Lost, ServeError, Why};
 pub use execution::{Execution, UnknownExecution};
+pub use metadata::Context;
 pub use node::{Builder, Connect, Node, spawn};
 pub use reference::ServiceRef;
 pub use serde;

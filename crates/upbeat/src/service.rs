@@ -22,7 +22,7 @@ mod counted;
 
 pub use rules::{Needs, Rule, Rules, Series, Turn, needs};
 
-use crate::dispatch::{Dispatcher, Entry, Lease, Method, NodeSession, Request};
+use crate::dispatch::{Dispatcher, Entry, Handed, Method, NodeSession, Request};
 use crate::execution::Execution;
 use crate::sample::{Names, Sample, Stamps, Unsampled};
 use crate::session::Session;
@@ -204,12 +204,20 @@ struct From<'a> {
     call: CallNumber,
     /// When its time is over, by the node's clock, if its caller has bounded it.
     end: Option<u64>,
-    /// Where that may be extended.
-    lease: Option<&'a Rc<Lease>>,
+    /// Where that may be extended, and what its caller has sent along.
+    handed: Handed<'a>,
     /// How often it was refused, if it may be refused again.
     refusals: Option<u64>,
     /// Of its payload.
     bytes: usize,
+}
+
+impl From<'_> {
+    /// Whether the handler has something of its caller that it hands on.
+    #[inline(always)]
+    fn is_bound(&self) -> bool {
+        self.end.is_some() || self.handed.context.is_some()
+    }
 }
 
 /// A handler that has to wait, and what is known of its message.
@@ -329,8 +337,8 @@ where
             refuse(session, call, if ONEWAY { IS_ONEWAY } else { IS_CALLED });
             return None;
         }
-        let (end, lease, refusals, bytes) = (None, None, None, len as usize);
-        let from = From { node, session, call, end, lease, refusals, bytes };
+        let (end, handed, refusals, bytes) = (None, Handed::default(), None, len as usize);
+        let from = From { node, session, call, end, handed, refusals, bytes };
         let mut payload = session.plain_payload(len);
         let arguments = read::<A>(&mut payload, &self.arguments, (node, session, call));
         accepted(from, self.kept.names, arguments)
@@ -343,7 +351,7 @@ where
         node: &'a Rc<Dispatcher>,
         session: &'a Rc<Session>,
         request: Request<'_>,
-        lease: Option<&'a Rc<Lease>>,
+        handed: Handed<'a>,
         stamps: &mut impl Stamps,
     ) -> Option<(From<'a>, A)> {
         let Request { kind, call, deadline_us, refusals, mut payload, .. } = request;
@@ -366,7 +374,7 @@ where
         let arguments = read::<A>(&mut payload, &self.arguments, (node, session, call));
         stamps.at(Point::Decoded);
         let end = deadline_us.map(|left| node.end_of(left));
-        let from = From { node, session, call, end, lease, refusals, bytes };
+        let from = From { node, session, call, end, handed, refusals, bytes };
         accepted(from, self.kept.names, arguments)
     }
 
@@ -405,12 +413,14 @@ where
             None => node.polls(),
             Some(budget) => node.polls_within(budget),
         }
-        from.end.into_iter().for_each(|end| node.bound_by(end, from.lease));
+        if from.is_bound() {
+            node.bound_by(from.end, from.handed);
+        }
         node.polls_first(reserved.current());
         let polled = running.poll(&mut Context::from_waker(waker));
         node.has_polled_first();
         stamps.at(Point::Ran);
-        if from.end.is_some() {
+        if from.is_bound() {
             node.unbound();
         }
         if budget.is_some() {

@@ -16,6 +16,7 @@ use upbeat::{CallError, Node, Waiting};
 use upbeat_core::backoff;
 use upbeat_core::bill::way::Manner;
 use upbeat_core::channel::{Control, Operation};
+use upbeat_core::context::Context;
 use upbeat_core::flow::Budget;
 use upbeat_core::frame::{CallNumber, FailCode, Flags, Head, Kind, Placed};
 use upbeat_core::hello::{Hello, Listening, Record, Segments, VERSION_MAX, VERSION_MIN};
@@ -46,6 +47,9 @@ fn the_bounds_are_those_of_the_code() {
         ("RING_SLOTS_FIRST", limits::RING_SLOTS_FIRST),
         ("CONTROL_SLOTS", limits::CONTROL_SLOTS),
         ("EXTENSION_BYTES", limits::EXTENSION_BYTES),
+        ("CONTEXT_ENTRIES_MAX", limits::CONTEXT_ENTRIES_MAX),
+        ("CONTEXT_KEY_BYTES_MAX", limits::CONTEXT_KEY_BYTES_MAX),
+        ("CONTEXT_BYTES_MAX", limits::CONTEXT_BYTES_MAX),
         ("MESSAGE_BYTES_MAX", limits::MESSAGE_BYTES_MAX),
         ("MEDIUM_BYTES_MAX", limits::MEDIUM_BYTES_MAX),
         ("TAKEN_BYTES_MIN", limits::TAKEN_BYTES_MIN),
@@ -116,11 +120,15 @@ fn the_bounds_are_those_of_the_code() {
     assert_eq!(FailCode::Cancelled as u8, 4);
     assert_eq!((FailCode::Refused as u8, FailCode::WouldWait as u8), (10, 11));
     assert_eq!((FailCode::ArgumentsTooLarge as u8, FailCode::NoMemory as u8), (12, 13));
+    assert_eq!(FailCode::Denied as u8, 14);
+    let mut context = Context::default();
+    context.set("tenant", &[7, 0]).unwrap();
+    assert_eq!(context.as_bytes(), b"\x06\0tenant\x02\0\x07\0");
     assert_eq!((backoff::REFUSALS_MAX, backoff::BACKOFF_FIRST_NS), (8, 20_000));
     assert_eq!(board::sessions_in(4096), limits::SESSIONS_PER_NODE_MAX);
     assert_eq!((Flags::DEADLINE.bits(), Flags::GRANTED.bits()), (1, 4));
     assert_eq!((Flags::REFUSABLE.bits(), Flags::EXTENDABLE.bits()), (8, 16));
-    assert_eq!(Flags::MADE.bits(), 32);
+    assert_eq!((Flags::MADE.bits(), Flags::CONTEXT.bits()), (32, 64));
     let extended = Head::call(1, CallNumber::NONE, 24)
         .with_flags(Flags::DEADLINE.with(Flags::PLACED).with(Flags::GRANTED));
     assert_eq!(extended.words()[2], 1 | 5 << 16 | 1 << 56);

@@ -43,11 +43,13 @@ pub enum FailCode {
     ArgumentsTooLarge = 12,
     /// The callee has no memory for the arguments, and nothing has run.
     NoMemory = 13,
+    /// The callee refused the call for a reason of its own, which the text says, and nothing has run.
+    Denied = 14,
 }
 
 impl FailCode {
     /// All codes.
-    pub const ALL: [FailCode; 13] = [
+    pub const ALL: [FailCode; 14] = [
         FailCode::NoSuchMethod,
         FailCode::BadArguments,
         FailCode::Panicked,
@@ -61,6 +63,7 @@ impl FailCode {
         FailCode::WouldWait,
         FailCode::ArgumentsTooLarge,
         FailCode::NoMemory,
+        FailCode::Denied,
     ];
 
     /// Returns the code of a byte, if there is one.
@@ -94,6 +97,7 @@ impl FailCode {
             FailCode::WouldWait => "the handler had to wait, which its method does not allow",
             FailCode::ArgumentsTooLarge => "the arguments are longer than the callee accepts",
             FailCode::NoMemory => "the callee has no memory for the arguments",
+            FailCode::Denied => "the callee refused the call",
         }
     }
 }

@@ -25,6 +25,9 @@ impl Flags {
     /// The processor's counter when the deadline's microseconds were written, as a `u64`: a callee that was
     /// stopped meanwhile computes from it how many of them are left.
     pub const MADE: Flags = Flags(32);
+    /// A context travels with the request: the bytes of it, as a `u64`, that stand at the payload's start
+    /// behind the extensions. The arguments begin at the next whole word. See [`context`](crate::context).
+    pub const CONTEXT: Flags = Flags(64);
 
     /// A bit that no kind has.
     const NOWHERE: u16 = 1 << 15;

@@ -10,8 +10,14 @@ pub(super) const LEN_MAX: u32 = MESSAGE_BYTES_MAX as u32;
 /// The extensions that a request may have.
 const REQUEST: Flags = Flags::DEADLINE.with(Flags::PLACED).with(Flags::GRANTED);
 
+/// The extensions that an operation of a channel may have.
+const OPERATION: Flags = REQUEST.with(Flags::REFUSABLE).with(Flags::EXTENDABLE).with(Flags::MADE);
+
+/// The extensions that a one-way message may have.
+const ONEWAY: Flags = REQUEST.with(Flags::CONTEXT);
+
 /// The extensions that a call may have.
-const CALL: Flags = REQUEST.with(Flags::REFUSABLE).with(Flags::EXTENDABLE).with(Flags::MADE);
+const CALL: Flags = OPERATION.with(Flags::CONTEXT);
 
 /// The kind of a frame. Byte 0 is padding of the ring and never a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -142,7 +148,7 @@ impl Kind {
     pub(super) const fn shape(self) -> Shape {
         match self {
             Kind::Call => Shape { number: true, method: true, flags: CALL, ..Shape::SAMPLED },
-            Kind::Oneway => Shape { method: true, flags: REQUEST, ..Shape::SAMPLED },
+            Kind::Oneway => Shape { method: true, flags: ONEWAY, ..Shape::SAMPLED },
             Kind::Reply => Shape { number: true, flags: Flags::PLACED, ..Shape::SAMPLED },
             Kind::Failed => Shape {
                 number: true,
@@ -160,7 +166,9 @@ impl Kind {
             Kind::Slab | Kind::Extend | Kind::Extended => {
                 Shape { number: true, len_min: 8, len_max: 8, ..Shape::BARE }
             }
-            Kind::Operation => Shape { number: true, method: true, flags: CALL, ..Shape::BARE },
+            Kind::Operation => {
+                Shape { number: true, method: true, flags: OPERATION, ..Shape::BARE }
+            }
             Kind::Control => Shape { number: true, method: true, len_max: 0, ..Shape::BARE },
             Kind::Goodbye => Shape { len_max: 0, ..Shape::BARE },
             Kind::Stamps => Shape {

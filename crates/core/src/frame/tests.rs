@@ -21,12 +21,12 @@ fn extended(head: Head, flags: u16, len: u32) -> Head {
 fn head() -> impl Strategy<Value = Head> {
     let len = || prop_oneof![0..=LEN_MAX, 0..=64u32, Just(LEN_MAX)];
     prop_oneof![
-        (any::<u16>(), number(), len(), 0..8u16).prop_map(|(m, n, l, f)| extended(
+        (any::<u16>(), number(), len(), 0..128u16).prop_map(|(m, n, l, f)| extended(
             Head::call(m, n, l),
             f,
             l
         )),
-        (any::<u16>(), len(), 0..8u16).prop_map(|(m, l, f)| extended(Head::oneway(m, l), f, l)),
+        (any::<u16>(), len(), 0..128u16).prop_map(|(m, l, f)| extended(Head::oneway(m, l), f, l)),
         (number(), len(), 0..8u16).prop_map(|(n, l, f)| extended(Head::reply(n, l), f, l)),
         (number(), 1..=1 + ERROR_TEXT_BYTES_MAX as u32).prop_map(|(n, l)| Head::failed(n, l)),
         number().prop_map(Head::cancel),
@@ -104,14 +104,19 @@ fn every_broken_shape_names_its_rule() {
     let one = CallNumber::new(1, 1);
     let call = Head::call(1, one, 8);
     let stamped = Some(Manner::Whole);
-    let cases: [(Head, Rule); 23] = [
+    let cases: [(Head, Rule); 25] = [
         (Head::cancel(one).with_manner(stamped), Rule::StrayManner { kind: 6, manner: 255 }),
         (Head::stamps(one, 7), Rule::LengthBelowMin { kind: 9, len: 7, min: 8 }),
         (
             Head { len: LEN_MAX + 1, ..call },
             Rule::LengthBeyondMax { len: LEN_MAX + 1, max: LEN_MAX },
         ),
-        (Head { flags: Flags(64), ..call }, Rule::UnknownFlags { kind: 1, flags: 64 }),
+        (Head { flags: Flags(128), ..call }, Rule::UnknownFlags { kind: 1, flags: 128 }),
+        (Head::reply(one, 8).with_flags(Flags::CONTEXT), Rule::UnknownFlags { kind: 4, flags: 64 }),
+        (
+            Head::operation(1, one, 8).with_flags(Flags::CONTEXT),
+            Rule::UnknownFlags { kind: 18, flags: 64 },
+        ),
         (
             Head::oneway(7, 16).with_flags(Flags::REFUSABLE),
             Rule::UnknownFlags { kind: 2, flags: 8 },

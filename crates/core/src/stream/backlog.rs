@@ -336,6 +336,10 @@ pub fn given_up(words: [u64; 3], extensions: &[u64], shipped: u32) -> Option<([u
     let at = |flags: Flags, of: Flags| Some(flags.offset_of(of)? as usize / EXTENSION_BYTES);
     let placed = extensions.get_mut(at(head.flags, Flags::PLACED)?)?;
     *placed = Placed { len: shipped, ..Placed::from_u64(*placed) }.as_u64();
+    // Its context may not be shipped: nobody reads it.
+    if let Some(at) = at(head.flags, Flags::CONTEXT) {
+        *extensions.get_mut(at)? = 0;
+    }
     match at(head.flags, Flags::DEADLINE) {
         _ if mutated(Mutant::GivenUpRuns) => return Some((words, extensions)),
         Some(at) => *extensions.get_mut(at)? = 0,

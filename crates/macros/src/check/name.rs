@@ -6,8 +6,17 @@ use proc_macro2::Ident;
 use upbeat_core::limits::IDENT_BYTES_MAX;
 
 /// Names that clients and handles need for themselves.
-pub(super) const RESERVED: &[&str] =
-    &["blocking", "clone", "deadline", "extendable", "filling", "from_bound", "new", "signatures"];
+pub(super) const RESERVED: &[&str] = &[
+    "blocking",
+    "clone",
+    "deadline",
+    "extendable",
+    "filling",
+    "from_bound",
+    "new",
+    "signatures",
+    "with",
+];
 
 /// A name has its bound in the wire format.
 pub(super) fn check(what: &str, name: &Ident, complaints: &mut Complaints) {

@@ -121,6 +121,7 @@ fn blocking(service: &Service, bounds: &Bounds) -> TokenStream {
     let blocking = format_ident!("{name}Blocking");
     let filling = format_ident!("{name}Filling");
     let inner = service.runtime.blocking();
+    let context = service.runtime.context();
     let buffer = buffer(service);
     let methods = methods(service, bounds, Form::Blocking);
     let about = format!("Calls a [`{name}`] from a thread that waits for the answers.");
@@ -143,6 +144,12 @@ fn blocking(service: &Service, bounds: &Bounds) -> TokenStream {
             #[must_use = "it says how long the calls of what it gives may block"]
             #visibility fn extendable(self, total: ::core::time::Duration) -> Self {
                 Self { blocking: self.blocking.extendable(total) }
+            }
+
+            /// Has a value travel with each call and one-way message.
+            #[must_use = "it says what travels with the calls of what it gives"]
+            #visibility fn with<#buffer: #context>(self, value: &#buffer) -> Self {
+                Self { blocking: self.blocking.with(value) }
             }
 
             /// The same methods, whose results go into this buffer.

@@ -7,6 +7,7 @@ use super::open::{Open, Route, State};
 use super::take::{Fill, Split, Take, TryFill, Whole};
 use super::{Bound, NodeRoute, To, Until};
 use crate::error::CallError;
+use crate::metadata::{Attached, Context as CallContext};
 use crate::wire::{Content, Fills};
 use std::borrow::Borrow;
 use std::future::Future;
@@ -63,6 +64,14 @@ impl<W: Route, A: Content, T: Take> CallFuture<W, A, T> {
         self
     }
 
+    /// Gives the call this context.
+    pub(crate) fn attached(mut self, attached: Option<Attached>) -> Self {
+        if attached.is_some() {
+            self.open.rare.get_or_insert_default().attached = attached;
+        }
+        self
+    }
+
     /// Polls the call for what is read of its result.
     #[inline(always)]
     pub(crate) fn poll_read(
@@ -90,6 +99,51 @@ impl<W: Route, A: Content, T: Take> CallFuture<W, A, T> {
     pub fn deadline(self, after: Duration) -> Self {
         let until = Until::after(self.open.route.now_ns(), after);
         self.until(Some(until))
+    }
+
+    /// Has a value travel with the call, for its handler and what that calls: see [`Context`](crate::Context). Values
+    /// of several types travel together. Of two values of one key the later one does, and each comes in place of
+    /// the value that a handler has of its own caller. Where a value cannot travel, the call is not sent and ends with
+    /// [`CallError::Context`].
+    ///
+    /// ```
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// # }
+    /// # use serde::{Deserialize, Serialize};
+    /// #[derive(Serialize, Deserialize, upbeat::Wire)]
+    /// struct Tenant(u64);
+    ///
+    /// impl upbeat::Context for Tenant {
+    ///     const KEY: &'static str = "tenant";
+    /// }
+    ///
+    /// # async fn of(counter: &CounterClient) -> Result<u64, upbeat::CallError> {
+    /// counter.add(1).with(&Tenant(7)).await
+    /// # }
+    /// ```
+    pub fn with<C: CallContext>(mut self, value: &C) -> Self {
+        self.open.rare.get_or_insert_default().attached.get_or_insert_default().add(value);
+        self
+    }
+
+    /// Leaves out the context that the handler has which makes the call. What [`with`](Self::with) gives travels.
+    /// Calls through handles inherit none.
+    ///
+    /// ```
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// # }
+    /// # async fn of(counter: &CounterClient) -> Result<u64, upbeat::CallError> {
+    /// counter.add(1).without_context().await
+    /// # }
+    /// ```
+    pub fn without_context(mut self) -> Self {
+        let rare = self.open.rare.get_or_insert_default();
+        rare.attached.get_or_insert_default().leave_inherited();
+        self
     }
 
     /// Lets the callee ask to have the deadline extended, by [`extend`](crate::extend), until `total`

@@ -5,17 +5,23 @@ use super::open::{Open, Rare, Reads, Route, State};
 use super::waits::{Waits, not_sent, not_waiting, still_asks};
 use super::{Bound, MISSING, SendFuture, Take, request_head};
 use crate::error::CallError;
+use crate::metadata::Attached;
 use crate::sample::{Half, Message, Stamps, Unsampled, Wants};
 use crate::session::{Answer, Extensions, Lent, Put};
 use crate::time::Sleep;
 use crate::wire::{Attaching, Content, Input, MessageContext, WireError};
 use std::borrow::Borrow;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use upbeat_core::bill::Counter;
 use upbeat_core::bill::way::{CALL, Happened, Point};
+use upbeat_core::context::Context as Entries;
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::orphan::inherited;
 use upbeat_core::term::Term;
+
+/// What stands before the arguments of a call.
+type Front<'a> = (Extensions, Option<&'a Entries>);
 
 /// The route of a node's calls: over a session that the client is bound to.
 #[derive(Clone)]
@@ -52,7 +58,7 @@ impl<B: Borrow<Bound>> Route for NodeRoute<B> {
         if call.rare.is_some() || call.route.bound().node.sampling().is_due() {
             return Ok(false);
         }
-        call.write(context, Extensions::NONE, &mut Unsampled)?;
+        call.write(context, (Extensions::NONE, None), &mut Unsampled)?;
         Ok(true)
     }
 
@@ -181,16 +187,16 @@ impl Bound {
     fn request<A: Content>(
         &self,
         words: [u64; 3],
-        extensions: Extensions,
+        (extensions, carried): Front<'_>,
         arguments: &A,
         stamps: &mut impl Stamps,
     ) -> Result<(), Put> {
         match A::STREAMS {
-            false => self.session.request(words, extensions, arguments, stamps),
+            false => self.session.request_with(words, extensions, carried, arguments, stamps),
             true => {
                 let context = MessageContext::caller(self, CallNumber::from_u64(words[1]));
                 let arguments = Attaching { content: arguments, context };
-                self.session.request(words, extensions, &arguments, stamps)
+                self.session.request_with(words, extensions, carried, &arguments, stamps)
             }
         }
     }
@@ -210,8 +216,9 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
     pub(super) fn try_send(&mut self) -> Result<(), CallError> {
         // Whoever awaits it later is woken: the poll says by whom.
         let mut context = Context::from_waker(Waker::noop());
-        let extensions = self.extensions();
-        if let Err(put) = self.put(&mut context, extensions, &mut Unsampled)? {
+        let (extensions, carried) = (self.extensions(), self.carried()?);
+        let front = (extensions, carried.as_deref());
+        if let Err(put) = self.put(&mut context, front, &mut Unsampled)? {
             let Bound { node, session, .. } = self.route.bound();
             return Err(not_waiting(node, session, put));
         }
@@ -226,10 +233,10 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
     fn write(
         &mut self,
         context: &mut Context<'_>,
-        extensions: Extensions,
+        front: Front<'_>,
         stamps: &mut impl Stamps,
     ) -> Result<bool, CallError> {
-        match self.put(context, extensions, stamps)? {
+        match self.put(context, front, stamps)? {
             Ok(()) => Ok(true),
             Err(put) => self.must_wait(put, context).map(|()| false),
         }
@@ -262,6 +269,16 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
         own
     }
 
+    /// Returns the context with which the call goes: that of the handler that makes it, and what the caller gives.
+    /// An operation of a stream has none.
+    fn carried(&self) -> Result<Option<Arc<Entries>>, CallError> {
+        if A::OPERATION {
+            return Ok(None);
+        }
+        let attached = self.rare.as_ref().and_then(|rare| rare.attached.as_ref());
+        Attached::outgoing(attached, self.route.bound().node.inherited_context())
+    }
+
     /// The call was sent: notes what its callee may ask for.
     #[cold]
     fn lend(&mut self) {
@@ -281,7 +298,7 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
     fn put(
         &mut self,
         context: &mut Context<'_>,
-        extensions: Extensions,
+        front: Front<'_>,
         stamps: &mut impl Stamps,
     ) -> Result<Result<(), Put>, CallError> {
         let State::Unsent(arguments) = &self.state else { return Ok(Ok(())) };
@@ -295,11 +312,11 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
         };
         stamps.at(Point::Opened);
         let words = request_head::<A>(self.number, call).with_manner(stamps.manner()).words();
-        let written = bound.request(words, extensions, arguments, stamps);
+        let written = bound.request(words, front, arguments, stamps);
         if written.is_ok() {
             node.count(Counter::CallsSent);
             node.sent(session);
-            self.state.has_sent(call, extensions.refusals.is_some());
+            self.state.has_sent(call, front.0.refusals.is_some());
         } else {
             session.close_unsent(call);
         }
@@ -370,11 +387,12 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
         context: &mut Context<'_>,
         stamps: &mut impl Stamps,
     ) -> Result<bool, CallError> {
-        let (rare, extensions) = (self.rare.as_ref(), self.extensions());
+        let (extensions, carried) = (self.extensions(), self.carried()?);
+        let rare = self.rare.as_ref();
         let is_unsent = matches!(self.state, State::Unsent(_));
         let session = &self.route.bound().session;
         session.take_turn(rare.and_then(|rare| rare.more.waits.admission()));
-        let sent = self.write(context, extensions, stamps);
+        let sent = self.write(context, (extensions, carried.as_deref()), stamps);
         self.route.bound().session.take_turn(None);
         if let (Ok(true), Some(rare)) = (&sent, &mut *self.rare) {
             rare.more.waits = Waits::default();

@@ -2,9 +2,11 @@
 
 #![expect(private_bounds, reason = "the routes are those of this crate")]
 
+use super::open::Rare;
 use super::waits::{not_sent, not_waiting, still_asks};
 use super::{Bound, MISSING, NodeRoute, Route, To};
 use crate::error::CallError;
+use crate::metadata::{Attached, Context as CallContext};
 use crate::sample::{Reason, Stamps, Unsampled};
 use crate::session::{Extensions, Put};
 use crate::wire::Content;
@@ -12,8 +14,10 @@ use std::borrow::Borrow;
 use std::future::Future;
 use std::mem::ManuallyDrop;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use upbeat_core::bill::way::{Happened, ONEWAY, Point};
+use upbeat_core::context::Context as Entries;
 use upbeat_core::frame::Head;
 
 /// A one-way message on its way into the lane: see [`Send`](super::Send) and
@@ -25,7 +29,7 @@ pub struct SendFuture<W: Route, A> {
     pub(crate) method: &'static str,
     pub(crate) arguments: A,
     /// Dropped where the message is, so that one without costs one look.
-    pub(crate) rare: ManuallyDrop<Option<Box<W::Rare>>>,
+    pub(crate) rare: ManuallyDrop<Option<Box<Rare<W>>>>,
 }
 
 // Nothing in it is pinned: the arguments are moved into the lane.
@@ -54,6 +58,51 @@ impl<W: Route, A> SendFuture<W, A> {
     }
 }
 
+impl<W: Route, A: Content> SendFuture<W, A> {
+    /// Has a value travel with the message: see [`CallFuture::with`](super::CallFuture::with).
+    ///
+    /// ```
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     #[oneway]
+    /// #     async fn reset(&self);
+    /// # }
+    /// # use serde::{Deserialize, Serialize};
+    /// #[derive(Serialize, Deserialize, upbeat::Wire)]
+    /// struct Tenant(u64);
+    ///
+    /// impl upbeat::Context for Tenant {
+    ///     const KEY: &'static str = "tenant";
+    /// }
+    ///
+    /// # async fn of(counter: &CounterClient) -> Result<(), upbeat::CallError> {
+    /// counter.reset().with(&Tenant(7)).await
+    /// # }
+    /// ```
+    pub fn with<C: CallContext>(mut self, value: &C) -> Self {
+        self.rare.get_or_insert_default().attached.get_or_insert_default().add(value);
+        self
+    }
+
+    /// Leaves out the context that the handler has which sends the message. What [`with`](Self::with) gives travels.
+    ///
+    /// ```
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     #[oneway]
+    /// #     async fn reset(&self);
+    /// # }
+    /// # async fn of(counter: &CounterClient) -> Result<(), upbeat::CallError> {
+    /// counter.reset().without_context().await
+    /// # }
+    /// ```
+    pub fn without_context(mut self) -> Self {
+        let rare = self.rare.get_or_insert_default();
+        rare.attached.get_or_insert_default().leave_inherited();
+        self
+    }
+}
+
 impl<W: Route, A: Content> Future for SendFuture<W, A> {
     type Output = Result<(), CallError>;
 
@@ -79,7 +128,9 @@ impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
     /// ```
     pub fn try_send(self) -> Result<(), CallError> {
         let Bound { node, session, .. } = self.route.bound();
-        self.put(&mut Unsampled)?.map_err(|put| not_waiting(node, session, put))
+        let context = self.context()?;
+        let put = self.put(context.as_deref(), &mut Unsampled)?;
+        put.map_err(|put| not_waiting(node, session, put))
     }
 
     /// Polls the message.
@@ -88,20 +139,27 @@ impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
         if self.route.bound().node.sampling().is_due() || self.rare.is_some() {
             return self.poll_rarely(context);
         }
-        self.write(context, &mut Unsampled)
+        self.write(context, None, &mut Unsampled)
+    }
+
+    /// Returns the context with which the message goes.
+    fn context(&self) -> Result<Option<Arc<Entries>>, CallError> {
+        let attached = self.rare.as_ref().and_then(|rare| rare.attached.as_ref());
+        Attached::outgoing(attached, self.route.bound().node.inherited_context())
     }
 
     #[inline(always)]
     fn write(
         &mut self,
         context: &mut Context<'_>,
+        carried: Option<&Entries>,
         stamps: &mut impl Stamps,
     ) -> Poll<Result<(), CallError>> {
-        match self.put(stamps) {
+        match self.put(carried, stamps) {
             Ok(Ok(())) => Poll::Ready(Ok(())),
             Ok(Err(put)) => {
                 let rare = self.rare.get_or_insert_default();
-                match not_sent(self.route.bound(), put, &mut rare.waits, context) {
+                match not_sent(self.route.bound(), put, &mut rare.more.waits, context) {
                     Ok(()) => {
                         self.route.bound().node.waits_for(Reason::Full);
                         Poll::Pending
@@ -115,7 +173,11 @@ impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
 
     /// Has the message written.
     #[inline(always)]
-    fn put(&self, stamps: &mut impl Stamps) -> Result<Result<(), Put>, CallError> {
+    fn put(
+        &self,
+        carried: Option<&Entries>,
+        stamps: &mut impl Stamps,
+    ) -> Result<Result<(), Put>, CallError> {
         let Bound { node, session, .. } = self.route.bound();
         if self.number == MISSING {
             return Err(CallError::NoSuchMethod { method: self.method });
@@ -123,9 +185,9 @@ impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
         stamps.at(Point::Opened);
         let manner = stamps.sample().map(|sample| sample.manner);
         let words = stamps.on_oneway(Head::oneway(self.number, 0).with_manner(manner).words());
-        let granted = self.rare.as_ref().and_then(|rare| rare.waits.number());
+        let granted = self.rare.as_ref().and_then(|rare| rare.more.waits.number());
         let extensions = Extensions { granted, ..Extensions::NONE };
-        let written = session.request(words, extensions, &self.arguments, stamps);
+        let written = session.request_with(words, extensions, carried, &self.arguments, stamps);
         if written.is_ok() {
             if let Some(sample) = stamps.sample().filter(|sample| sample.needs_frame()) {
                 node.oneway_written(session, sample);
@@ -139,12 +201,12 @@ impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
     #[inline(never)]
     fn poll_rarely(&mut self, context: &mut Context<'_>) -> Poll<Result<(), CallError>> {
         if let Some(rare) = &mut *self.rare
-            && still_asks(self.route.bound(), &mut rare.waits, context)?
+            && still_asks(self.route.bound(), &mut rare.more.waits, context)?
         {
             self.route.bound().node.sampling().put_off();
             return Poll::Pending;
         }
-        let waited = self.rare.as_mut().and_then(|rare| rare.waits.sample.take());
+        let waited = self.rare.as_mut().and_then(|rare| rare.more.waits.sample.take());
         let Bound { node, session, .. } = self.route.bound();
         let Some(mut sample) = node.sampling().begin(waited, ONEWAY, session) else {
             return self.write_in_turn(context, &mut Unsampled);
@@ -152,7 +214,7 @@ impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
         let sent = self.write_in_turn(context, &mut *sample);
         if sent.is_pending() {
             sample.note(Happened::FULL);
-            self.rare.get_or_insert_default().waits.sample = Some(sample);
+            self.rare.get_or_insert_default().more.waits.sample = Some(sample);
         } else {
             self.route.bound().node.sampling().free(sample);
         }
@@ -165,9 +227,10 @@ impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
         context: &mut Context<'_>,
         stamps: &mut impl Stamps,
     ) -> Poll<Result<(), CallError>> {
-        let admission = self.rare.as_ref().and_then(|rare| rare.waits.admission());
+        let carried = self.context()?;
+        let admission = self.rare.as_ref().and_then(|rare| rare.more.waits.admission());
         self.route.bound().session.take_turn(admission);
-        let sent = self.write(context, stamps);
+        let sent = self.write(context, carried.as_deref(), stamps);
         self.route.bound().session.take_turn(None);
         if sent.is_ready() {
             *self.rare = None;

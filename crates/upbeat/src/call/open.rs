@@ -7,6 +7,7 @@
 
 use super::{SendFuture, Take, Until};
 use crate::error::CallError;
+use crate::metadata::Attached;
 use crate::session::Answer;
 use crate::wire::{Content, Input, MessageContext, WireError};
 use std::mem::ManuallyDrop;
@@ -143,6 +144,8 @@ pub(crate) struct Rare<W: Route> {
     pub(crate) deadline: Option<Deadline<W>>,
     /// Whether streams may stand in the result.
     pub(crate) gives_streams: bool,
+    /// The context that the caller gives.
+    pub(crate) attached: Option<Attached>,
     pub(crate) more: W::Rare,
 }
 
@@ -153,7 +156,7 @@ pub(crate) struct Deadline<W: Route> {
 
 impl<W: Route> Default for Rare<W> {
     fn default() -> Rare<W> {
-        Rare { deadline: None, gives_streams: false, more: W::Rare::default() }
+        Rare { deadline: None, gives_streams: false, attached: None, more: W::Rare::default() }
     }
 }
 

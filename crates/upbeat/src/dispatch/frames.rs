@@ -69,8 +69,9 @@ impl Dispatcher {
                 if oneway { Head::oneway(number, len) } else { Head::call(number, call, len) };
             let payload = session.plain_payload(len);
             let (kind, deadline_us, refusals) = (head.kind, None, None);
-            let extendable = false;
-            let request = Request { kind, call, deadline_us, refusals, extendable, payload };
+            let (extendable, context) = (false, None);
+            let request =
+                Request { kind, call, deadline_us, refusals, extendable, context, payload };
             return self.request_slowly(session, &head, request);
         };
         self.run.running.set(Running::Handler(call, number));

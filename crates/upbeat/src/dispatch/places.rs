@@ -5,10 +5,12 @@
 //! each in turn, so that none is passed over for ever.
 
 use super::{Dispatcher, Request, Running};
-use crate::session::{Fault, Kept, Next, Session};
+use crate::session::{Fault, Kept, Next, Session, misbehaved};
 use crate::wire::Input;
 use std::rc::Rc;
+use std::sync::Arc;
 use upbeat_core::bill::Counter;
+use upbeat_core::context::Context;
 use upbeat_core::frame::{Flags, Head, Kind};
 
 /// What stands before a request's payload, for who runs it.
@@ -16,6 +18,28 @@ use upbeat_core::frame::{Flags, Head, Kind};
 struct Terms {
     deadline_us: Option<u64>,
     refusals: Option<u64>,
+    context_bytes: Option<u64>,
+}
+
+/// Takes the context of a request from the start of its payload, as an extension of its frame says. A payload that is
+/// too long, or for which there is no memory, is not read, and its request fails for that.
+#[inline]
+pub(super) fn take_context(
+    bytes: Option<u64>,
+    payload: &mut Input<'_>,
+) -> Result<Option<Arc<Context>>, Fault> {
+    match bytes {
+        None => Ok(None),
+        Some(bytes) => read_context(bytes, payload),
+    }
+}
+
+#[cold]
+fn read_context(bytes: u64, payload: &mut Input<'_>) -> Result<Option<Arc<Context>>, Fault> {
+    let bytes = Context::bytes_in(bytes, payload.remaining()).map_err(misbehaved)?;
+    let Ok(block) = payload.front(bytes) else { return Ok(None) };
+    let context = Context::parse(block).map_err(misbehaved)?;
+    Ok(Some(context).filter(|context| !context.is_empty()).map(Arc::new))
 }
 
 impl Dispatcher {
@@ -55,12 +79,14 @@ impl Dispatcher {
         session: &Rc<Session>,
         head: &Head,
     ) -> Result<(), Fault> {
-        let terms =
-            Terms { deadline_us: session.deadline_us(head), refusals: session.refusals(head) };
+        let terms = Terms {
+            deadline_us: session.deadline_us(head),
+            refusals: session.refusals(head),
+            context_bytes: session.context_bytes(head),
+        };
         let hold = session.hold(head)?;
         let payload = hold.as_ref().map_or_else(|| session.payload(head), Input::lent);
-        self.run_request(session, head, terms, Running::Handler(head.call, head.method), payload);
-        Ok(())
+        self.run_request(session, head, terms, Running::Handler(head.call, head.method), payload)
     }
 
     fn run_request(
@@ -69,23 +95,27 @@ impl Dispatcher {
         head: &Head,
         terms: Terms,
         running: Running,
-        payload: Input<'_>,
-    ) {
+        mut payload: Input<'_>,
+    ) -> Result<(), Fault> {
         let Head { kind, call, .. } = *head;
-        let Terms { deadline_us, refusals } = terms;
+        let Terms { deadline_us, refusals, context_bytes } = terms;
         let extendable = head.flags.has(Flags::EXTENDABLE);
-        let request = Request { kind, call, deadline_us, refusals, extendable, payload };
+        let context = take_context(context_bytes, &mut payload)?;
+        let request = Request { kind, call, deadline_us, refusals, extendable, context, payload };
         if kind == Kind::Operation {
-            return self.operation_came(session, head, request, running);
+            self.operation_came(session, head, request, running);
+            return Ok(());
         }
         let methods = self.served.methods.hold();
         let Some(entry) = methods.get(usize::from(head.method).wrapping_sub(1)) else {
             drop(methods);
-            return self.request_slowly(session, head, request);
+            self.request_slowly(session, head, request);
+            return Ok(());
         };
         self.run.running.set(running);
         entry.method.arrive(self, session, request);
         self.ran();
+        Ok(())
     }
 
     /// Does one thing for the requests that wait in this session. False if nothing can be done.
@@ -115,9 +145,12 @@ impl Dispatcher {
         let Kept { head, .. } = kept;
         let Some(key) = session.noted.key.get() else { return };
         // Who has waited for room is not sent back.
-        let terms = Terms { deadline_us: kept.deadline_us(self.now_ns()), refusals: None };
+        let deadline_us = kept.deadline_us(self.now_ns());
+        let terms = Terms { deadline_us, refusals: None, context_bytes: kept.context_bytes };
         let running = Running::Kept(key, head.call, head.method);
-        self.run_request(session, head, terms, running, kept.payload());
+        if let Err(why) = self.run_request(session, head, terms, running, kept.payload()) {
+            self.lose(session, *why);
+        }
     }
 
     /// Has the session looked at when room is made, if requests wait in it.

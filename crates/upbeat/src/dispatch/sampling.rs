@@ -1,6 +1,7 @@
 //! Sampled messages of a node: the requests that it serves, and their halves of the bill.
 
 use super::frames::OfNode;
+use super::places::take_context;
 use super::{Dispatcher, Main, Request, Running};
 use crate::sample::{Half, Message, Names, Sample, Stamps};
 use crate::sampling::{Sampling, take_sampled};
@@ -93,11 +94,12 @@ impl Dispatcher {
         sample.at(Point::FoundThere);
         self.run.running.set(Running::Handler(head.call, head.method));
         let hold = session.hold(&head)?;
-        let payload = hold.as_ref().map_or_else(|| session.payload(&head), Input::lent);
+        let mut payload = hold.as_ref().map_or_else(|| session.payload(&head), Input::lent);
+        let context = take_context(session.context_bytes(&head), &mut payload)?;
         let deadline_us = session.deadline_us(&head);
         let (Head { kind, call, .. }, refusals) = (head, session.refusals(&head));
         let extendable = head.flags.has(Flags::EXTENDABLE);
-        let request = Request { kind, call, deadline_us, refusals, extendable, payload };
+        let request = Request { kind, call, deadline_us, refusals, extendable, context, payload };
         entry.method.sampled(self, session, request, &mut sample);
         self.ran();
         self.account.sampling.free(sample);

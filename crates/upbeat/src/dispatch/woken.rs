@@ -3,6 +3,7 @@
 //! A turn polls a few of those that are ready and then looks at the lanes again, however many there
 //! are. Invariant: as long as a task is ready the roster says so, and the node does not sleep.
 
+use super::bounds::Within;
 use super::who::Handlers;
 use super::{Cause, Dispatcher, Main};
 use crate::task::{Began, Cancelled, JoinHandle, Tasks};
@@ -37,12 +38,19 @@ impl Work {
 }
 
 impl Dispatcher {
-    /// Runs a future of the application's as a task.
+    /// Runs a future of the application's as a task. It has the context of the handler or task that spawns it.
     pub(crate) fn spawn<F: Future + 'static>(
         &self,
         future: F,
         start: Start,
     ) -> JoinHandle<F::Output> {
+        match self.inherited_context() {
+            None => self.spawn_plain(future, start),
+            Some(context) => self.spawn_plain(Within { future: Box::pin(future), context }, start),
+        }
+    }
+
+    fn spawn_plain<F: Future + 'static>(&self, future: F, start: Start) -> JoinHandle<F::Output> {
         let Start { priority, first } = start;
         let Some((id, began)) = self.work.tasks.spawn(future, priority, &self.work.roster) else {
             self.count(Counter::TasksRefused);

@@ -7,8 +7,11 @@ use super::BoundHandle;
 use super::caller::{Caller, Wants};
 use super::lasting::{Alarm, now_ns};
 use super::side::{Asked, Finds, Side};
-use crate::call::{CallFuture, Open, Reads, Route, SendFuture, Split, State, Take, To, Whole};
+use crate::call::{
+    CallFuture, Given, Open, Reads, Route, SendFuture, Split, State, Take, To, Whole,
+};
 use crate::error::CallError;
+use crate::metadata::Attached;
 use crate::session::Answer;
 use crate::wire::{Attaching, Content, Input, MessageContext, Wire, WireError};
 use std::convert::Infallible;
@@ -56,6 +59,15 @@ impl<H: Finds> Route for HandleRoute<H> {
             return Poll::Pending;
         }
         let mut asked = rare.as_mut().and_then(|rare| rare.more.take());
+        let attached = rare.as_ref().and_then(|rare| rare.attached.as_ref());
+        let carried = match Attached::entries(attached) {
+            Ok(carried) => carried,
+            Err(error) => {
+                call.fail();
+                return Poll::Ready(Err(error));
+            }
+        };
+        let given = Given { until, context: carried };
         let waker = context.waker();
         // The future of a stream looks for nothing in the lane: it goes on by what others do.
         let waiter = (A::STREAMS || A::OPERATION || T::STREAMS).then_some(waker);
@@ -63,10 +75,10 @@ impl<H: Finds> Route for HandleRoute<H> {
         let send = |side: &Arc<Side>, caller: &mut Caller, wants: &mut Wants| {
             let context = MessageContext::caller(side, CallNumber::NONE);
             let sent = match A::STREAMS {
-                false => caller.send_call((to, arguments), wants, until, waiter, waker)?,
+                false => caller.send_call((to, arguments), wants, given, waiter, waker)?,
                 true => {
                     let content = Attaching { content: arguments, context };
-                    caller.send_call((to, &content), wants, until, waiter, waker)?
+                    caller.send_call((to, &content), wants, given, waiter, waker)?
                 }
             };
             let Some(call) = sent else { return Ok(None) };
@@ -103,13 +115,16 @@ impl<H: Finds> Route for HandleRoute<H> {
     ) -> Poll<Result<(), CallError>> {
         let SendFuture { route, number, method, arguments, rare } = &mut *message;
         let to = To { number: *number, method };
-        let mut asked = rare.take().and_then(|asked| *asked);
+        let mut asked = rare.as_mut().and_then(|rare| rare.more.take());
+        let carried = Attached::entries(rare.as_ref().and_then(|rare| rare.attached.as_ref()))?;
         let waker = context.waker();
         let found = route.0.find(asked.as_ref())?;
         let sent = found.send(&mut asked, waker, |_, caller, wants| {
-            Ok(caller.try_send((to, &*arguments), wants, waker)?.then_some(()))
+            Ok(caller.try_send((to, &*arguments), wants, carried, waker)?.then_some(()))
         });
-        **rare = asked.filter(Asked::waits).map(|asked| Box::new(Some(asked)));
+        if let Some(asked) = asked.filter(Asked::waits) {
+            rare.get_or_insert_default().more = Some(asked);
+        }
         match sent? {
             Some(()) => Poll::Ready(Ok(())),
             None => Poll::Pending,

@@ -6,9 +6,10 @@
 use super::caller::Caller;
 use super::lasting::now_ns;
 use super::{BoundHandle, ConnectTerms, IDLE_MAX, not_connected, wait};
-use crate::call::{Fill, Split, Take, To, TryFill, Until, Whole};
+use crate::call::{Fill, Given, Split, Take, To, TryFill, Until, Whole};
 use crate::dispatch::Dispatcher;
 use crate::error::CallError;
+use crate::metadata::{Attached, Context};
 use crate::wire::{Content, Fills, Wire};
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -38,12 +39,14 @@ pub struct Blocking<'h> {
     /// For how long each call may block, and for how long if its callee asks for more.
     deadline: Option<Duration>,
     total: Option<Duration>,
+    /// The context of each call.
+    attached: Option<Attached>,
 }
 
 impl<'h> Blocking<'h> {
     /// Makes what calls through `handle`. It takes its session with the first call.
     pub(super) fn new(handle: &'h BoundHandle) -> Blocking<'h> {
-        Blocking { handle, caller: RefCell::new(None), deadline: None, total: None }
+        Blocking { handle, caller: RefCell::new(None), deadline: None, total: None, attached: None }
     }
 }
 
@@ -98,6 +101,32 @@ impl Blocking<'_> {
         self
     }
 
+    /// Has a value travel with each call and one-way message: see [`Context`](crate::Context).
+    ///
+    /// ```no_run
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// # }
+    /// # use serde::{Deserialize, Serialize};
+    /// #[derive(Serialize, Deserialize, upbeat::Wire)]
+    /// struct Tenant(u64);
+    ///
+    /// impl upbeat::Context for Tenant {
+    ///     const KEY: &'static str = "tenant";
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let counter: CounterHandle = upbeat::handle::connect("counter")?;
+    /// println!("{}", counter.blocking().with(&Tenant(7)).add(1)?);
+    /// # Ok(()) }
+    /// ```
+    #[must_use = "it says what travels with the calls of what it gives"]
+    pub fn with<C: Context>(mut self, value: &C) -> Self {
+        self.attached.get_or_insert_default().add(value);
+        self
+    }
+
     /// Until when a call may last that begins now.
     fn until(&self) -> Option<Until> {
         let (after, now) = (self.deadline?, now_ns());
@@ -137,11 +166,13 @@ impl Blocking<'_> {
     ) -> Result<(), CallError> {
         const { assert!(!A::STREAMS, "nobody goes on with the streams of a one-way message") };
         let until = self.until();
-        self.with(until, |caller| caller.send(To::new(index, method), &arguments, until))
+        let given = Given { until, context: Attached::entries(self.attached.as_ref())? };
+        self.over(until, |caller| caller.send(To::new(index, method), &arguments, given))
     }
 
+    /// Acts over a session that stands, and opens one where there is none.
     #[inline]
-    fn with<T>(
+    fn over<T>(
         &self,
         until: Option<Until>,
         act: impl FnOnce(&mut Caller) -> Result<T, CallError>,
@@ -269,11 +300,16 @@ impl Blocking<'_> {
         let until = self.until();
         if A::STREAMS || T::STREAMS {
             // Streams go on over the session that several may use.
-            let mut call = self.handle.calling(index, method, arguments, take).until(until);
+            let call = self.handle.calling(index, method, arguments, take).until(until);
+            let mut call = call.attached(self.attached.clone());
             return T::output(wait(poll_fn(|context| call.poll_read(context))));
         }
         let to = To::new(index, method);
+        let given = match Attached::entries(self.attached.as_ref()) {
+            Ok(context) => Given { until, context },
+            Err(error) => return T::output(Err(error)),
+        };
         let read = take.reader();
-        T::output(self.with(until, |caller| caller.call(to, arguments, until, read)))
+        T::output(self.over(until, |caller| caller.call(to, arguments, given, read)))
     }
 }

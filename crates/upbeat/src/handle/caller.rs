@@ -10,7 +10,7 @@ mod opening;
 
 use super::Target;
 use super::lasting::{Watch, now_ns};
-use crate::call::{MISSING, To, Until, request_head};
+use crate::call::{Given, MISSING, To, Until, request_head};
 use crate::client::{self, numbers};
 use crate::error::{CallError, ConnectError, Lost, Why};
 use crate::sample::{Half, Message, Sample, Stamps, Unsampled};
@@ -28,6 +28,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use upbeat_core::bill::way::{CALL, Happened, ONEWAY, Point, Way};
 use upbeat_core::bind::{BIND, BindRequest};
+use upbeat_core::context::Context;
 use upbeat_core::flow::ReplyBudget;
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::method::Signature;
@@ -131,7 +132,7 @@ impl Caller {
         };
         let request: BindRequest = client::request(service, signatures)?;
         let to = To::new(0, "bind");
-        let answer = caller.ask(to, request.encode(), None, <Vec<u8> as Wire>::take);
+        let answer = caller.ask(to, request.encode(), Given::default(), <Vec<u8> as Wire>::take);
         caller.until.set(None);
         let numbers: Rc<[u16]> = numbers(&request, answer, &caller.session.peer_text())?;
         caller.numbers = numbers.iter().copied().collect();
@@ -145,11 +146,11 @@ impl Caller {
         &mut self,
         to: To,
         arguments: A,
-        until: Option<Until>,
+        given: Given<'_>,
         take: impl FnMut(&mut Input<'_>) -> Result<T, WireError>,
     ) -> Result<T, CallError> {
-        self.until.set(until);
-        let result = self.ask(to, arguments, until, take);
+        self.until.set(given.until);
+        let result = self.ask(to, arguments, given, take);
         self.until.set(None);
         result
     }
@@ -159,12 +160,12 @@ impl Caller {
         &mut self,
         to: To,
         arguments: A,
-        until: Option<Until>,
+        given: Given<'_>,
         mut take: impl FnMut(&mut Input<'_>) -> Result<T, WireError>,
     ) -> Result<T, CallError> {
         let mut wants = Wants::default();
         let call = loop {
-            match self.send_call((to, &arguments), &mut wants, until, None, Waker::noop()) {
+            match self.send_call((to, &arguments), &mut wants, given, None, Waker::noop()) {
                 Ok(Some(call)) => break call,
                 Ok(None) => self.wait_to_send(&mut wants)?,
                 Err(error) => {
@@ -185,7 +186,7 @@ impl Caller {
                 self.pace.busy();
                 return result;
             }
-            if let Some(mut until) = until {
+            if let Some(mut until) = given.until {
                 until.put_off(|| self.session.end_of(call));
                 self.until.set(Some(until));
             }
@@ -211,12 +212,12 @@ impl Caller {
         &mut self,
         to: To,
         arguments: &A,
-        until: Option<Until>,
+        given: Given<'_>,
     ) -> Result<(), CallError> {
-        self.until.set(until);
+        self.until.set(given.until);
         let mut wants = Wants::default();
         let sent = loop {
-            match self.try_send((to, arguments), &mut wants, Waker::noop()) {
+            match self.try_send((to, arguments), &mut wants, given.context, Waker::noop()) {
                 Ok(true) => break Ok(()),
                 Ok(false) => {
                     if let Err(error) = self.wait_to_send(&mut wants) {
@@ -240,7 +241,7 @@ impl Caller {
         &mut self,
         (to, arguments): (To, &A),
         wants: &mut Wants,
-        until: Option<Until>,
+        given: Given<'_>,
         waiter: Option<&Waker>,
         waker: &Waker,
     ) -> Result<Option<CallNumber>, CallError> {
@@ -248,10 +249,10 @@ impl Caller {
         let sample = if waiter.is_none() { self.sample_of(wants, CALL) } else { None };
         let Some(mut sample) = sample else {
             let waiter = waiter.cloned().map_or(Waiter::Task(MAIN), Waiter::Waker);
-            return self.write_call((to, arguments), wants, until, (waiter, waker), &mut Unsampled);
+            return self.write_call((to, arguments), wants, given, (waiter, waker), &mut Unsampled);
         };
         let waits = (Waiter::Task(MAIN), waker);
-        let sent = self.write_call((to, arguments), wants, until, waits, &mut *sample);
+        let sent = self.write_call((to, arguments), wants, given, waits, &mut *sample);
         match sent {
             Ok(Some(call)) => {
                 let names = (self.service, to.method);
@@ -277,7 +278,7 @@ impl Caller {
         &mut self,
         (to, arguments): (To, &A),
         wants: &mut Wants,
-        until: Option<Until>,
+        Given { until, context }: Given<'_>,
         (waiter, waker): (Waiter, &Waker),
         stamps: &mut impl Stamps,
     ) -> Result<Option<CallNumber>, CallError> {
@@ -288,7 +289,7 @@ impl Caller {
             stamps.at(Point::Opened);
             extensions.granted = granted;
             let words = request_head::<A>(number, call).with_manner(stamps.manner()).words();
-            let sent = session.request(words, extensions, arguments, stamps);
+            let sent = session.request_with(words, extensions, context, arguments, stamps);
             sent.inspect_err(|_| session.close_unsent(call)).map(|()| call)
         });
         if let (Ok(Some(call)), Some(term)) = (&sent, until.and_then(Until::term)) {
@@ -334,12 +335,13 @@ impl Caller {
         &mut self,
         (to, arguments): (To, &A),
         wants: &mut Wants,
+        context: Option<&Context>,
         waker: &Waker,
     ) -> Result<bool, CallError> {
         let Some(mut sample) = self.sample_of(wants, ONEWAY) else {
-            return self.write_oneway((to, arguments), wants, waker, &mut Unsampled);
+            return self.write_oneway((to, arguments), wants, (context, waker), &mut Unsampled);
         };
-        let sent = self.write_oneway((to, arguments), wants, waker, &mut *sample);
+        let sent = self.write_oneway((to, arguments), wants, (context, waker), &mut *sample);
         match sent {
             Ok(false) => wants.keep_sample(sample),
             Ok(true) if sample.is_watched() => self.send_half(sample),
@@ -360,7 +362,7 @@ impl Caller {
         &mut self,
         (to, arguments): (To, &A),
         wants: &mut Wants,
-        waker: &Waker,
+        (context, waker): (Option<&Context>, &Waker),
         stamps: &mut impl Stamps,
     ) -> Result<bool, CallError> {
         let number = self.number(to)?;
@@ -369,7 +371,7 @@ impl Caller {
         let words = stamps.on_oneway(Head::oneway(number, 0).with_manner(manner).words());
         let sent = self.try_in_turn(wants, waker, |session, granted| {
             let extensions = Extensions { granted, ..Extensions::NONE };
-            session.request(words, extensions, arguments, stamps)?;
+            session.request_with(words, extensions, context, arguments, stamps)?;
             let sample = stamps.sample().filter(|sample| sample.needs_frame());
             if let Some(sample) = sample.filter(|sample| !sample.is_watched()) {
                 session.send_stamps(sample.as_oneway(), sample);

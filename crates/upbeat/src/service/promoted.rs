@@ -6,7 +6,7 @@ use super::slot::{Beside, Slot};
 use super::waiting::{Asker, Billed, Promoted, Rare};
 use super::{From, Lost, Served, Way, reply, reply_attached};
 use crate::contain::contain;
-use crate::dispatch::{Charge, Dispatcher};
+use crate::dispatch::{Charge, Dispatcher, Handed};
 use crate::sample::{Names, Reason, Sample, Timed, Unsampled};
 use crate::session::Session;
 use crate::task::{Caller, Cancelled, Done, Live, Task};
@@ -71,15 +71,16 @@ impl<F> Beside<F> {
         sample: Option<Box<Sample>>,
         waits: impl FnOnce() -> (Reason, Option<Arc<str>>),
     ) {
-        let From { end, lease, .. } = from;
-        if end.is_none() && lease.is_none() && sample.is_none() {
+        let From { end, handed: Handed { lease, context }, .. } = from;
+        if end.is_none() && lease.is_none() && context.is_none() && sample.is_none() {
             return;
         }
         let billed = sample.zip(self.reserved.wakeup()).map(|(sample, wakeup)| {
             wakeup.ask();
             Billed { timed: Timed::new(sample, waits()), wakeup: wakeup.clone() }
         });
-        self.rare = Some(Box::new(Rare { end, lease: lease.cloned(), billed }));
+        self.rare =
+            Some(Box::new(Rare { end, lease: lease.cloned(), context: context.cloned(), billed }));
     }
 
     /// When the time of the task is over, if it is bounded.

@@ -5,7 +5,7 @@
 
 use super::slot::Beside;
 use super::{From, Lost, Served};
-use crate::dispatch::{Dispatcher, Method, Request};
+use crate::dispatch::{Dispatcher, Handed, Method, Request};
 use crate::execution::{Execution, Luck};
 use crate::sample::{Reason, Sample, Stamps, Unsampled};
 use crate::session::Session;
@@ -68,12 +68,13 @@ where
     pub(super) fn enter(
         &self,
         (node, session): (&Rc<Dispatcher>, &Rc<Session>),
-        request: Request<'_>,
+        mut request: Request<'_>,
         ruling: Option<&Ruling>,
         stamps: &mut impl Stamps,
     ) {
-        let lease = request.lease(node, session);
-        let taken = self.take(node, session, request, lease.as_ref(), stamps);
+        let (lease, context) = (request.lease(node, session), request.context.take());
+        let handed = Handed { lease: lease.as_ref(), context: context.as_ref() };
+        let taken = self.take(node, session, request, handed, stamps);
         if let Some((from, arguments)) = taken {
             self.run_ruled(from, arguments, ruling, stamps);
         }

@@ -1,9 +1,11 @@
 //! What is known of a handler that has become a task, besides its future.
 
-use crate::dispatch::{Charge, Dispatcher, Lease};
+use crate::dispatch::{Charge, Dispatcher, Handed, Lease};
 use crate::sample::Timed;
 use crate::wake::Wakeup;
 use std::rc::Rc;
+use std::sync::Arc;
+use upbeat_core::context::Context;
 use upbeat_core::frame::CallNumber;
 use upbeat_memory::waker::Counted;
 
@@ -35,6 +37,8 @@ pub(super) struct Rare {
     pub(super) end: Option<u64>,
     /// Where that may be extended.
     pub(super) lease: Option<Rc<Lease>>,
+    /// The values that its caller has sent along.
+    pub(super) context: Option<Arc<Context>>,
     /// What is to be billed, if its message is sampled.
     pub(super) billed: Option<Billed>,
 }
@@ -56,15 +60,22 @@ impl Rare {
         if let Some(lease) = &self.lease {
             self.end = Some(lease.end());
         }
-        self.end.into_iter().for_each(|end| node.bound_by(end, self.lease.as_ref()));
+        if self.is_bound() {
+            let handed = Handed { lease: self.lease.as_ref(), context: self.context.as_ref() };
+            node.bound_by(self.end, handed);
+        }
     }
 
     /// The handler was polled.
     #[cold]
     pub(super) fn end_poll(&self, node: &Dispatcher) {
-        if self.end.is_some() {
+        if self.is_bound() {
             node.unbound();
         }
+    }
+
+    fn is_bound(&self) -> bool {
+        self.end.is_some() || self.context.is_some()
     }
 
     /// The handler waits.

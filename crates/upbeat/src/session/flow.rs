@@ -46,6 +46,8 @@ pub(crate) struct Kept {
     body: Body,
     /// The time at which the request came, and the microseconds that it had left.
     deadline: Option<(u64, u64)>,
+    /// The bytes of the context in front of its arguments, as its frame says.
+    pub(crate) context_bytes: Option<u64>,
 }
 
 impl Kept {
@@ -241,12 +243,19 @@ impl Session {
         self.core.look_clear(purse)
     }
 
+    /// The bytes of the context in front of the arguments in the open frame, if it says so.
+    pub(crate) fn context_bytes(&self, head: &Head) -> Option<u64> {
+        let at = head.flags.offset_of(Flags::CONTEXT)?;
+        Some(self.carrier.lanes.reader().read_word(at as usize))
+    }
+
     /// Keeps the open request: a copy if it is short, else its head while the payload stays in its sender's buffer.
     pub(crate) fn keep_request(&self, head: &Head, now_ns: u64) -> Result<(), Fault> {
         let deadline = self.deadline_us(head).map(|had| (now_ns, had));
         let body = self.take_body(head)?;
         let len = body.input().remaining();
-        let kept = Kept { head: *head, body, deadline };
+        let context_bytes = self.context_bytes(head);
+        let kept = Kept { head: *head, body, deadline, context_bytes };
         let inbound = self.core.inbound();
         if let Some(at) = head.flags.offset_of(Flags::GRANTED) {
             let number = self.carrier.lanes.reader().read_word(at as usize);

@@ -19,11 +19,18 @@ pub(crate) struct Extensions {
     pub(crate) refusals: Option<u64>,
     /// The microseconds that the call may last in all, if its callee may ask for more.
     pub(crate) extendable: Option<u64>,
+    /// The bytes of the context in front of the arguments, if there is one.
+    pub(crate) context: Option<u64>,
 }
 
 impl Extensions {
-    pub(crate) const NONE: Extensions =
-        Extensions { deadline: None, granted: None, refusals: None, extendable: None };
+    pub(crate) const NONE: Extensions = Extensions {
+        deadline: None,
+        granted: None,
+        refusals: None,
+        extendable: None,
+        context: None,
+    };
 
     /// Writes the extensions in the order of their flags. Returns the head with the flags, and the bytes written.
     #[inline(always)]
@@ -48,13 +55,14 @@ impl Extensions {
         write(self.extendable, Flags::EXTENDABLE);
         // The written time counts from this stamp on.
         write(self.deadline.map(|_| ticks()), Flags::MADE);
+        write(self.context, Flags::CONTEXT);
         (head, at)
     }
 
     #[inline(always)]
     pub(super) fn bytes(self) -> usize {
         let count = |word: Option<u64>| usize::from(word.is_some());
-        let rare = count(self.refusals) + count(self.extendable);
+        let rare = count(self.refusals) + count(self.extendable) + count(self.context);
         (2 * count(self.deadline) + count(self.granted) + rare) * EXTENSION_BYTES
     }
 }

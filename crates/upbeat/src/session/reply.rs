@@ -441,6 +441,9 @@ fn read_failure(input: &mut Input<'_>) -> Box<CallError<Infallible>> {
         Ok(failure) if failure.code() == FailCode::Deadline => Box::new(CallError::Deadline),
         Ok(failure) => {
             let text = failure.text().into();
+            if failure.code() == FailCode::Denied {
+                return Box::new(CallError::Refused { text });
+            }
             Box::new(CallError::Failed { code: failure.code(), text })
         }
         Err(rule) => unreadable(&rule),

@@ -10,12 +10,13 @@
 
 use super::front::{Extensions, Header, Words};
 use super::kinds::Frame;
-use super::put::Put;
-use super::write::{ANSWERS, Bytes, GRANTED, PENDING, REQUESTS, encoded};
+use super::put::{Put, bad_value};
+use super::write::{ANSWERS, Behind, Bytes, GRANTED, PENDING, REQUESTS, encoded};
 use super::{Fault, Session, Waiter, misbehaved};
 use crate::sample::{Answering, Stamps, Unsampled};
-use crate::wire::{AnyContent, Content, Payload};
+use crate::wire::{AnyContent, Built, Content, Payload};
 use std::task::Waker;
+use upbeat_core::context::Context;
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::{CallNumber, FailCode, Failure, Head};
 use upbeat_core::limits::{CONTROL_SLOTS, MESSAGE_BYTES_MAX};
@@ -45,6 +46,42 @@ impl Session {
         self.put(Header { head, extensions }, value, REQUESTS, stamps)?;
         self.core.outbound().went();
         Ok(())
+    }
+
+    /// Sends a request that has a context, if there is one.
+    #[inline(always)]
+    pub(crate) fn request_with<T: Content>(
+        &self,
+        head: Words,
+        extensions: Extensions,
+        context: Option<&Context>,
+        value: &T,
+        stamps: &mut impl Stamps,
+    ) -> Result<(), Put> {
+        match context {
+            None => self.request(head, extensions, value, stamps),
+            Some(context) => {
+                self.request_in(head, extensions, (context, AnyContent::of(value)), stamps)
+            }
+        }
+    }
+
+    /// Sends a request with a context.
+    #[cold]
+    #[inline(never)]
+    fn request_in(
+        &self,
+        head: Words,
+        extensions: Extensions,
+        (context, value): (&Context, AnyContent<'_>),
+        stamps: &mut dyn Stamps,
+    ) -> Result<(), Put> {
+        let block = context.as_bytes();
+        let AnyContent { payload, in_place } = value;
+        payload.built().map_or(Ok(()), Built::detach).map_err(bad_value)?;
+        let payload = &Behind { block, payload };
+        let extensions = Extensions { context: Some(block.len() as u64), ..extensions };
+        self.request_any(Header { head, extensions }, AnyContent { payload, in_place }, stamps)
     }
 
     /// Sends a request for which the peer granted room, or asks the session's flow control whether the request may

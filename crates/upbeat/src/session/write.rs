@@ -11,7 +11,7 @@ use super::put::{NoMemory, Put, bad_length, bad_value, lost_progress};
 use super::{Session, broken};
 use crate::error::Why;
 use crate::sample::Stamps;
-use crate::wire::{AnyContent, Content, Output, Payload, WireError};
+use crate::wire::{AnyContent, Built, Content, MessageContext, Output, Payload, WireError};
 use rustix::io::Errno;
 use upbeat_core::bill::way::Point;
 use upbeat_core::frame::{Head, Placed};
@@ -55,6 +55,32 @@ impl Content for Bytes<'_> {
     fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
         out.bytes(self.0);
         Ok(())
+    }
+}
+
+/// A payload behind the context of its request.
+pub(super) struct Behind<'a> {
+    pub(super) block: &'a [u8],
+    pub(super) payload: &'a dyn Payload,
+}
+
+impl Payload for Behind<'_> {
+    fn bytes_likely(&self) -> usize {
+        self.block.len().next_multiple_of(8) + self.payload.bytes_likely()
+    }
+
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+        out.bytes(self.block);
+        out.align();
+        self.payload.put(out)
+    }
+
+    fn built(&self) -> Option<&Built> {
+        None
+    }
+
+    fn context(&self) -> Option<&MessageContext<'_>> {
+        self.payload.context()
     }
 }
 

@@ -59,12 +59,14 @@ impl Drop for Reserved {
 pub struct Built {
     /// None once the message was sent.
     reserved: RefCell<Option<Reserved>>,
+    /// The message, once its buffer was given back.
+    own: RefCell<Vec<u8>>,
     bytes: usize,
 }
 
 impl Built {
     pub(crate) fn new(reserved: Reserved, bytes: usize) -> Built {
-        Built { reserved: RefCell::new(Some(reserved)), bytes }
+        Built { reserved: RefCell::new(Some(reserved)), own: RefCell::default(), bytes }
     }
 
     /// Writes bytes at `at`, counted from the beginning of the message.
@@ -89,7 +91,11 @@ impl Content for Built {
     /// Copies the message: a short one into its slot, any into another session.
     fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
         let reserved = self.reserved.borrow();
-        let buffer = reserved.as_ref().expect(BUILT).buffer();
+        let Some(reserved) = &*reserved else {
+            out.bytes(&self.own.borrow());
+            return Ok(());
+        };
+        let buffer = reserved.buffer();
         let (mut piece, mut at) = ([0; PIECE_BYTES], 0);
         while at < self.bytes {
             let piece = &mut piece[..PIECE_BYTES.min(self.bytes - at)];
@@ -109,6 +115,19 @@ impl Built {
     /// Returns whether the message lies in a buffer of this session.
     pub(crate) fn lies_in<L: Lender>(&self, lender: &L) -> bool {
         self.reserved.borrow().as_ref().is_some_and(|reserved| reserved.is_of(lender))
+    }
+
+    /// Gives the buffer back, and keeps a copy of the message: one that does not lie alone in its buffer is copied, and
+    /// must not hold this buffer while it waits for another.
+    pub(crate) fn detach(&self) -> Result<(), WireError> {
+        let mut reserved = self.reserved.borrow_mut();
+        let Some(buffer) = reserved.as_ref().map(Reserved::buffer) else { return Ok(()) };
+        let mut own = super::reserved(self.bytes)?;
+        own.resize(self.bytes, 0);
+        buffer.read(0, &mut own);
+        *self.own.borrow_mut() = own;
+        *reserved = None;
+        Ok(())
     }
 
     /// Takes the buffer, to lend it: the number of its slab, the buffer, and the bytes in it.

@@ -147,6 +147,18 @@ impl<'a> Input<'a> {
         Ok(Some((lease, self.pass(bytes)?)))
     }
 
+    /// Reads the bytes that stand before the first value, which begins at the next whole word. Where they cannot be
+    /// read nothing has been passed, and the values cannot be read either.
+    pub(crate) fn front(&mut self, bytes: usize) -> Result<Vec<u8>, WireError> {
+        let before = self.at;
+        let front = self.items(bytes);
+        self.at = match front {
+            Ok(_) => self.at.next_multiple_of(WORD).min(self.end),
+            Err(_) => before,
+        };
+        front
+    }
+
     /// Reads so many items of plain data.
     pub fn items<T: FromBytes>(&mut self, count: usize) -> Result<Vec<T>, WireError> {
         let bytes = count.saturating_mul(size_of::<T>());

@@ -97,6 +97,9 @@ const WAYS: &[(&str, Way)] = &[
     ("one-way messages by the thousand", Attack::oneways),
     ("a deep value", Attack::deep),
     ("questions for time, and answers to none", Attack::time),
+    ("contexts of any bytes", |attack| {
+        attack.context();
+    }),
     ("streams that nobody gave, and those that were", Attack::streams),
     ("frames behind a closed socket", Attack::after_the_end),
 ];

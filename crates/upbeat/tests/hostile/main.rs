@@ -6,6 +6,7 @@
 mod common;
 
 mod attack;
+mod context;
 mod control;
 mod lending;
 mod notes;

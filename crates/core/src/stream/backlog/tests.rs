@@ -145,6 +145,8 @@ fn a_call_that_is_given_up_has_no_time_left() {
     for (flags, before, after) in [
         (granted, vec![placed, 5], vec![0, cut, 5]),
         (late, vec![900, placed, 5, 6], vec![0, cut, 5, 6]),
+        (late.with(Flags::CONTEXT), vec![900, placed, 5, 6, 24], vec![0, cut, 5, 6, 0]),
+        (granted.with(Flags::CONTEXT), vec![placed, 5, 24], vec![0, cut, 5, 0]),
     ] {
         let words = Head::call(1, number, flags.extension_bytes()).with_flags(flags).words();
         let (words, extensions) = given_up(words, &before, 20).unwrap();
