@@ -366,7 +366,7 @@ impl Carrier {
                 Ok(())
             }
             (Medium::Lanes { .. }, OwnSegment::Heap(_)) => {
-                let (act, error) = ("handing over a segment of the heap", Errno::INVAL);
+                let (act, error) = ("handing over a segment on the heap", Errno::INVAL);
                 Err(BellFault::System { act, error })
             }
         }
@@ -442,7 +442,7 @@ pub enum Kind {
     Shared,
     /// A byte stream over a Unix socket, between processes of one host that share no memory.
     Stream,
-    /// A byte stream over TCP as it is, between hosts.
+    /// A byte stream over TCP in plaintext, between hosts.
     Tcp,
     /// A byte stream under TLS, between hosts.
     Tls,

@@ -35,7 +35,7 @@ use upbeat_core::bill::Counter;
 /// assert_eq!(node.block_on(sum), 500_500);
 /// # Ok(()) }
 /// ```
-#[must_use = "dropped, the closure runs on, and nobody is told what it gives"]
+#[must_use = "if this is dropped, the closure runs on, and its result is lost"]
 pub struct Compute<T> {
     shared: Arc<Shared<T>>,
 }

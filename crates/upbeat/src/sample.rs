@@ -295,7 +295,7 @@ impl Reason {
             Reason::Lock => "a lock",
             Reason::Condition => "a condition",
             Reason::Full => "room at a peer",
-            Reason::Budget => "its turn, for its time was used up",
+            Reason::Budget => "its turn, after it had used up its time",
             Reason::Call => "a call",
             Reason::Timer => "a timer",
             Reason::Other => "something else",

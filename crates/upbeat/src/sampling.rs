@@ -59,7 +59,7 @@ pub(crate) struct Sampling {
     incarnation: u64,
     book: Book,
     /// The free samples.
-    #[expect(clippy::vec_box, reason = "they go from hand to hand, and are large")]
+    #[expect(clippy::vec_box, reason = "samples are passed on often, and are large")]
     spares: RefCell<Vec<Box<Sample>>>,
 }
 

@@ -374,7 +374,7 @@ impl Session {
                     segments.push_back(segment);
                 }
                 if segments.len() > upbeat_core::limits::PENDING_SEGMENTS_MAX {
-                    return Err(broken(&"more segments than lanes and slabs have use for"));
+                    return Err(broken(&"more segments than lanes and slabs can use"));
                 }
                 if let Some(refusal) = drained.refusal {
                     return Err(Box::new(Why::GivenUp { text: refusal.to_string() }));

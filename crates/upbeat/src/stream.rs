@@ -39,8 +39,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll};
 
 const NOWHERE: WireError = WireError::Stream {
-    why: "it stands where none is carried: give it as an argument or a result of a method, or in an \
-          `Option`, a `Result`, a tuple or a `Vec` there, and not inside of another type",
+    why: "a stream cannot be sent inside of this type: make it an argument or a result of a method, \
+          or put it into an `Option`, a `Result`, a tuple or a `Vec` there",
 };
 
 /// A sequence of items that come one after another, as the result or an argument of a method.
@@ -123,7 +123,7 @@ const NOWHERE: WireError = WireError::Stream {
 /// # })
 /// # }
 /// ```
-#[must_use = "a stream that is dropped is not read, and its writer ends"]
+#[must_use = "dropping a stream ends its writer"]
 pub struct Stream<T> {
     inner: Rc<Inner<T>>,
 }
@@ -283,7 +283,7 @@ impl<T> fmt::Debug for Stream<T> {
 impl<T: Wire> Stream<T> {
     const ITEMS_ARE_NONE: () = assert!(
         !T::STREAMS,
-        "the items of a stream are no streams: have a method return each of them"
+        "the items of a stream cannot be streams: let a method return each of them"
     );
 
     /// Returns the number under which the stream is written into a message.
@@ -384,7 +384,7 @@ impl<T: Wire> Carried for Inner<T> {
 }
 
 /// An iterator over the items of a stream, for a thread that blocks for each item: see [`Stream::blocking`].
-#[must_use = "an iterator does nothing until it is asked"]
+#[must_use = "an iterator does nothing until it is polled for items"]
 pub struct StreamIter<T> {
     stream: Option<Stream<T>>,
 }

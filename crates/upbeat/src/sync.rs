@@ -29,7 +29,7 @@
 //! };
 //! let (one, two) = (node.spawn(transfer(10)), node.spawn(transfer(20)));
 //! node.block_on(async { one.await.and(two.await) })?;
-//! assert_eq!(*accounts.try_lock().ok_or("it is free")?, [70, 30]);
+//! assert_eq!(*accounts.try_lock().ok_or("the lock is held")?, [70, 30]);
 //! # Ok(()) }
 //! ```
 //!

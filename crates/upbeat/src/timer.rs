@@ -11,7 +11,7 @@ use std::task::Waker;
 /// A timer's number.
 pub(crate) type TimerId = u64;
 
-/// The timers.
+/// The timers of a node, or of a handle.
 #[derive(Default)]
 pub(crate) struct Timers {
     order: BinaryHeap<Reverse<(u64, TimerId)>>,

@@ -356,7 +356,7 @@ impl<R: WakeList> Wakeup<R> {
     /// Sets the task where there was none. Returns the previous word.
     #[inline]
     fn rename(&self, task: TaskId) -> u64 {
-        debug_assert_eq!(self.task(), NO_TASK, "it has a name");
+        debug_assert_eq!(self.task(), NO_TASK, "the future has become a task already");
         // The flags stand beside the identity, so that one instruction adds the identity and returns the flags.
         self.word.fetch_add(task.wrapping_sub(NO_TASK), Ordering::SeqCst)
     }

@@ -188,7 +188,7 @@ impl OpenError {
     pub fn is_busy(&self) -> bool {
         match self {
             OpenError::Backlog { .. } => true,
-            // We were silent for too long, which a caller is that finds no processor.
+            // This side was silent for too long, for example because it got no processor.
             OpenError::Refused { code, .. } => *code == RefusalCode::TooSlow,
             OpenError::Tls { why, .. } => **why == TlsError::GaveWay,
             _ => false,
@@ -220,7 +220,7 @@ impl OpenError {
 
     pub(crate) fn system(act: &'static str) -> impl Fn(Errno) -> OpenError {
         move |error| match error {
-            // In flight counts too: the kernel says so in words of its own.
+            // The kernel has an error of its own for too many descriptors in flight.
             Errno::MFILE | Errno::TOOMANYREFS => {
                 OpenError::Descriptors { limit: descriptor_limit() }
             }
@@ -270,7 +270,7 @@ impl OpenError {
                     Some(path) => write!(f, ": nobody listens at {}", path.display())?,
                     None => write!(f, " in this process")?,
                 }
-                write!(f, "; start it first, and see that it has the same program and user")
+                write!(f, "; start it first, and check that it has the same program and user")
             }
             OpenError::LocalOnly => {
                 write!(f, "the node's memory is on the heap, where no other process can reach it")
@@ -283,7 +283,7 @@ impl OpenError {
             OpenError::System { act, error } => write!(f, "{act} failed: {error}"),
             OpenError::Unreached { at, why } => write!(f, "{at}: {why}"),
             OpenError::NoAddress { at, tried } => {
-                write!(f, "none of the {} addresses of {at} has led to the node", tried.len())?;
+                write!(f, "none of the {} addresses of {at} leads to the node", tried.len())?;
                 tried.iter().try_for_each(|error| write!(f, "; {error}"))
             }
             OpenError::Place(error) => write!(f, "{error}"),

@@ -93,21 +93,21 @@ impl fmt::Display for IdentityError {
             Flaw::NoFile => write!(f, "{path} is not a regular file: name the file of an identity"),
             Flaw::Owner { uid, ours } => write!(
                 f,
-                "{path} belongs to user {uid} and not to user {ours}, who runs this: only the owner \
+                "{path} belongs to user {uid}, but this process runs as user {ours}: only the owner \
                  may have the private key in it"
             ),
             Flaw::Mode { mode } => write!(
                 f,
-                "{path} has the mode {:04o}, so other users may have the private key in it: run \
+                "{path} has the mode {:04o}, so other users may have read its private key: run \
                  `chmod 600 {path}`, and issue it anew if others had access",
                 mode & 0o7777
             ),
             Flaw::OtherProgram { ours, theirs } => write!(
                 f,
-                "{path} is of program `{theirs}` now, and this node is of program `{ours}`: issue it \
-                 for `{ours}`, or start the node as one of `{theirs}`"
+                "{path} belongs to program `{theirs}` now, but this node belongs to program \
+                 `{ours}`: issue it for `{ours}`, or start the node as one of `{theirs}`"
             ),
-            flaw => write!(f, "{path} gives no identity: {flaw}; {ISSUE}"),
+            flaw => write!(f, "{path} holds no usable identity: {flaw}; {ISSUE}"),
         }
     }
 }
@@ -128,13 +128,13 @@ impl fmt::Display for Flaw {
             Flaw::Keys { count: 0 } => write!(f, "it has no private key"),
             Flaw::Keys { count } => write!(f, "it has {count} private keys"),
             Flaw::Key { reason } => write!(f, "its private key cannot be used: {reason}"),
-            Flaw::OtherKey => write!(f, "its private key is not that of its certificate"),
+            Flaw::OtherKey => write!(f, "its private key does not belong to its certificate"),
             Flaw::Certificate { reason } => {
-                write!(f, "a certificate of it cannot be used: {reason}")
+                write!(f, "a certificate in it cannot be used: {reason}")
             }
             Flaw::Names(error) => write!(f, "its certificate names no node: {error}"),
             Flaw::Untrusted(untrusted) => write!(f, "its certificate {}", untrusted.reason()),
-            Flaw::OtherProgram { theirs, .. } => write!(f, "it is of program `{theirs}`"),
+            Flaw::OtherProgram { theirs, .. } => write!(f, "it belongs to program `{theirs}`"),
         }
     }
 }
@@ -211,10 +211,10 @@ impl Untrusted {
             }
             Untrusted::OtherAuthority => "issue both identities by one authority",
             Untrusted::Expired { .. } => "issue its identity anew with `upbeat keys issue --force`",
-            Untrusted::NotYetValid { .. } => "see that the clocks of both hosts are right",
+            Untrusted::NotYetValid { .. } => "check the clocks of both hosts",
             Untrusted::OtherProgram { .. } => "start both as one program",
             Untrusted::OtherName { .. } => {
-                "see that the address is that node's, or issue its identity for this name"
+                "check that the address belongs to that node, or issue its identity for this name"
             }
         }
     }

@@ -109,7 +109,10 @@ impl Engine {
         match self.tls.writer().write(plaintext) {
             Ok(bytes) if bytes == plaintext.len() => Ok(()),
             // The key is used up, and the peer has not answered the update.
-            _ => Err(self.fail(TlsError::Broken { reason: "it takes no more data".into() })),
+            _ => {
+                Err(self
+                    .fail(TlsError::Broken { reason: "the connection takes no more data".into() }))
+            }
         }
     }
 

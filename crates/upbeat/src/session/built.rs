@@ -1,6 +1,6 @@
 //! Messages that are built in place: their buffers are reserved before they are sent.
 //!
-//! Invariant: a reserved buffer keeps its slab, for a slab with a claimed buffer does not lie idle.
+//! Invariant: a slab with a reserved buffer is never idle, so it is not given up.
 
 use super::Session;
 use super::front::Header;
@@ -15,7 +15,7 @@ use upbeat_memory::ring::Claim;
 use upbeat_memory::slab::Reservation;
 
 impl Session {
-    /// Reserves a buffer for a request of so many bytes that is built before it is sent.
+    /// Reserves a buffer for a request of this length, which is built before it is sent.
     pub(crate) fn reserve(self: &Rc<Self>, bytes: usize) -> Result<Reserved, Put> {
         if let Some(lost) = self.ended() {
             return Err(Put::Ended(Box::new(lost.why.clone())));
@@ -57,7 +57,7 @@ impl Lender for Session {
         let memory = self.pool.memory();
         let slab = memory[slab].as_ref().expect("a slab of which a buffer is reserved");
         drop(slab.resume(reservation));
-        // The peer tells of the buffers that it returns; of this one only this side knows.
+        // The peer reports the buffers that it returns, but it never had this one.
         if self.is_pressed() {
             self.pool.lacks_none();
             self.room_came();

@@ -12,7 +12,7 @@ impl Session {
         let carrier = &self.carrier;
         match why {
             Why::Descriptors { limit } => {
-                let text = format!("it has its {limit} descriptors in use (ulimit -n)");
+                let text = format!("all {limit} descriptors of the process are in use (ulimit -n)");
                 carrier.refuse(RefusalCode::TooManyDescriptors, &text);
             }
             Why::Unmapped { text } => carrier.refuse(RefusalCode::NoResources, text),

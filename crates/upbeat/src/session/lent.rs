@@ -163,7 +163,7 @@ impl Session {
         match place.and_then(|place| place.take_if(|slab| slab.held() == 0)) {
             Some(_) => Ok(()),
             None => Err(broken(&format_args!(
-                "slab {} was given up, which it does not have or which is in use",
+                "slab {} was retired, but it does not exist or is in use",
                 head.call.index()
             ))),
         }
@@ -218,9 +218,7 @@ impl Session {
         }
         let slabs = self.lent.slabs.borrow();
         let Some(Some(lender)) = slabs.get(slab as usize) else {
-            return Err(broken(&format_args!(
-                "a buffer was lent of slab {slab}, which is not known"
-            )));
+            return Err(broken(&format_args!("a buffer was lent of the unknown slab {slab}")));
         };
         let loan = lender.take(index.into(), len as usize).map_err(|fault| broken(&fault))?;
         Ok(match loan.len() > self.lent.longest {

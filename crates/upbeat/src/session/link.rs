@@ -65,7 +65,7 @@ impl Session {
                 )
             }
             (Role::Caller, Some(failed)) => format!(
-                "no other could be made within {within} ms ({failed}); connect again once that is mended"
+                "no other could be made within {within} ms ({failed}); connect again once this is repaired"
             ),
         };
         Why::Unreachable { text }
@@ -76,7 +76,7 @@ impl Session {
 pub(super) fn unreachable(error: Errno) -> Why {
     let text = match error {
         Errno::TIMEDOUT => {
-            "its host has not answered within `peer_timeout`; connect again once it is reached"
+            "its host has not answered within `peer_timeout`; connect again once the host is reached"
                 .to_owned()
         }
         error => error.to_string(),

@@ -17,8 +17,8 @@ use upbeat_memory::lane::Lanes;
 use upbeat_memory::slab::Slab;
 
 /// The error of a sender whose peer holds as many bytes as it may.
-const NO_ROOM_THERE: &str = "the peer, on another host, holds as many bytes of its peers as it may \
-                             (`Builder::remote_bytes`)";
+const NO_ROOM_THERE: &str = "the peer on another host already holds as many bytes for its peers as \
+                             its `Builder::remote_bytes` allows";
 
 /// The slabs, by their numbers.
 #[derive(Default)]

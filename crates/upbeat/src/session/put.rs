@@ -59,7 +59,9 @@ pub(super) fn bad_value(error: WireError) -> Put {
 
 #[cold]
 pub(super) fn bad_length(said: usize, is: usize) -> Put {
-    let text = format!("it took {said} bytes when it was counted and {is} when it was written");
+    let text = format!(
+        "the value took {said} bytes when its length was computed, and {is} bytes when it was written"
+    );
     bad_value(WireError::Serde { text })
 }
 

@@ -6,7 +6,6 @@
 //! frames pass it. Queued replies are bounded in number by the calls that the peer may have open, and in bytes by the
 //! node's budget for them and the session's share. A session with many queued replies accepts no requests, so a peer
 //! that does not read cannot make this side run handlers.
-//! a session has many, its requests are not accepted, so a peer that does not read has nothing run.
 
 use super::front::{Extensions, Header, Words};
 use super::kinds::Frame;
@@ -23,8 +22,8 @@ use upbeat_core::limits::{CONTROL_SLOTS, MESSAGE_BYTES_MAX};
 use upbeat_core::session::Written;
 use upbeat_memory::ring::Refused;
 
-const TOO_MUCH_PENDING: &str = "replies that wait until their callers read take the budget for \
-                                them, of the session or of the node";
+const TOO_MUCH_PENDING: &str = "unread replies to this peer use up the budget for queued replies, \
+                                of the session or of the node";
 
 impl Session {
     /// Sends a request behind those before it.

@@ -39,7 +39,7 @@ use std::task::{Context, Poll};
 /// spawn(longest(archive));
 /// # }
 /// ```
-#[must_use = "a stream that is dropped is not read, and its writer ends"]
+#[must_use = "dropping a stream ends its writer"]
 pub struct HandleStream<T> {
     /// None after the end.
     reader: Option<Reader<HandleStreamRoute, T>>,
@@ -159,15 +159,16 @@ impl fmt::Display for NotSend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             NotSend::MadeHere => {
-                "the stream is made here, of what may have to stay here: send what it is made of"
+                "the stream is made in this thread, of values that may have to stay here: send what \
+                 it is made of"
             }
             NotSend::OfNode => {
                 "the stream is read by a node, which stays on its thread: call the method through a \
                  handle, whose streams go anywhere"
             }
             NotSend::WithArguments => {
-                "streams in the arguments of the stream's call stay here, and go on while it is \
-                 read: read it here"
+                "streams in the arguments of the stream's call must stay in this thread, and continue \
+                 while the stream is read: read it in this thread"
             }
         })
     }

@@ -7,8 +7,7 @@ use std::iter;
 use std::task::{Poll, ready};
 use upbeat_core::channel::stream::{BatchSize, Tail};
 
-const TOO_MANY: WireError =
-    WireError::Stream { why: "more items in one message than there may be" };
+const TOO_MANY: WireError = WireError::Stream { why: "a message has more items than it may have" };
 
 /// The end of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use upbeat_core::channel::stream::{Intake, Wanted};
 use upbeat_core::frame::CallNumber;
 
 const NO_ROOM: WireError =
-    WireError::Stream { why: "items were brought before there was room for them" };
+    WireError::Stream { why: "the writer sent items before there was room for them" };
 
 /// Opens a stream that stands in the arguments of this call.
 pub(super) fn open<T: Wire>(

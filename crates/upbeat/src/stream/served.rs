@@ -16,7 +16,7 @@ use std::task::{Context, Poll, ready};
 use upbeat_core::channel::stream::{AskedAlready, Demand};
 
 const NONE: WireError = WireError::Stream { why: "none of that number is open in this session" };
-const ASKED: WireError = WireError::Stream { why: "its items are asked for already" };
+const ASKED: WireError = WireError::Stream { why: "its items were asked for already" };
 
 /// Registers the operations of streams at a node.
 pub(super) fn serve(node: &Rc<Dispatcher>) {

@@ -119,7 +119,7 @@ impl<F: Future + 'static> Spawned for Slot<F> {
 /// let again = task.await;
 /// # }
 /// ```
-#[must_use = "dropped, the task runs on by itself"]
+#[must_use = "if this is dropped, the task runs on by itself"]
 pub struct JoinHandle<T> {
     tasks: Rc<Tasks>,
     state: State,
@@ -177,7 +177,7 @@ impl<T: 'static> Future for JoinHandle<T> {
         let id = match self.state {
             State::Spawned(id) => id,
             State::Refused => return Poll::Ready(Err(TaskEnded::Full)),
-            State::Joined => panic!("the task's value has been taken"),
+            State::Joined => panic!("the task's value was taken already"),
         };
         let mut outcome: Option<Self::Output> = None;
         let take = |live: &mut Live| {
