@@ -1,9 +1,9 @@
-//! Calls of nothing by the bytes of their arguments: as active messages, optimistically, as tasks,
+//! Null calls by the size of their arguments: as active messages, optimistically, as tasks,
 //! and read in place.
 //!
-//! Two papers draw them: figures 4-5 and 4-6 of the one on StarMod, the second with a copy less, and
-//! section 4.1.2 of the one on Optimistic Active Messages. What is called takes its arguments and adds
-//! one; nobody looks at the bytes.
+//! Two papers have such figures: figures 4-5 and 4-6 of the paper on StarMod, the second with a copy less, and
+//! section 4.1.2 of the paper on Optimistic Active Messages. The called method takes its arguments and adds
+//! one; it does not look at the bytes.
 
 mod tell;
 
@@ -27,19 +27,19 @@ use upbeat_cli::bench::timing::{Round, Shape, Work};
 /// The name of this benchmark.
 pub(crate) const BENCH: &str = "arguments";
 
-/// Those of the paper's figures, and on to what is longer than the lanes hold.
+/// The sizes of the paper's figures, and larger ones up to those that the lanes do not hold.
 const SIZES: &[usize] =
     &[0, 2, 4, 8, 16, 32, 64, 128, 256, 512, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB];
 
-/// Bytes that are read in place are counted by the first eight of a frame.
+/// Bytes that are read in place begin with their count, which takes eight bytes of a frame.
 const IN_PLACE_LEAST: usize = 8;
 
-/// How the arguments are taken.
+/// How the callee takes the arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// Copied, by a method that is executed so.
+    /// Copied, by a method with this execution.
     Copied(Execution),
-    /// Read where they lie, optimistically.
+    /// Read in place, optimistically.
     InPlace,
 }
 
@@ -48,7 +48,7 @@ impl Way {
     const ORPC: Way = Way::Copied(Execution::Orpc);
     const TRPC: Way = Way::Copied(Execution::Trpc);
 
-    /// All of them. A way comes behind what it is compared with.
+    /// All ways. A way stands behind the one that it is compared with.
     const ALL: [Way; 4] = [Way::AM, Way::ORPC, Way::TRPC, Way::InPlace];
 
     fn execution(self) -> Execution {
@@ -58,7 +58,7 @@ impl Way {
         }
     }
 
-    /// The last word of a case.
+    /// Returns the last word of a case.
     fn word(self) -> String {
         match self {
             Way::Copied(execution) => execution.to_string(),
@@ -103,12 +103,12 @@ fn cases() -> Vec<Case> {
     all.filter(|case| case.way != Way::InPlace || case.bytes >= IN_PLACE_LEAST).collect()
 }
 
-/// The cases and what each is.
+/// Returns the cases and a description of each.
 pub(crate) fn list() -> Vec<(String, String)> {
     cases().into_iter().map(|case| (case.path(), case.about())).collect()
 }
 
-/// The cases that are wanted.
+/// Returns the wanted cases.
 pub(crate) fn subjects(
     pair: &Pair,
     wanted: &dyn Fn(&str) -> bool,

@@ -1,4 +1,4 @@
-//! Figures of papers, each beside one of today: for benchmarks that measure what a paper did.
+//! Figures of papers, each beside one of today: for benchmarks that repeat the measurement of a paper.
 
 use crate::papers::figures::{Printed, Unit};
 use serde::Serialize;
@@ -18,7 +18,7 @@ pub(crate) struct Line {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) then: Option<f64>,
     pub(crate) today: f64,
-    /// What was measured.
+    /// The case that was measured.
     pub(crate) case: String,
     pub(crate) placement: Placement,
     pub(crate) cpus: [usize; 2],
@@ -48,7 +48,7 @@ impl Line {
     }
 }
 
-/// Prints rows, and the lines that those of one placement make: as text, or one JSON object a line.
+/// Prints rows, and the lines of those of one placement: as text, or one JSON object a line.
 pub(crate) fn tell(
     rows: &[Row],
     lines: impl Fn(&[&Row]) -> Vec<Line>,
@@ -59,7 +59,7 @@ pub(crate) fn tell(
     tell_as(rows, lines, |_, lines, to| grid(lines, to), notes, json, to)
 }
 
-/// The same with lines of another kind, and how those of some rows are shown as text.
+/// Prints rows with lines of another kind; `show` formats some rows as text.
 pub(crate) fn tell_as<L: Serialize, W: Write>(
     rows: &[Row],
     lines: impl Fn(&[&Row]) -> Vec<L>,

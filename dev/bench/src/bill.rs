@@ -1,10 +1,10 @@
-//! Where the time of a call goes: its bill, held against calls that nobody looked at.
+//! The bill of a call, compared with calls that were not sampled.
 //!
 //! Each round has three parts: without samples, with many, and with as few as by default. The first
-//! says what a call takes, the second what its items take; what is left between them is the
-//! residual. The third says what being sampled costs a program. The samples come out of the page
-//! that observers map, so they are those that `upbeat bill` shows. Behind it stands an estimate
-//! (`parts`) from what was measured alone, in the same round.
+//! measures a call, the second its items; the difference between them is the
+//! residual. The third measures the cost of sampling. The samples come from the page
+//! that observers map, so they are those that `upbeat bill` shows. An estimate
+//! (`parts`) from parts that were measured alone, in the same round, follows.
 
 mod parts;
 
@@ -32,29 +32,29 @@ use upbeat_memory::ticks::ticks_per_second;
 /// The name of this benchmark.
 pub(crate) const BENCH: &str = "bill";
 
-/// One call in so many is sampled where nobody says.
+/// One call in this many is sampled by default.
 const SAMPLING_DEFAULT: u32 = 1000;
 
-/// One call in so many is sampled in the second part of a round.
+/// Returns the sampling rate of the second part of a round: one call in so many.
 const fn sampling(policy: Policy) -> u32 {
     match policy {
-        // All: what a sampled call leaves behind is done before the next one wakes anybody.
+        // All calls: the work after a sampled call is done before the next one wakes a sleeper.
         Policy::Sleeping => 1,
-        // Rarely enough that a sampled call does not meet what the last one left behind.
+        // Few enough that a sampled call does not meet the work after the previous one.
         Policy::Polling | Policy::Adaptive => 16,
     }
 }
 
-/// One in so many stories is left out at either end.
+/// The fraction of the samples that is left out at either end: one in so many.
 const TRIMMED: usize = 20;
 
-/// A part is measured for this part of the time of the calls.
+/// Each part is measured for this fraction of the time of the calls.
 const PARTS: u32 = 6;
 
-/// Items of less are left out.
+/// Items below this are left out.
 const LEAST_NS: f64 = 0.05;
 
-/// What is called, from where.
+/// The method and the place of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Case {
     kib: bool,
@@ -82,7 +82,7 @@ impl Case {
         }
     }
 
-    /// The name of the node that calls.
+    /// Returns the name of the calling node.
     fn caller(self) -> String {
         format!("bench-billed/{}", self.path())
     }
@@ -102,12 +102,12 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// The cases and what each is.
+/// Returns the cases and a description of each.
 pub(crate) fn list() -> Vec<(String, String)> {
     cases().into_iter().map(|case| (case.path(), case.about())).collect()
 }
 
-/// The cases that are wanted.
+/// Returns the wanted cases.
 pub(crate) fn subjects(
     pair: &Pair,
     wanted: &dyn Fn(&str) -> bool,
@@ -134,14 +134,14 @@ pub(crate) fn subjects(
     Ok(subjects)
 }
 
-/// What a subject works with, once it has begun.
+/// The nodes and pages of a subject that has begun.
 struct Doing {
     caller: Caller,
     host: Option<LocalHost>,
     page: Option<Page>,
 }
 
-/// Where the caller's samples are, and how far they were read.
+/// The page of the caller's samples, and how far it was read.
 struct Page {
     view: SamplesView,
     next: u64,
@@ -155,20 +155,20 @@ struct BillSubject {
     scratch: PathBuf,
     doing: Option<Doing>,
     parts: Parts,
-    /// Of rounds whose placement is not known yet.
+    /// The samples of rounds whose placement is not known yet.
     fresh: Kept,
     kept: HashMap<Placement, Kept>,
 }
 
-/// What is kept of rounds in one placement.
+/// The results of rounds in one placement.
 #[derive(Default)]
 struct Kept {
     samples: Vec<Record>,
-    /// So many of them are of parts with many samples.
+    /// The number of samples that are of parts with many samples.
     taken: usize,
-    /// What a call took in each part without samples.
+    /// The time of a call in each part without samples.
     measured: Vec<f64>,
-    /// How much longer, in percent, it took with as many samples as by default.
+    /// By how much, in percent, a call took longer with as many samples as by default.
     sampled: Vec<f64>,
     parts: Taken,
 }
@@ -188,7 +188,7 @@ impl BillSubject {
         Ok(Doing { caller, host, page: None })
     }
 
-    /// One part of a round: so many calls, of which one in `sampling` is sampled.
+    /// Runs one part of a round: calls of which one in `sampling` is sampled.
     fn part(&mut self, pair: &mut Pair, work: Work, sampling: u32) -> Result<Round, BenchError> {
         let doing = match self.doing.take() {
             Some(doing) => doing,
@@ -204,7 +204,7 @@ impl BillSubject {
         }
     }
 
-    /// Takes in what was sampled.
+    /// Collects the samples of the page.
     fn take_samples(&mut self) -> Result<(), BenchError> {
         let Some(doing) = &mut self.doing else { return Ok(()) };
         if doing.page.is_none() {
@@ -220,7 +220,7 @@ impl BillSubject {
     }
 }
 
-/// The page of a node of this process, if it has taken samples.
+/// Returns the page of a node of this process, if the node has taken samples.
 fn find_page(node: &str) -> Result<Option<Page>, BenchError> {
     let views = samples::observe(std::process::id());
     let views = views.map_err(|error| BenchError::protocol(format!("its own samples: {error}")))?;
@@ -244,7 +244,7 @@ impl Subject for BillSubject {
     fn round(&mut self, pair: &mut Pair, work: Work) -> Result<Round, BenchError> {
         let measured = self.part(pair, work, 0)?;
         self.take_samples()?;
-        // What the round before has left in the page is of another rate.
+        // The samples that the round before has left in the page are of another rate.
         self.fresh.samples.truncate(self.fresh.taken);
         self.part(pair, work, sampling(self.case.policy))?;
         self.take_samples()?;
@@ -275,7 +275,7 @@ impl Subject for BillSubject {
 }
 
 impl Kept {
-    /// Leaves out the shortest and the longest stories, as rounds leave out batches.
+    /// Leaves out the shortest and the longest samples, as rounds leave out batches.
     fn trim_stories(&mut self) {
         let whole = Manner::Whole.byte();
         let lasted = |one: &Record| one.stamps[CALL.phases.len()].saturating_sub(one.stamps[0]);
@@ -293,7 +293,7 @@ impl Kept {
         self.trim_stories();
         for Record { rung, stamps, flags, .. } in &self.samples {
             if let Some(manner) = Manner::from_byte(*rung) {
-                // One that goes backwards says nothing; there are others.
+                // A sample whose clock goes backwards is useless; there are others.
                 let _ = collected.sample(manner, stamps, Happened(*flags), 0);
             }
         }

@@ -1,7 +1,7 @@
-//! The contract: what an upcall costs, and what it is worth to a program that computes.
+//! The contract of Express Messages: the cost of an upcall, and its benefit for a program that computes.
 //!
-//! A call of nothing is answered by a node that looks, by one that computes on another thread, and
-//! by ones that compute in a task, with poll points and without. Two programs of two nodes run by
+//! A null call goes to a node that polls, to one that computes on another thread, and
+//! to nodes that compute in a task, with poll points and without. Two programs of two nodes run by
 //! turns under the contract and without. The node and its computation share one CPU, as in the
 //! paper: each process is pinned. The paper's figures stand in `papers/figures`.
 
@@ -29,14 +29,14 @@ pub(crate) use tell::tell;
 /// The name of this benchmark.
 pub(crate) const BENCH: &str = "contract";
 
-/// The cases and what each is.
+/// Returns the cases and a description of each.
 pub(crate) fn list() -> Vec<(String, String)> {
     let calls = Calls::ALL.iter().map(|case| (case.path().to_owned(), case.about().to_owned()));
     let programs = Program::ALL.iter().map(|program| (program.path(), program.about()));
     calls.chain(programs).collect()
 }
 
-/// The cases that are wanted.
+/// Returns the wanted cases.
 pub(crate) fn subjects(
     pair: &Pair,
     wanted: &dyn Fn(&str) -> bool,
@@ -74,7 +74,7 @@ impl Server for ContractServer {
     }
 }
 
-/// Arithmetic for so many pieces, each of about a microsecond.
+/// Computes so many pieces, each of about a microsecond.
 fn grind(pieces: u32) -> u64 {
     let mut lanes: [u64; 8] = black_box([1, 2, 3, 4, 5, 6, 7, 8]);
     for _ in 0..pieces * 400 {

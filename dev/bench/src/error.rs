@@ -1,34 +1,34 @@
-//! Why measurement for developers cannot be run.
+//! Errors of measurement for developers.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use upbeat_cli::bench::error::BenchError;
 
-/// Why something cannot be measured or drawn.
+/// The reason for which nothing can be measured or drawn.
 #[derive(Debug)]
 pub(crate) enum Error {
-    /// A benchmark cannot be run, or was broken off.
+    /// A benchmark cannot be run, or was aborted.
     Bench(BenchError),
     /// The peers' benchmarks could not be built and started.
     Cargo {
-        /// Why not.
+        /// The reason.
         error: std::io::Error,
     },
-    /// What was asked for has no picture.
+    /// The chosen benchmarks have no plot.
     Plot,
-    /// Nothing that was asked for is sent optimistically.
+    /// None of the chosen cases is sent optimistically.
     Conservative,
-    /// A picture could not be written.
+    /// A plot could not be written.
     Picture {
-        /// Where it should go.
+        /// The file for the plot.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         error: std::io::Error,
     },
 }
 
 impl Error {
-    /// For `map_err`: the picture could not be written there.
+    /// Returns a function for `map_err`: the plot could not be written to `path`.
     pub(crate) fn picture(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.to_owned();
         move |error| Error::Picture { path, error }

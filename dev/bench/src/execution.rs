@@ -1,8 +1,8 @@
-//! Executions: one service run as active messages, optimistically, as tasks, and as it pays.
+//! Executions: one service run as active messages, optimistically, as tasks, and adaptively.
 //!
-//! A call of nothing goes to a server that waits on a condition and to one whose task polls and yields,
-//! as in the paper; a call whose bet is lost is held against one that is a task at once; and many calls
-//! go to servers of which a part loses its bets. The second process has a node for each execution, of
+//! A null call goes to a server that waits on a condition and to one whose task polls and yields,
+//! as in the paper; a call whose bet is lost is compared with one that is a task at once; and many calls
+//! go to servers of which a fraction loses its bets. The second process has a node for each execution, of
 //! which a round drives one. The paper's figures stand in `papers/figures`.
 
 pub(super) mod hall;
@@ -25,33 +25,33 @@ pub(crate) use tell::tell;
 /// The name of this benchmark.
 pub(crate) const BENCH: &str = "execution";
 
-/// The parts of a hundred calls that lose their bets.
+/// The fractions of calls that lose their bets, in percent.
 const PARTS: [u32; 5] = [0, 1, 10, 50, 100];
 
 /// Calls in a burst.
 const BURST: u32 = 2048;
 
-/// What the server does meanwhile.
+/// The work of the server during the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meanwhile {
-    /// It waits on a condition.
+    /// The server waits on a condition.
     Idle,
     /// A task polls and yields.
     Busy,
 }
 
-/// What is called.
+/// The called method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Called {
     /// Nothing.
     Null(Meanwhile),
-    /// Nothing, while a handler of another session works and makes way.
+    /// A null call, while a handler of another session works and yields.
     Beside,
-    /// A method whose needs are not met, if so.
+    /// A method whose needs are not met, if true.
     Lost(bool),
     /// A method that yields once.
     Yields,
-    /// Many at a time, of which so many in a hundred lose their bets.
+    /// Many calls at a time, of which this percentage loses its bets.
     Losing(u32),
 }
 
@@ -63,7 +63,7 @@ struct Case {
 }
 
 impl Case {
-    /// All of them. A case comes behind its baseline.
+    /// Returns all cases. A case stands behind its baseline.
     fn all() -> Vec<Case> {
         use Execution::{Adaptive, Am, Orpc, Trpc, TrpcBack};
         let mut all = Vec::new();
@@ -107,7 +107,7 @@ impl Case {
         }
     }
 
-    /// What it is compared with.
+    /// Returns the case that this one is compared with.
     fn baseline(self) -> Option<Case> {
         let of = |execution| Some(Case { execution, ..self });
         match (self.called, self.execution) {
@@ -123,12 +123,12 @@ impl Case {
     }
 }
 
-/// The cases and what each is.
+/// Returns the cases and a description of each.
 pub(crate) fn list() -> Vec<(String, String)> {
     Case::all().into_iter().map(|case| (case.path(), case.about())).collect()
 }
 
-/// The cases that are wanted.
+/// Returns the wanted cases.
 pub(crate) fn subjects(
     pair: &Pair,
     wanted: &dyn Fn(&str) -> bool,

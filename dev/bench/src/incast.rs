@@ -1,10 +1,10 @@
-//! `bench incast`: many senders to one slow receiver, far above what it can take.
+//! `bench incast`: many senders to one slow receiver, far above its capacity.
 //!
 //! Four processes: this one measures, one receives, one has all senders, and one answers a client
-//! of ours that has nothing to do with them. First the senders keep on for a time, in which the
-//! receiver's throughput and memory are watched; then quiet rounds and rounds in the crowd
+//! that has nothing to do with them. First the senders send for a while, during which the
+//! receiver's throughput and memory are observed; then quiet rounds and rounds with the crowd
 //! alternate, in which two well-behaved clients time their calls: that of the fourth process, and
-//! one of the receiver. Messages are numbered, and at the end all of them must have come.
+//! one of the receiver. Messages are numbered, and at the end all of them must have arrived.
 
 mod told;
 mod desk;
@@ -35,25 +35,25 @@ const NEIGHBOUR: &str = "incast-neighbour";
 
 /// Messages a second that the receiver lets through.
 const CAPACITY: u64 = 2_000;
-/// What is offered, in that.
+/// The offered load, as a multiple of that capacity.
 const LOAD: u64 = 10;
 /// Bytes of a message: the paper's example, which fits no slot.
 const BYTES: usize = 500;
-/// Calls that a sender waits for at the most; beyond it, it waits with more.
+/// Open calls of a sender; with more, the sender waits.
 const OPEN_CALLS: usize = 1_000;
-/// Bytes of requests that the receiver holds: it is full before a client of a crowded round calls.
+/// Bytes of requests that the receiver holds: this budget is used up before a client of a crowded round calls.
 const BUDGET: u64 = 4 << 20;
 
-/// How long nothing may come in before what is under way is taken for lost.
+/// How long no message may arrive before the rest is taken for lost.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How often the receiver's memory is looked at.
+/// How often the receiver's memory is read.
 const LOOK: Duration = Duration::from_secs(5);
 /// How long a client times its calls in a round.
 const WINDOW: Duration = Duration::from_millis(150);
-/// How long the crowd is on before that.
+/// How long the crowd sends before that.
 const CROWDED: Duration = Duration::from_millis(400);
 
-/// What `bench incast` is told.
+/// The arguments of `bench incast`.
 #[derive(Debug, Args)]
 #[command(after_long_help = HELP)]
 pub(crate) struct Arguments {
@@ -86,7 +86,7 @@ Examples:
   bench incast --seconds 300    long enough to see memory grow
   bench incast --json           for a program";
 
-/// What this process tells the others, as the name of a case.
+/// The commands of this process to the others, as the name of a case.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Command {
     /// To the senders: connect to the receiver, whose socket is in this directory.
@@ -95,9 +95,9 @@ enum Command {
     Go { calls: bool, per_second: u64 },
     /// To the senders: send no more.
     Stop,
-    /// To the receiver: let everything through at once, or no longer.
+    /// To the receiver: let all messages through at once, or no longer.
     Open(bool),
-    /// To both: say what you have counted.
+    /// To both: report the counts.
     Tell,
 }
 
@@ -113,19 +113,19 @@ impl Command {
     }
 }
 
-/// Shows the first process what this one has counted.
+/// Writes the counts of this process for the first process.
 fn tell_counts(ground: &Ground, counts: &[&AtomicU64]) {
     for (at, count) in counts.iter().enumerate() {
         ground.ours.publish(COUNT_LINE + at, count.load(Relaxed));
     }
 }
 
-/// What is resident of a process, in kibibytes.
+/// Returns the resident memory of a process, in kibibytes.
 fn resident(pid: u32) -> Option<f64> {
     memory::line(&format!("/proc/{pid}/status"), "VmRSS:")
 }
 
-/// One of the other processes, to be told.
+/// Another process, which takes commands.
 struct Other {
     pair: Pair,
 }
@@ -137,14 +137,14 @@ impl Other {
         Ok(Other { pair })
     }
 
-    /// Tells it something, and gives what it has counted.
+    /// Sends a command, and returns the counts of the process.
     fn tell<const N: usize>(&mut self, command: &Command) -> Result<[u64; N], BenchError> {
         self.pair.round(command.job()?, Work::of(1, 1), |_| Ok(()))?;
         Ok(std::array::from_fn(|at| self.pair.ground.theirs.load(COUNT_LINE + at)))
     }
 }
 
-/// What the receiver has counted.
+/// The counts of the receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Received {
     arrived: u64,
@@ -152,7 +152,7 @@ struct Received {
     misordered: u64,
 }
 
-/// What the senders have counted.
+/// The counts of the senders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sent {
     sent: u64,
@@ -161,7 +161,7 @@ struct Sent {
     busy: u64,
 }
 
-/// Everybody.
+/// All processes.
 struct Scene {
     desk: Other,
     crowd: Other,
@@ -196,7 +196,7 @@ impl Scene {
         self.sent(&Command::Go { calls, per_second }).map(|_| ())
     }
 
-    /// Stops the senders, and lets everything in that is under way.
+    /// Stops the senders, and waits until all messages under way have arrived.
     fn settle(&mut self) -> Result<(Sent, Received), BenchError> {
         self.sent(&Command::Stop)?;
         self.received(&Command::Open(true))?;
@@ -216,7 +216,7 @@ impl Scene {
         }
     }
 
-    /// One kind of message, from beginning to end.
+    /// Measures one kind of message, from beginning to end.
     fn play(&mut self, calls: bool, time: Duration, rounds: u32) -> Result<Outcome, BenchError> {
         let case = if calls { "call" } else { "oneway" };
         let (sent_before, before) = self.settle()?;
@@ -280,7 +280,7 @@ impl Scene {
     }
 }
 
-/// `bench incast`.
+/// Runs `bench incast`.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     let cpus = Cpus::choose(arguments.pin, &pin::allowed()?)?;
     let (seconds, rounds) = if arguments.quick { (2, 3) } else { (arguments.seconds, 12) };
@@ -296,7 +296,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
         .map_err(|error| BenchError::Output { error })
 }
 
-/// One of the other processes, if that is what is meant.
+/// Runs one of the other processes, if `name` is its name.
 pub(crate) fn serve(name: &str, cpus: Cpus, scratch: &Path) -> Option<Result<(), BenchError>> {
     match name {
         DESK => Some(desk::serve(cpus, scratch)),

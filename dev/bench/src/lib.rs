@@ -1,9 +1,9 @@
-//! Measurement for the developers of Upbeat, where `upbeat bench` has what a user would measure.
+//! Measurement for the developers of Upbeat, beside `upbeat bench`, which measures for users.
 //!
 //! The machinery is that of `upbeat bench`: two pinned processes, short rounds by turns. Here are
 //! the tables and figures of papers, the parts of a call, crowds, and the way to the peers: other
 //! libraries, whose benchmarks are a workspace of their own in `peers`. It is a library so that the
-//! peers draw and are started alike; what is public is what they need.
+//! peers are drawn and started in the same way; only their needs are public.
 
 #![forbid(unsafe_code)]
 
@@ -34,7 +34,7 @@ use upbeat_cli::bench::error::BenchError;
 use upbeat_cli::bench::pair::PeerArguments;
 use upbeat_cli::bench::suite::{Bench, Choice, Chosen};
 
-/// Measure what the developers of Upbeat want to know: papers, parts, crowds, other libraries.
+/// Measure for the developers of Upbeat: papers, parts, crowds, other libraries
 #[derive(Debug, Parser)]
 #[command(name = "bench", about, max_term_width = 100, after_long_help = HELP)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
@@ -47,17 +47,17 @@ struct Arguments {
     /// Draw the lines of `size`, `throughput` or `arguments` into an SVG file
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
-    /// Of `size` and `throughput`, leave out what is sent optimistically
+    /// Leave out the cases of `size` and `throughput` that are sent optimistically
     #[arg(long)]
     conservative: bool,
 }
 
-/// What has arguments of its own.
+/// Benchmarks with arguments of their own.
 #[derive(Debug, Subcommand)]
 enum Other {
-    /// What one would pick instead of Upbeat, in a run with ours; built in the repository.
+    /// Other libraries beside Upbeat, in one run; built in the repository
     Peers(peers::Arguments),
-    /// Many senders to one slow receiver: what gets through, what grows, who else notices.
+    /// Many senders to one slow receiver: throughput, memory, and the latency of others
     Incast(incast::Arguments),
     /// The second process of a benchmark, which the first starts itself.
     #[command(hide = true)]
@@ -81,7 +81,7 @@ Examples:
   bench incast --quick               16 senders to one slow receiver
   bench papers --json > today.jsonl  for a program";
 
-/// The command: does what the arguments of this process say.
+/// Runs the command that the arguments of this process name.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match &arguments.other {
@@ -101,7 +101,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The first process.
+/// Runs the first process.
 fn run(arguments: &Arguments) -> Result<(), Error> {
     let Arguments { choice, conservative, .. } = arguments;
     let chosen = SUITE.chosen(choice)?;
@@ -125,7 +125,7 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
     })
 }
 
-/// Whether a case was named that is sent optimistically.
+/// Returns whether a case was named that is sent optimistically.
 fn leaves_out_any(chosen: &Chosen<'_>) -> bool {
     let leaves_out = |bench: &Bench| {
         let cases = (bench.list)();
@@ -134,20 +134,20 @@ fn leaves_out_any(chosen: &Chosen<'_>) -> bool {
     !chosen.names().is_empty() && SUITE.benches.iter().any(leaves_out)
 }
 
-/// The second process.
+/// Runs the second process.
 fn serve(arguments: &PeerArguments) -> Result<(), BenchError> {
     let served = incast::serve(&arguments.bench, arguments.cpus.cpus(), &arguments.scratch);
     served.unwrap_or_else(|| SUITE.serve(arguments))
 }
 
-/// The file that a picture goes into.
+/// The file for a plot.
 struct Picture {
     path: PathBuf,
     file: File,
 }
 
 impl Picture {
-    /// Opens it before anything is measured, if that is what can be drawn.
+    /// Opens the file before anything is measured, if the chosen benchmarks can be drawn.
     fn open(path: &Path, chosen: &Chosen<'_>) -> Result<Picture, Error> {
         let mut meant = SUITE.benches.iter().filter(|bench| chosen.wants_any_of(bench));
         match (meant.next(), meant.next()) {

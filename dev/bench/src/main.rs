@@ -1,4 +1,4 @@
-//! Measurement for the developers of Upbeat: what it does is in the library beside it.
+//! Measurement for the developers of Upbeat: the library beside it has everything.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
-//! The tables of the papers that this runtime learnt from, and today's figures beside them.
+//! The tables of the papers behind this runtime, with today's figures beside them.
 //!
-//! What is measured is what `call` and `bill` measure, and calls with what LYNX's bigop carries.
+//! The measured cases are those of `call` and `bill`, and calls with the payload of LYNX's bigop.
 //! The figures of the papers stand in `figures` and nowhere else; today's are of this run. A row
 //! whose primitive is not here is absent.
 
@@ -30,18 +30,18 @@ pub(crate) const BENCH: &str = "papers";
 /// The node of the second process that shares the caller's CPU.
 const NEIGHBOUR: &str = "bench-papers/neighbour";
 
-/// Where the callee is.
+/// The place of the callee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Where {
     /// In another process, on another CPU.
     Shared(Policy),
-    /// In another process on the same CPU: there is no point in polling.
+    /// In another process on the same CPU, where polling is useless.
     OneCpu,
     /// In another thread, on another CPU.
     Local(Policy),
 }
 
-/// What no other benchmark measures.
+/// The measurements that no other benchmark makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Case {
     big: bool,
@@ -81,12 +81,12 @@ impl Case {
     }
 }
 
-/// The tables and what each is.
+/// Returns the tables and a description of each.
 pub(crate) fn list() -> Vec<(String, String)> {
     Table::ALL.iter().map(|table| (table.path().to_owned(), table.about().to_owned())).collect()
 }
 
-/// What the wanted tables need.
+/// Returns the cases that the wanted tables need.
 pub(crate) fn subjects(
     pair: &Pair,
     wanted: &dyn Fn(&str) -> bool,
@@ -119,7 +119,7 @@ struct CallSubject {
     path: String,
     cpus: Cpus,
     scratch: PathBuf,
-    /// What it works with, once it has begun.
+    /// The nodes of a subject that has begun.
     doing: Option<(Caller, Option<LocalHost>)>,
 }
 
@@ -183,7 +183,7 @@ pub(crate) fn server(
 ) -> Result<PapersServer, BenchError> {
     let (name, directory) = (NEIGHBOUR.to_owned(), Some(scratch.to_owned()));
     let neighbour = LocalHost::start_in(name, directory, Policy::Sleeping, cpus.client)?;
-    // The other side is told last, so that everything is there.
+    // The other side is told last, when everything is ready.
     let bill = bill::server(control, ground, scratch)?;
     Ok(PapersServer { bill, neighbour })
 }
@@ -192,7 +192,7 @@ impl Server for PapersServer {
     fn round(&mut self, case: &str, work: Work, ground: &mut Ground) -> Result<(), BenchError> {
         match CASES.iter().find(|one| one.path() == case).map(|one| one.at) {
             Some(Where::OneCpu) => self.neighbour.round(|| Ok(())),
-            // The nodes that serve the bill's calls serve these.
+            // The nodes that serve the bill's calls serve these as well.
             Some(Where::Shared(policy)) => {
                 self.bill.round(&format!("null/shared/{}", policy.word()), work, ground)
             }

@@ -1,8 +1,8 @@
-//! `bench peers`: what a user would pick instead of Upbeat, in a run with ours.
+//! `bench peers`: other libraries beside Upbeat, in one run.
 //!
-//! The peers are a hundred crates and some system packages, so their benchmarks are no part of
-//! the workspace: they are built when they are run, in `dev/bench/peers`. This module is what both
-//! share, and the way there.
+//! The peers need a hundred crates and some system packages, so their benchmarks are no part of
+//! the workspace: they are built when they are run, in `dev/bench/peers`. This module has the arguments that both
+//! share, and starts them.
 
 use crate::error::Error;
 use clap::Args;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use upbeat_cli::bench::pin::Wanted;
 
-/// What `bench peers` is told.
+/// The arguments of `bench peers`.
 #[derive(Debug, Args)]
 #[command(after_long_help = HELP)]
 pub struct Arguments {
@@ -20,7 +20,7 @@ pub struct Arguments {
     /// everything if nothing is named
     #[arg(value_name = "CASE")]
     pub cases: Vec<String>,
-    /// Say which cases there are, and which are left out, and measure nothing
+    /// List the cases, and those that are left out, and measure nothing
     #[arg(long)]
     pub list: bool,
     /// End within a minute, with fewer rounds of everything
@@ -54,7 +54,7 @@ Examples:
   bench peers --write-readme     measure everything and write table and plot";
 
 impl Arguments {
-    /// The same as words of a command line.
+    /// Returns the arguments as words of a command line.
     fn words(&self) -> Vec<OsString> {
         let flags = [
             (self.list, "--list"),
@@ -67,7 +67,7 @@ impl Arguments {
         if let Some(pin) = self.pin {
             words.extend(["--pin".into(), pin.cpus().argument().into()]);
         }
-        // Names come last, behind what ends the flags.
+        // Names come last, behind the end of the flags.
         words.push("--".into());
         words.extend(self.cases.iter().map(OsString::from));
         words
@@ -86,19 +86,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Error> {
     Err(Error::Cargo { error: command.exec() })
 }
 
-/// Where this package is: Cargo says where it has found us, the constant is of where we were built.
+/// Returns the directory of this package: Cargo says where it is run, the constant says where it was built.
 fn directory() -> PathBuf {
     std::env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from)
 }
 
-/// Where they are built. Lamellar is built only below a directory of just this name.
+/// Returns the directory of the build. Lamellar is built only below a directory of just this name.
 fn target(manifest: &Path) -> PathBuf {
     let own = || manifest.parent().unwrap_or(Path::new(".")).to_owned();
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(own, PathBuf::from).join("target")
 }
 
-/// The peers that are not built everywhere: ZeroMQ is C++, of which not everybody has a compiler.
+/// Returns the features for peers that are not built everywhere: ZeroMQ needs a C++ compiler.
 fn features() -> &'static str {
     let compiler = Command::new("c++").arg("--version").output();
     if compiler.is_ok() { "lamellar,zmq" } else { "lamellar" }

@@ -1,8 +1,8 @@
-//! Pictures: bars and lines over powers of ten, as plain SVG that follows the reader's choice of
+//! Plots: bars and lines over powers of ten, as plain SVG that follows the reader's choice of
 //! light or dark.
 //!
-//! What is drawn is left to others. Texts are those of this repository and are not escaped; what
-//! has no logarithm has no place and is not drawn.
+//! The callers decide what is drawn. Texts are those of this repository and are not escaped; a value that
+//! has no logarithm is not drawn.
 
 use std::fmt::Write;
 
@@ -30,7 +30,7 @@ text { font: 12px system-ui, sans-serif; fill: #212529 }
   .line { fill: none }
 }";
 
-/// Powers of ten from one to another, laid from one place of the picture to another.
+/// A logarithmic axis between two positions of the plot.
 pub struct Scale {
     start: f64,
     end: f64,
@@ -39,7 +39,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// Around all of these values.
+    /// Returns the axis around all of these values.
     pub fn over(start: f64, end: f64, values: impl Iterator<Item = f64>) -> Scale {
         let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
         for value in values.filter(|value| *value > 0.0 && value.is_finite()) {
@@ -52,7 +52,7 @@ impl Scale {
         Scale { start, end, low, high: (most.log10().ceil() as i32).max(low + 1) }
     }
 
-    /// Where a value is.
+    /// Returns the position of a value.
     pub fn at(&self, value: f64) -> f64 {
         let part = (value.log10() - f64::from(self.low)) / f64::from(self.high - self.low);
         self.start + (self.end - self.start) * part
@@ -63,13 +63,13 @@ impl Scale {
     }
 }
 
-/// A picture that is being drawn.
+/// A plot that is being drawn.
 pub struct Picture {
     text: String,
 }
 
 impl Picture {
-    /// An empty one, and what it is of for whoever cannot see it.
+    /// Returns an empty plot; `about` describes it for readers who cannot see it.
     pub fn new(width: f64, height: f64, about: &str) -> Picture {
         let mut picture = Picture { text: String::new() };
         picture.line_of(format_args!(
@@ -83,36 +83,36 @@ impl Picture {
         let _ = writeln!(self.text, "{line}");
     }
 
-    /// A heading.
+    /// Draws a heading.
     pub fn title(&mut self, x: f64, y: f64, text: &str) {
         self.line_of(format_args!(r#"<text class="title" x="{x}" y="{y}">{text}</text>"#));
     }
 
-    /// Words that end at `x`, and smaller ones behind them.
+    /// Draws a text that ends at `x`, and a smaller one behind it.
     pub fn label(&mut self, x: f64, y: f64, text: &str, more: &str) {
         self.line_of(format_args!(
             r#"<text text-anchor="end" x="{x}" y="{y}">{text} <tspan class="small">{more}</tspan></text>"#
         ));
     }
 
-    /// Small words that begin at `x`.
+    /// Draws a small text that begins at `x`.
     pub fn small(&mut self, x: f64, y: f64, text: &str) {
         self.line_of(format_args!(r#"<text class="small" x="{x:.1}" y="{y:.1}">{text}</text>"#));
     }
 
-    /// A bar from the start of a scale to a value.
+    /// Draws a bar from the start of a scale to a value.
     pub fn bar(&mut self, class: &str, scale: &Scale, y: f64, height: f64, value: f64) {
         self.rectangle(class, scale.start, y, (scale.at(value) - scale.start).max(1.0), height);
     }
 
-    /// A filled rectangle.
+    /// Draws a filled rectangle.
     pub fn rectangle(&mut self, class: &str, x: f64, y: f64, width: f64, height: f64) {
         self.line_of(format_args!(
             r#"<rect class="{class}" x="{x}" y="{y:.1}" width="{width:.1}" height="{height}" rx="1"/>"#
         ));
     }
 
-    /// Upright lines of a scale with what they mean above them, down to `bottom`.
+    /// Draws vertical lines of a scale with their values above them, down to `bottom`.
     pub fn columns(&mut self, scale: &Scale, top: f64, bottom: f64, name: fn(f64) -> String) {
         for value in scale.powers() {
             let (x, name, above) = (scale.at(value), name(value), top - 5.0);
@@ -123,7 +123,7 @@ impl Picture {
         }
     }
 
-    /// Level lines of a scale with what they mean before them, from `left` to `right`.
+    /// Draws horizontal lines of a scale with their values before them, from `left` to `right`.
     pub fn rows(&mut self, scale: &Scale, left: f64, right: f64, name: fn(f64) -> String) {
         for value in scale.powers() {
             let (y, name, before) = (scale.at(value), name(value), left - 6.0);
@@ -135,7 +135,7 @@ impl Picture {
         }
     }
 
-    /// What is to be kept.
+    /// Returns the SVG text.
     pub fn end(mut self) -> String {
         self.text.push_str("</svg>\n");
         self.text
@@ -144,11 +144,11 @@ impl Picture {
 
 /// A line of a chart.
 pub(crate) struct Series {
-    /// What the legend calls it.
+    /// The name in the legend.
     pub(crate) name: &'static str,
-    /// Its colour, and whether it is dashed or dotted.
+    /// The style: colour, and whether the line is dashed or dotted.
     pub(crate) class: &'static str,
-    /// Where it goes through.
+    /// The points of the line.
     pub(crate) points: Vec<(f64, f64)>,
 }
 
@@ -158,7 +158,7 @@ const LEFT: f64 = 70.0;
 const TOP: f64 = 62.0;
 const BOTTOM: f64 = HEIGHT - 40.0;
 
-/// Lines over message sizes. `name` says what the values upright mean.
+/// Draws lines over message sizes. `name` formats the values of the vertical axis.
 pub(crate) fn by_size(title: &str, series: &[Series], name: fn(f64) -> String) -> String {
     let right = WIDTH - 20.0;
     let drawn = |point: &&(f64, f64)| point.0 > 0.0 && point.1 > 0.0;
@@ -190,7 +190,7 @@ pub(crate) fn by_size(title: &str, series: &[Series], name: fn(f64) -> String) -
     picture.end()
 }
 
-/// A power of ten of bytes.
+/// Formats a power of ten of bytes.
 fn bytes(count: f64) -> String {
     match count {
         count if count < 1e3 => format!("{count:.0} B"),
@@ -199,7 +199,7 @@ fn bytes(count: f64) -> String {
     }
 }
 
-/// A power of ten of nanoseconds.
+/// Formats a power of ten of nanoseconds.
 pub fn round_time(ns: f64) -> String {
     match ns {
         ns if ns < 1e3 => format!("{ns:.0} ns"),
@@ -208,7 +208,7 @@ pub fn round_time(ns: f64) -> String {
     }
 }
 
-/// A power of ten of messages.
+/// Formats a power of ten of messages.
 pub fn round_count(count: f64) -> String {
     match count {
         count if count < 1e3 => format!("{count:.0}"),

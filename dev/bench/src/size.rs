@@ -1,8 +1,8 @@
-//! Round trips by the size of the message: figure 2 of the paper on Express Messages, anew.
+//! Round trips by the size of the message: figure 2 of the paper on Express Messages, measured again.
 //!
 //! A message goes there and comes back, between two polling nodes that send optimistically, two
-//! that send conservatively, and, for sizes of the figure, two that sleep: what the paper calls an
-//! upcall is here a wake.
+//! that send conservatively, and, for sizes of the figure, two that sleep: the paper's
+//! upcall corresponds to a wake here.
 
 mod tell;
 
@@ -24,8 +24,8 @@ use upbeat_cli::bench::timing::{Round, Shape, Work};
 /// The name of this benchmark.
 pub(crate) const BENCH: &str = "size";
 
-/// Sizes around every bound: of a head's line (40), of a short message then (100) and now (104),
-/// of a page, of what the lanes hold; and between them.
+/// Sizes around every limit: of a head's line (40), of a short message in the paper (100) and here (104),
+/// of a page, of the lanes; and between them.
 const SIZES: &[usize] = &[
     0,
     8,
@@ -49,17 +49,17 @@ const SIZES: &[usize] = &[
     64 * MIB,
 ];
 
-/// The longest message that the paper's figure shows: those of about a page are not in it.
+/// The longest message in the paper's figure: those of about a page are not in it.
 const FIGURE_MAX: usize = 2000;
-/// Longer ones are done one by one: nothing is gained by batches, and the first round is short.
+/// Longer messages are sent one by one: batches would gain nothing, and the first round is short.
 const BATCHED_MAX: usize = 256 * KIB;
 
-/// Between which nodes messages go.
+/// The nodes between which messages go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Nodes {
-    /// Two that poll.
+    /// Two nodes that poll.
     Polling(Flow),
-    /// Two that sleep, and send optimistically.
+    /// Two nodes that sleep, and send optimistically.
     Asleep,
 }
 
@@ -111,19 +111,19 @@ impl Case {
     }
 }
 
-/// All cases: a baseline stands before what is compared with it.
+/// Returns all cases: a baseline stands before the cases that are compared with it.
 fn cases() -> Vec<Case> {
     let all = possible(SIZES).into_iter();
     let all = all.flat_map(|bytes| Nodes::ALL.map(|nodes| Case { bytes, nodes }));
     all.filter(|case| case.nodes != Nodes::Asleep || case.bytes <= FIGURE_MAX).collect()
 }
 
-/// The cases and what each is.
+/// Returns the cases and a description of each.
 pub(crate) fn list() -> Vec<(String, String)> {
     cases().into_iter().map(|case| (case.path(), case.about())).collect()
 }
 
-/// The cases that are wanted.
+/// Returns the wanted cases.
 pub(crate) fn subjects(
     pair: &Pair,
     wanted: &dyn Fn(&str) -> bool,
@@ -184,7 +184,7 @@ impl Subject for Bounces {
                 let mut laps = work.laps();
                 for messages in laps.by_ref() {
                     for _ in 0..messages {
-                        // What has come back is what goes next.
+                        // The message that came back goes out next.
                         message = client.bounce(message).await?;
                     }
                 }

@@ -1,4 +1,4 @@
-//! Sizes of messages, and rows of one placement by the size of theirs and the last word of their case.
+//! Sizes of messages, and rows of one placement by their size and the last word of their case.
 
 use std::io::{self, Write};
 use upbeat_cli::bench::report::{Placement, Row, json, placements};
@@ -9,7 +9,7 @@ pub(crate) const KIB: usize = 1 << 10;
 /// 1,024 times as many.
 pub(crate) const MIB: usize = 1 << 20;
 
-/// Those of the sizes that a message may have. If some may not, the longest that may be is the last.
+/// Returns the sizes that a message may have. If some are too long, the longest possible one is the last.
 pub(crate) fn possible(sizes: &[usize]) -> Vec<usize> {
     clipped(sizes, MESSAGE_BYTES_MAX)
 }
@@ -20,7 +20,7 @@ fn clipped(sizes: &[usize], most: usize) -> Vec<usize> {
     all
 }
 
-/// A size as it stands in a case's path.
+/// Returns a size as it stands in a case's path.
 pub(crate) fn size_word(bytes: usize) -> String {
     match bytes {
         mib if mib >= MIB && mib.is_multiple_of(MIB) => format!("{}MiB", mib / MIB),
@@ -29,7 +29,7 @@ pub(crate) fn size_word(bytes: usize) -> String {
     }
 }
 
-/// Whether messages of a case are so long that a few of them take seconds.
+/// Returns whether messages of a case are so long that a few of them take seconds.
 pub(crate) fn is_slow(case: &str) -> bool {
     let size = case.split('/').next().and_then(|size| size.strip_suffix("MiB"));
     size.and_then(|mib| mib.parse().ok()).is_some_and(|mib: u64| mib >= 16)
@@ -42,12 +42,12 @@ pub(crate) struct Sizes<'r> {
 }
 
 impl<'r> Sizes<'r> {
-    /// Those that were measured there.
+    /// Returns the rows that were measured in a placement.
     pub(crate) fn of(rows: &'r [Row], placement: Placement) -> Sizes<'r> {
         Sizes { rows: rows.iter().filter(|row| row.placement == placement).collect() }
     }
 
-    /// The sizes that there are, the smallest first.
+    /// Returns the sizes of the rows, the smallest first.
     pub(crate) fn all(&self) -> Vec<u64> {
         let mut all: Vec<u64> = self.rows.iter().filter_map(|row| row.sizes.bytes).collect();
         all.sort_unstable();
@@ -55,13 +55,13 @@ impl<'r> Sizes<'r> {
         all
     }
 
-    /// The row of a size whose case ends so.
+    /// Returns the row of a size whose case ends with a word.
     pub(crate) fn find(&self, bytes: u64, word: &str) -> Option<&'r Row> {
         let ends = |case: &str| case.rsplit('/').next() == Some(word);
         self.rows.iter().find(|row| row.sizes.bytes == Some(bytes) && ends(&row.case)).copied()
     }
 
-    /// What `value` gives for each size, for those for which it gives something.
+    /// Returns `value` for each size, where there is one.
     pub(crate) fn points(
         &self,
         word: &str,
@@ -72,7 +72,7 @@ impl<'r> Sizes<'r> {
     }
 }
 
-/// Prints a table of each placement, and behind them what a paper says to the usual one.
+/// Prints a table of each placement, and behind each the paper's statements about the usual one.
 pub(crate) fn tell<W: Write>(
     rows: &[Row],
     as_json: bool,

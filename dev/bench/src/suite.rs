@@ -1,11 +1,11 @@
-//! The benchmarks, and which of them can be drawn, sent otherwise, or left out.
+//! The benchmarks, with their plots, their flow control, and their slow cases.
 
 use crate::{arguments, bill, contract, execution, papers, size, sizes, tasks, throughput};
 use upbeat_cli::bench::pair;
 use upbeat_cli::bench::report::{self, Row};
 use upbeat_cli::bench::suite::{Bench, Suite, tell_rows};
 
-/// All of them, but for those that have arguments of their own: `incast` and `peers`.
+/// All benchmarks except those with arguments of their own: `incast` and `peers`.
 pub(crate) const SUITE: Suite = Suite {
     command: "cargo run --release -p bench --",
     benches: &[
@@ -114,7 +114,7 @@ pub(crate) const SUITE: Suite = Suite {
     ],
 };
 
-/// How the rows of a benchmark are drawn, if they are.
+/// Returns the function that draws the rows of a benchmark, if there is one.
 pub(crate) fn plot(bench: &str) -> Option<fn(&[Row]) -> String> {
     match bench {
         size::BENCH => Some(size::plot),
@@ -124,17 +124,17 @@ pub(crate) fn plot(bench: &str) -> Option<fn(&[Row]) -> String> {
     }
 }
 
-/// Whether a benchmark sends messages of every size, optimistically and conservatively.
+/// Returns whether a benchmark sends messages of every size, optimistically and conservatively.
 fn is_by_size(bench: &str) -> bool {
     [size::BENCH, throughput::BENCH].contains(&bench)
 }
 
-/// Whether a case takes seconds, so that a quick run that names only the benchmark leaves it out.
+/// Returns whether a case takes seconds, so that a quick run that names only the benchmark leaves it out.
 pub(crate) fn is_slow(bench: &str, case: &str) -> bool {
     is_by_size(bench) && sizes::is_slow(case)
 }
 
-/// Whether a case of a benchmark that goes by flow control is sent optimistically.
+/// Returns whether a case of a benchmark with flow control is sent optimistically.
 pub(crate) fn is_bet(bench: &str, case: &str) -> bool {
     is_by_size(bench) && ["/optimistic", "/in-place", "/kept"].iter().any(|bet| case.ends_with(bet))
 }

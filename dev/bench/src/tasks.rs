@@ -1,6 +1,6 @@
-//! Tasks of one node: what it takes to begin one, to make way for another, to wait for each other.
+//! Tasks of one node: the cost of beginning one, of yielding to another, and of waiting for each other.
 //!
-//! All is between tasks of the first process's node, which uses one CPU; the second process does
+//! All tasks are those of the first process's node, which uses one CPU; the second process does
 //! nothing. An operation is awaited by the node's main future, a partner is a task beside it. The
 //! paper's figures stand in `papers/figures`.
 
@@ -25,7 +25,7 @@ pub(crate) use tell::tell;
 /// The name of this benchmark.
 pub(crate) const BENCH: &str = "tasks";
 
-/// What is done.
+/// The operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Case {
     Procedure,
@@ -89,12 +89,12 @@ impl Case {
     }
 }
 
-/// The cases and what each is.
+/// Returns the cases and a description of each.
 pub(crate) fn list() -> Vec<(String, String)> {
     CASES.iter().map(|case| (case.path().to_owned(), case.about().to_owned())).collect()
 }
 
-/// The cases that are wanted.
+/// Returns the wanted cases.
 pub(crate) fn subjects(
     _: &Pair,
     wanted: &dyn Fn(&str) -> bool,
@@ -122,7 +122,7 @@ impl Server for Nobody {
 struct TaskSubject {
     case: Case,
     node: Node,
-    /// Tasks that wait, from the first round on.
+    /// Tasks that wait, which the first round makes.
     parked: Option<Parked>,
 }
 
@@ -153,10 +153,10 @@ impl Parked {
         Parked { count, wakers, polls, next: Cell::new(0) }
     }
 
-    /// Wakes one, and waits until it was polled.
+    /// Wakes one task, and waits until it was polled.
     async fn wake(&self) {
         let before = self.polls.get();
-        // Far from the last one, as a cache sees it.
+        // The next task is far from the last one, as a cache sees it.
         let next = (self.next.get() + 514_229) % self.wakers.borrow().len();
         self.next.set(next);
         self.wakers.borrow()[next].wake_by_ref();
@@ -188,7 +188,7 @@ impl Subject for TaskSubject {
                 Case::Scope => each(work, scope_of_100).await,
                 Case::Wake | Case::WakeOfMillion => {
                     let parked = self.parked.get_or_insert_with(|| Parked::new(node, self.case));
-                    // All of them have to be polled once.
+                    // All tasks have to be polled once.
                     while parked.wakers.borrow().len() < parked.count {
                         yield_now().await;
                     }
@@ -210,7 +210,7 @@ impl Subject for TaskSubject {
     }
 }
 
-/// Does the operations of a round one after another.
+/// Runs the operations of a round one after another.
 async fn each(work: Work, mut operation: impl AsyncFnMut()) -> Round {
     let mut laps = work.laps();
     for operations in laps.by_ref() {
@@ -221,7 +221,7 @@ async fn each(work: Work, mut operation: impl AsyncFnMut()) -> Round {
     laps.round()
 }
 
-/// Does a round while another task does the same thing again and again.
+/// Runs a round while another task does the same operation again and again.
 async fn beside(
     node: &Node,
     thing: impl AsyncFn() + 'static,
@@ -236,7 +236,7 @@ async fn beside(
     });
     let round = round.await;
     over.set(true);
-    // It ends when it has its turn.
+    // The task ends at its next turn.
     let _ = partner.await;
     round
 }
@@ -246,7 +246,7 @@ fn procedure() {
     black_box(());
 }
 
-/// Both hold the mutex while they make way: the other always waits for it.
+/// Two tasks hold the mutex while they yield, so the other one always waits for it.
 async fn handed(node: &Node, work: Work) -> Round {
     let mutex = Rc::new(Mutex::new(0_u64));
     let other = Rc::clone(&mutex);
@@ -298,7 +298,7 @@ async fn signals(node: &Node, work: Work) -> Round {
         }
     });
     let [ask, answered] = &*signals;
-    // What is sent to nobody is gone.
+    // A signal without a waiter is lost.
     while !ask.awaited() {
         yield_now().await;
     }

@@ -1,4 +1,4 @@
-//! How calls by the size of their arguments are told: a table, both papers beside it, a picture.
+//! Output of calls by the size of their arguments: a table, the figures of both papers beside it, and a plot.
 
 use super::{BENCH, Way};
 use crate::beside::{self, Line};
@@ -8,7 +8,7 @@ use crate::sizes::Sizes;
 use std::io::{self, Write};
 use upbeat_cli::bench::report::{Placement, Row, placements, time};
 
-/// The size that the papers' shapes are told against.
+/// The size with which the papers compare the others.
 const LEAST: u64 = 2;
 
 /// Prints rows and lines: as text, or one JSON object a line.
@@ -16,7 +16,7 @@ pub(crate) fn tell(rows: &[Row], json: bool, to: &mut impl Write) -> io::Result<
     beside::tell_as(rows, lines, |rows, _, to| tables(rows, to), NOTES, json, to)
 }
 
-/// Draws it.
+/// Draws the rows.
 pub(crate) fn plot(rows: &[Row]) -> String {
     let usual = placements(rows).first().copied().unwrap_or(Placement::Unsettled);
     let sizes = Sizes::of(rows, usual);
@@ -33,14 +33,14 @@ pub(crate) fn plot(rows: &[Row]) -> String {
     plot::by_size("a call of nothing, by the bytes of its arguments", &series, plot::round_time)
 }
 
-/// The row of a figure that is of so many bytes.
+/// Returns the row of a figure for this size.
 fn printed(figure: &Printed, bytes: u64) -> Option<&'static str> {
     let is_it =
         |name: &str| name.strip_suffix(" bytes").and_then(|n| n.parse().ok()) == Some(bytes);
     figure.rows.iter().map(|(name, _)| *name).find(|name| is_it(name))
 }
 
-/// The figures' lines that rows of one placement make. StarMod makes a process for a call.
+/// Returns the figures' lines for rows of one placement. StarMod makes a process for a call.
 fn lines(rows: &[&Row]) -> Vec<Line> {
     let mut lines = Vec::new();
     for (figure, way) in [(&STARMOD_CALLS, Way::TRPC), (&STARMOD_CALLS_COPY_LESS, Way::InPlace)] {
@@ -60,18 +60,18 @@ fn tables(rows: &[&Row], to: &mut impl Write) -> io::Result<()> {
     starmod(&sizes, to)
 }
 
-/// A number if there is one.
+/// Formats a number, if there is one.
 fn told(value: Option<f64>, text: impl Fn(f64) -> String) -> String {
     value.map_or("-".to_owned(), text)
 }
 
-/// By how much a way takes longer than another, at one size.
+/// Returns by how much a way takes longer than another, at one size.
 fn more(sizes: &Sizes<'_>, bytes: u64, way: Way, than: Way) -> Option<f64> {
     let p50 = |way: Way| sizes.find(bytes, &way.word()).map(|row| row.p50_ns);
     Some(p50(way)? - p50(than)?)
 }
 
-/// Section 4.1.2: the difference stays, its part of the whole shrinks.
+/// Section 4.1.2: the difference remains, and its share of the whole shrinks.
 fn executions(sizes: &Sizes<'_>, to: &mut impl Write) -> io::Result<()> {
     let Some(first) = sizes.rows.first() else { return Ok(()) };
     let [client, server] = first.cpus;
@@ -103,7 +103,7 @@ fn executions(sizes: &Sizes<'_>, to: &mut impl Write) -> io::Result<()> {
     writeln!(to)
 }
 
-/// Both figures: what a call takes by its size, and what a copy less takes of it.
+/// Both figures: the time of a call by its size, and the share that one copy less saves.
 fn starmod(sizes: &Sizes<'_>, to: &mut impl Write) -> io::Result<()> {
     let (whole, less) = (&STARMOD_CALLS, &STARMOD_CALLS_COPY_LESS);
     let of = |figure: &Printed, bytes| printed(figure, bytes).and_then(|row| figure.value(row));

@@ -1,6 +1,6 @@
 //! An estimate of a call from parts that were each measured alone, never fitted to the whole.
 //!
-//! Where both sides look,
+//! Where both sides poll,
 //!
 //! ```text
 //! call = lanes apart + call in one thread - lanes in one thread - 2 idle turns
@@ -8,19 +8,19 @@
 //!
 //! - *lanes apart*: a round trip of bare lanes between the two CPUs, with frames as long as the
 //!   call's: publish, wire and notice twice, and the copies into and out of the lanes.
-//! - *call in one thread*: two nodes take turns in one thread, so all lines are at hand: the work of
-//!   both sides, from the taking of a frame to the end of the turn. The other CPU looks in vain
+//! - *call in one thread*: two nodes take turns in one thread, so all lines are in its cache: the work of
+//! both sides, from the taking of a frame to the end of the turn. The other CPU polls in vain
 //!   meanwhile, as a node there would: two threads of one core take from each other.
-//! - *lanes in one thread*: what of that is the lanes' and stands in the first part already: claim,
-//!   copies and commit, progress, the fence, the look at flags. The last three lie behind the
+//! - *lanes in one thread*: the part of that work which belongs to the lanes and is in the first part already: claim,
+//! copies and commit, progress, the fence, the check of flags. The last three lie behind the
 //!   publishing, beside the wire; taken off here, they are counted once, where they overlap.
-//! - *idle turn*: what a turn is without a message. The loop that looks has paid for it before the
+//! - *idle turn*: a turn without a message. The loop that polls has paid for it before the
 //!   frame comes, and `Node::turn` adds entering and leaving the node, which that loop does not.
 //!
-//! What the runtime does behind the publishing beyond the lanes (some nanoseconds to a side) also
-//! lies beside the wire and is not told apart: the estimate is too long by that.
+//! The work of the runtime behind the publishing, beyond the lanes (some nanoseconds on each side), also
+//! lies beside the wire and is not separated: the estimate is too long by that.
 //!
-//! Where both sleep, a round trip of *bells* comes to it: each side is rung behind its frame, so the
+//! Where both sides sleep, a round trip of *bells* is added: each side is woken behind its frame, so the
 //! wakes are beside nothing.
 
 mod bells;
@@ -44,12 +44,12 @@ use upbeat_cli::bench::pin::{self, Cpus};
 use upbeat_cli::bench::report::{BilledPart, rounded};
 use upbeat_cli::bench::timing::{Round, Shape, Work};
 
-/// What the second process calls its sides of parts.
+/// The names of the second process's sides of parts.
 const LANES_NOTHING: &str = "part/lanes/null";
 const LANES_KIB: &str = "part/lanes/1KiB";
 const BELLS: &str = "part/bells";
 
-/// How much a frame carries.
+/// The size of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Size {
     Nothing,
@@ -65,9 +65,9 @@ enum Part {
     CallTogether,
     /// A round trip of bare lanes in one thread.
     LanesTogether,
-    /// A turn of a node to which nothing has come.
+    /// A turn of a node without a message.
     IdleTurn,
-    /// A round trip of bells, both sides sleeping.
+    /// A round trip of bells, with both sides sleeping.
     Bells,
 }
 
@@ -83,7 +83,7 @@ impl Part {
     }
 }
 
-/// The parts of a call, and how often it has each.
+/// Returns the parts of a call, and how often a call has each.
 fn model(policy: Policy) -> &'static [(Part, f64)] {
     const POLLING: &[(Part, f64)] = &[
         (Part::LanesApart, 1.0),
@@ -101,26 +101,26 @@ fn model(policy: Policy) -> &'static [(Part, f64)] {
     if policy == Policy::Sleeping { SLEEPING } else { POLLING }
 }
 
-/// What parts are measured with between the two processes.
+/// The lanes and bells between the two processes.
 pub(super) struct Tools {
     sides: Sides,
     bell: Bell,
 }
 
 impl Tools {
-    /// Of the first process.
+    /// Makes them in the first process.
     pub(super) fn offer(control: &Control) -> Result<Tools, BenchError> {
         let sides = Sides::between(control)?;
         Ok(Tools { sides, bell: Bell::offer(control)? })
     }
 
-    /// Of the second process.
+    /// Takes them over in the second process.
     pub(super) fn accept(control: &Control) -> Result<Tools, BenchError> {
         let sides = Sides::between(control)?;
         Ok(Tools { sides, bell: Bell::accept(control)? })
     }
 
-    /// The other side of a round; false if this is no part.
+    /// Runs the other side of a round. Returns false if the case is no part.
     pub(super) fn answer(&self, part: &str, work: Work) -> Result<bool, BenchError> {
         match part {
             BELLS => self.bell.answer(work)?,
@@ -138,12 +138,12 @@ pub(super) struct Parts {
     size: Size,
     cpus: Cpus,
     tools: Rc<Tools>,
-    /// Lanes to another thread, where the callee is one.
+    /// Lanes to another thread, if the callee is a thread.
     apart: Option<Apart>,
     together: Together,
     bells: (Bell, Bell),
     turns: Turns,
-    /// What each took lately.
+    /// The latest time of each part.
     lately: HashMap<Part, f64>,
 }
 
@@ -163,7 +163,7 @@ impl Parts {
         })
     }
 
-    /// Measures every part once, each for about so long. What an operation of each took, in the
+    /// Measures every part once, each for about this long. Returns the time of an operation of each, in the
     /// order of the model.
     pub(super) fn round(
         &mut self,
@@ -210,8 +210,8 @@ impl Parts {
     }
 }
 
-/// Does something while the other CPU looks at a line in vain, as a node there would: two threads
-/// of one core take from each other.
+/// Runs a function while the other CPU polls a line in vain, as a node there would: two threads
+/// of one core slow each other.
 fn beside_a_looker<T>(
     cpu: usize,
     act: impl FnOnce() -> Result<T, BenchError>,
@@ -232,7 +232,7 @@ fn beside_a_looker<T>(
     })
 }
 
-/// The parts of one placement's rounds, and what they come to.
+/// The parts of one placement's rounds, and their estimate.
 #[derive(Default)]
 pub(super) struct Taken {
     rounds: Vec<Vec<f64>>,
@@ -247,7 +247,7 @@ impl Taken {
         self.rounds.extend(other.rounds);
     }
 
-    /// The median of each part, and how often a call has it.
+    /// Returns the median of each part, and how often a call has it.
     pub(super) fn parts(&self, policy: Policy) -> Vec<BilledPart> {
         let of = |at: usize, (part, times): (Part, f64)| {
             let mut all: Vec<f64> =
@@ -258,7 +258,7 @@ impl Taken {
     }
 }
 
-/// What the parts come to.
+/// Returns the sum of the parts.
 pub(super) fn estimate(parts: &[BilledPart]) -> f64 {
     parts.iter().map(|part| part.ns * part.times).sum()
 }

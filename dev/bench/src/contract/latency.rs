@@ -1,4 +1,4 @@
-//! A call of nothing to a node that looks, and to nodes that compute.
+//! A null call to a node that polls, and to nodes that compute.
 
 use super::{Busy, grind};
 use std::cell::Cell;
@@ -15,7 +15,7 @@ use upbeat_cli::bench::timing::{Round, Shape, Work};
 /// Pieces, of a microsecond each, that a task computes without a poll point.
 const PIECES: u32 = 1000;
 
-/// What the callee does meanwhile; both are told to poll.
+/// The work of the callee during the call; both nodes are set to poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Calls {
     Polling,
@@ -114,7 +114,7 @@ impl Callee {
         Ok(Callee { host })
     }
 
-    /// Computes as the case says until the caller needs it no longer.
+    /// Computes as the case says until the caller no longer needs it.
     pub(super) fn round(&self, case: Calls) {
         let Host { node, rest } = &self.host;
         match case {
@@ -136,13 +136,13 @@ impl Callee {
                 let task = node.spawn(async move {
                     while !stopped.get() {
                         grind(PIECES);
-                        // What has come has its turn between two computations.
+                        // Messages that have come are handled between two computations.
                         poll_point().await;
                     }
                 });
                 rest.begun().await;
                 stop.set(true);
-                // It ends with the computation in hand.
+                // The task ends with its current computation.
                 let _ = task.await;
             }),
         }

@@ -1,9 +1,9 @@
 //! Two programs of two nodes, each in a process, and three ways to compute in them.
 //!
-//! In `heap`, and with longer work in `heap4`, both nodes take work from a heap, fetch data for it from each other and compute: when a
-//! request comes, the other computes as often as not. In `sor` both relax their half of a grid, red
-//! points and black ones by turns, and give each other their edge: both compute, then both
-//! communicate. What they compute is compared with what it ought to be.
+//! In `heap`, and with longer work in `heap4`, both nodes take work from a heap, fetch data for it from each other
+//! and compute: when a request comes, its receiver computes as often as not. In `sor` each node relaxes its half of a
+//! grid, red points and black ones by turns, and the nodes exchange their edges: both compute, then both communicate.
+//! The results are checked.
 
 mod grid;
 
@@ -24,7 +24,7 @@ use upbeat_cli::bench::rounds::{Floor, Subject};
 use upbeat_cli::bench::timing::{Round, Shape, Work};
 use upbeat_memory::ticks::ticks;
 
-/// Data that a piece of work is about.
+/// The number of data items for a piece of work.
 const FETCHES: u64 = 4;
 /// Relaxations of one colour.
 const PHASES: u64 = 10;
@@ -39,14 +39,14 @@ enum Way {
     Compute,
     /// In its task, with poll points: the contract too.
     Points,
-    /// In its task, without: messages wait until it polls.
+    /// In its task, without poll points: messages wait until the task polls.
     PollingOnly,
 }
 
-/// What is computed.
+/// The computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
-    /// So many pieces of work of less than so many microseconds, half of it on the average.
+    /// `items` pieces of work of less than `below_us` microseconds, half of that on average.
     Heap { items: u64, below_us: u64 },
     /// A grid.
     Sor,
@@ -55,7 +55,7 @@ enum What {
 const HEAP: What = What::Heap { items: 64, below_us: 1000 };
 const HEAP4: What = What::Heap { items: 32, below_us: 4000 };
 
-/// What is run, and how it computes.
+/// The program, and how it computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Program {
     what: What,
@@ -103,24 +103,24 @@ impl Program {
         format!("{program} of two nodes {way}")
     }
 
-    /// The same under the contract.
+    /// Returns the same program under the contract.
     fn contract(self) -> Program {
         Program { way: Way::Compute, ..self }
     }
 }
 
-/// What the nodes of a program ask of each other.
+/// The requests between the nodes of a program.
 #[upbeat::service]
 trait Parts {
-    /// The number of a piece of work; none is left if it is 0.
+    /// Returns the number of a piece of work, or 0 if none is left.
     async fn take(&self) -> u64;
-    /// Data for a piece of work.
+    /// Returns data for a piece of work.
     async fn fetch(&self, page: u64) -> [u8; 1024];
-    /// The edge of the other's half, behind a phase.
+    /// Takes the edge of the other half after a phase.
     async fn edge(&self, phase: u64, row: Vec<f64>);
     /// Waits until the first node has come this far too.
     async fn meet(&self, number: u64);
-    /// Messages that were polled, and those that had to wake the node.
+    /// Returns the number of messages that were polled, and of those that had to wake the node.
     async fn found(&self) -> (u64, u64);
 }
 
@@ -129,7 +129,7 @@ struct Part {
     node: Node,
     left: Cell<u64>,
     edges: [RefCell<Vec<f64>>; 2],
-    /// How far each node has come, and who waits for that.
+    /// How far each node has come, and the wakers of those that wait for that.
     come: [Cell<u64>; 2],
     waiting: RefCell<Vec<Waker>>,
 }
@@ -186,14 +186,14 @@ impl Parts for Part {
     }
 }
 
-/// One of the two nodes. The first has the heap, and is where they meet.
+/// A node of the two. The first has the heap, and the nodes meet there.
 pub(super) struct Side {
     node: Node,
     part: Rc<Part>,
     peer: OnceCell<PartsClient>,
     first: bool,
     met: Cell<u64>,
-    /// What the first half comes to, computed by one alone.
+    /// The sum of the first half, computed by one node alone.
     expected: OnceCell<f64>,
 }
 
@@ -220,7 +220,7 @@ impl Side {
         Ok(Side { node, part, peer, first: name == FIRST, met, expected })
     }
 
-    /// This node's side of a round, in which the program runs once for each batch of one.
+    /// Runs this node's side of a round, in which the program runs once for each batch of one.
     pub(super) fn round(&self, program: Program, work: Work) -> Result<Done, BenchError> {
         self.node.block_on(async {
             if self.peer.get().is_none() {
@@ -231,7 +231,7 @@ impl Side {
                 return Err(BenchError::protocol("a peer is lost"));
             };
             let mut done = Done::default();
-            // The first round, of which the time is not known yet, is a short one.
+            // The first round, whose time is not known yet, is a short one.
             for _ in 0..(work.batches / work.size).max(1) {
                 let ran = self.run(program, peer, &mut done).await;
                 ran.map_err(refused("a call"))?;
@@ -244,7 +244,7 @@ impl Side {
         })
     }
 
-    /// Runs the program once, from the time at which both are there until both are done.
+    /// Runs the program once, from the time at which both nodes are there until both are done.
     async fn run(
         &self,
         program: Program,
@@ -281,7 +281,7 @@ impl Side {
         Ok(())
     }
 
-    /// What both nodes have found, said to the first.
+    /// Returns the counts of both nodes, to the first.
     async fn found(&self, peer: &PartsClient) -> Result<(u64, u64), CallError> {
         if !self.first {
             return Ok((0, 0));
@@ -351,7 +351,7 @@ impl Side {
     }
 }
 
-/// What the runs of a round came to.
+/// The results of the runs of a round.
 #[derive(Default)]
 pub(super) struct Done {
     runs: Vec<u64>,

@@ -1,4 +1,4 @@
-//! What was measured, and the paper's figures beside it.
+//! Output of the measurements, with the paper's figures beside them.
 
 use super::BENCH;
 use crate::beside::{self, Line};
@@ -6,11 +6,11 @@ use crate::papers::figures::{EXPRESS_DEGRADATION, EXPRESS_POLLED, EXPRESS_UPCALL
 use std::io::{self, Write};
 use upbeat_cli::bench::report::Row;
 
-/// The programs as they are called here and in the paper.
+/// The programs by their names here and in the paper.
 const PROGRAMS: [(&str, &str); 3] =
     [("heap", "LocusRoute"), ("heap4", "LocusRoute"), ("sor", "Red/Black SOR")];
 
-/// The lines that rows of one placement make.
+/// Returns the lines for rows of one placement.
 fn lines(rows: &[&Row]) -> Vec<Line> {
     let find = |case: &str| rows.iter().find(|row| row.case == case).copied();
     let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! The service that executions are measured with, who serves it and who calls it: a node of each.
+//! The service with which executions are measured, and the nodes that serve and call it.
 
 use std::cell::{Cell, OnceCell};
 use std::path::Path;
@@ -15,29 +15,29 @@ use upbeat_cli::bench::timing::{Round, Work};
 const EXECUTIONS: [Execution; 5] =
     [Execution::Am, Execution::Orpc, Execution::Trpc, Execution::TrpcBack, Execution::Adaptive];
 
-/// What is called.
+/// The called service.
 #[upbeat::service]
 pub(crate) trait Chore {
     /// Adds one, as in the paper.
     async fn null(&self);
-    /// The same, if it lacks nothing or is a task.
+    /// Adds one, if it lacks nothing or is a task.
     async fn work(&self, lacks: bool);
-    /// The same, behind a wait.
+    /// Adds one, after a wait.
     async fn yields(&self);
     /// Takes bytes.
     async fn take(&self, message: Message);
-    /// The same where they lie.
+    /// Takes bytes in place.
     async fn take_there(&self, message: Lying);
-    /// Works, and makes way when its budget is spent, until it is told to stop.
+    /// Works, and yields when its budget is spent, until it is stopped.
     #[oneway]
     async fn spin(&self);
-    /// Has that end.
+    /// Stops that work.
     async fn stop(&self);
-    /// The caller needs the node no longer.
+    /// Says that the caller no longer needs the node.
     async fn rest(&self);
 }
 
-/// What serves it.
+/// The implementation of the service.
 #[derive(Default)]
 struct Worker {
     count: Cell<u64>,
@@ -104,7 +104,7 @@ fn name(execution: Execution) -> String {
     format!("bench/execution/{execution}")
 }
 
-/// A node that serves.
+/// A serving node.
 pub(crate) struct Hall {
     execution: Execution,
     node: Node,
@@ -121,12 +121,12 @@ impl Hall {
         Ok(Hall { execution, node, rest })
     }
 
-    /// One for each execution, for a second process.
+    /// Returns one for each execution, for a second process.
     pub(crate) fn all(directory: &Path) -> Result<Vec<Hall>, BenchError> {
         EXECUTIONS.iter().map(|execution| Hall::new(*execution, directory)).collect()
     }
 
-    /// The one of an execution.
+    /// Returns the one of an execution.
     pub(crate) fn of(halls: &[Hall], execution: Execution) -> Result<&Hall, BenchError> {
         let hall = halls.iter().find(|hall| hall.execution == execution);
         hall.ok_or_else(|| BenchError::protocol(format!("nobody serves `{execution}`")))
@@ -155,7 +155,7 @@ pub(crate) struct Caller {
     others: [OnceCell<ChoreClient>; EXECUTIONS.len()],
 }
 
-/// What a round is given: the node that calls, and the way to the one that serves.
+/// The client of the node that calls.
 pub(crate) type Client = ChoreClient;
 
 impl Caller {
@@ -172,7 +172,7 @@ impl Caller {
         })
     }
 
-    /// Does a round: connects if this is the first, calls, and tells the peer to rest.
+    /// Runs a round: connects if this is the first, calls, and tells the peer to rest.
     pub(crate) fn round(
         &self,
         execution: Execution,
@@ -186,7 +186,7 @@ impl Caller {
         })
     }
 
-    /// The same while a handler works that the other node's session has called.
+    /// Runs a round while a handler works that the other node's session has called.
     pub(crate) fn round_beside(
         &self,
         execution: Execution,
@@ -204,7 +204,7 @@ impl Caller {
     }
 }
 
-/// The client of a node for an execution, which connects if there is none yet.
+/// Returns the client of a node for an execution, which connects if there is none yet.
 async fn client<'c>(
     node: &Node,
     clients: &'c [OnceCell<ChoreClient>; EXECUTIONS.len()],
@@ -218,7 +218,7 @@ async fn client<'c>(
     Ok(clients[at].get_or_init(|| client))
 }
 
-/// Keeps many calls open until the round is over, of which so many in a hundred lose their bets.
+/// Keeps many calls open until the round is over, of which `part` in a hundred lose their bets.
 pub(crate) async fn calls(
     node: &Node,
     client: &Client,
@@ -229,7 +229,7 @@ pub(crate) async fn calls(
     fly(node, work, async move || client.work(draws(&random, part)).await).await
 }
 
-/// Whether the next call is one of so many in a hundred.
+/// Draws whether the next call is one of `part` in a hundred.
 fn draws(random: &Cell<u64>, part: u32) -> bool {
     let next = random.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
     random.set(next);

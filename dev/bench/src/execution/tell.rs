@@ -1,4 +1,4 @@
-//! What was measured, and the paper's figures beside it.
+//! Output of the measurements, with the paper's figures beside them.
 
 use super::{BENCH, PARTS};
 use crate::beside;
@@ -18,7 +18,7 @@ struct Line {
     #[serde(skip_serializing_if = "Option::is_none")]
     then_ns: Option<f64>,
     today_ns: f64,
-    /// To active messages, in the paper and today.
+    /// The ratio to active messages, in the paper and today.
     #[serde(skip_serializing_if = "Option::is_none")]
     then_ratio: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,7 +38,7 @@ const NULLS: [(&str, &str); 6] = [
     ("trpc/busy", "TRPC, some thread running"),
 ];
 
-/// The lines that rows of one placement make.
+/// Returns the lines for rows of one placement.
 fn lines(rows: &[&Row]) -> Vec<Line> {
     let am = OAM_NULL.value("AM, no thread running");
     let found = NULLS.iter().filter_map(|(case, row)| {
@@ -65,7 +65,7 @@ fn lines(rows: &[&Row]) -> Vec<Line> {
     found.map(line).collect()
 }
 
-/// By what adaptive execution is behind the better of the two others, for each part of lost bets.
+/// Returns by how much adaptive execution is behind the better of the two others, for each fraction of lost bets.
 fn behind(rows: &[&Row]) -> Vec<(u32, f64)> {
     let mut behind = Vec::new();
     for part in PARTS {

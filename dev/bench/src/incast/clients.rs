@@ -17,7 +17,7 @@ use upbeat_memory::ticks::ticks;
 
 /// The node that answers beside the crowd.
 const QUIET: &str = "bench-incast/neighbour";
-/// Calls that are not timed: both nodes wake up.
+/// Calls that are not timed, in which both nodes wake up.
 const WARM: usize = 50;
 
 /// Both clients.
@@ -78,7 +78,7 @@ async fn timed(
     Ok(all)
 }
 
-/// The neighbour's process.
+/// Runs the neighbour's process.
 pub(super) fn serve(cpus: Cpus, scratch: &Path) -> Result<(), BenchError> {
     pair::serve(cpus, |control: &Control, _| {
         let host = Host::new(QUIET, Some(scratch), Policy::Adaptive, None)?;

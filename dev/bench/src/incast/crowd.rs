@@ -1,7 +1,7 @@
-//! The senders: a node each, on a thread of its own, in a process of theirs.
+//! The senders: a node each, on a thread of its own, in one process.
 //!
-//! Each sends by the clock, whether or not what it has sent was done: where it has to wait for
-//! room it is behind, and sends as fast as it may until it no longer is.
+//! Each sends by the clock, whether or not its earlier messages are done: a sender that has to wait for
+//! room falls behind, and sends as fast as it may until it has caught up.
 
 use super::desk::{DeskClient, NAME};
 use super::{BYTES, Command, OPEN_CALLS, tell_counts};
@@ -24,7 +24,7 @@ use upbeat_cli::bench::pair::{self, Server};
 use upbeat_cli::bench::pin::{self, Cpus};
 use upbeat_cli::bench::timing::Work;
 
-/// How often a sender looks at the clock, and at what it is told.
+/// How often a sender reads the clock, and the command.
 const BEAT: Duration = Duration::from_millis(1);
 
 /// Bytes of a message's first two arguments, each in a word of its own.
@@ -34,10 +34,10 @@ const STOP: u64 = 0;
 const ONEWAYS: u64 = 1;
 const CALLS: u64 = 2;
 
-/// What all senders are told, and what they have counted.
+/// The command to all senders, and their counts.
 #[derive(Default)]
 struct Books {
-    /// What to do.
+    /// The command.
     what: AtomicU64,
     /// Messages a second that each should send.
     per_second: AtomicU64,
@@ -73,7 +73,7 @@ impl Seat {
         }
     }
 
-    /// Sends until it is told something else. `next` is the number of the next message.
+    /// Sends until the command changes. `next` is the number of the next message.
     async fn go(&self, what: u64, next: &mut u64) {
         let (start, first) = (Instant::now(), *next);
         let per_second = self.books.per_second.load(Relaxed) as f64;
@@ -96,7 +96,7 @@ impl Seat {
         self.books.offered.fetch_add(due(), Relaxed);
     }
 
-    /// Makes a call, and has a task wait for its answer.
+    /// Makes a call, and has a task wait for its reply.
     async fn call(&self, number: u64) {
         let (client, books, open) =
             (Rc::clone(&self.client), Arc::clone(&self.books), Rc::clone(&self.open));
@@ -110,7 +110,7 @@ impl Seat {
             books.busy.fetch_sub(1, Relaxed);
             open.set(open.get() - 1);
         });
-        // Polled here first, for tasks may begin in another order than they were made in.
+        // The call is polled here first, because tasks may begin in another order than they were made in.
         let first = poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;
         if first.is_pending() {
             drop(self.node.spawn(call));
@@ -122,7 +122,7 @@ impl Seat {
     }
 }
 
-/// A sender's thread: connects, says so, and does as it is told.
+/// Runs a sender's thread: connects, reports that, and follows the commands.
 fn sit(
     number: u32,
     directory: &Path,
@@ -133,7 +133,7 @@ fn sit(
     pin::keep_on(&[cpus.client, cpus.server])?;
     let node = node(&format!("bench-incast/sender/{number}"), Some(directory), Policy::Adaptive)?;
     let client: DeskClient = node.block_on(node.connect(NAME)).map_err(refused("connecting"))?;
-    // Whoever does not listen any more has ended the benchmark.
+    // A receiver that is gone has ended the benchmark.
     let _ = say.send(Ok(()));
     let (client, open) = (Rc::new(client), Rc::default());
     let seat = Seat { number, node, client, books, body: Message::of(BYTES - NUMBERS), open };
@@ -141,7 +141,7 @@ fn sit(
     Ok(())
 }
 
-/// The senders' process.
+/// Runs the senders' process.
 pub(super) fn serve(cpus: Cpus) -> Result<(), BenchError> {
     pair::serve(cpus, |control, _| CrowdProcess::open(control, cpus))
 }

@@ -1,7 +1,7 @@
-//! The slow receiver: its service, what paces it, and the process that it lives in.
+//! The slow receiver: its service, its pace, and its process.
 //!
-//! A message waits at a gate until it is let through. So many pass in a second and no more, which
-//! is the capacity, and waiting costs no CPU: what is measured is the runtime and not the handler.
+//! A message waits at a gate until it is let through. The gate lets a number of messages pass each second, which
+//! is the capacity, and waiting costs no CPU: this measures the runtime and not the handler.
 
 use super::{BUDGET, CAPACITY, Command, tell_counts};
 use std::cell::{Cell, RefCell};
@@ -29,30 +29,30 @@ pub(super) const NAME: &str = "bench-incast/desk";
 /// How often messages are let through.
 const BEAT: Duration = Duration::from_millis(1);
 
-/// Where messages are brought.
+/// The service that takes messages.
 #[upbeat::service]
 pub(super) trait Desk {
-    /// Nothing, at once.
+    /// Does nothing, and replies at once.
     async fn null(&self);
-    /// The sender's message of this number, answered when it was let through.
+    /// Takes the sender's message of this number, and replies when it was let through.
     async fn take(&self, sender: u32, number: u64, body: Message);
-    /// The same, not answered.
+    /// Takes a message without a reply.
     #[oneway]
     async fn push(&self, sender: u32, number: u64, body: Message);
 }
 
-/// What the receiver has counted, and whether it is slow.
+/// The receiver's counts, and whether it is slow.
 #[derive(Default)]
 struct Books {
     arrived: AtomicU64,
     done: AtomicU64,
     /// Messages whose number was not the next of their sender.
     misordered: AtomicU64,
-    /// Whether everything is let through at once.
+    /// Whether all messages are let through at once.
     open: AtomicBool,
 }
 
-/// Lets through as many as it is told.
+/// Lets through as many messages as it is told.
 #[derive(Default)]
 struct Gate {
     open: Cell<bool>,
@@ -80,7 +80,7 @@ impl Gate {
         .await;
     }
 
-    /// Lets so many more through. What nobody waits for is not kept beyond `most`.
+    /// Lets `count` more through. Permits that no message takes are kept up to `most`.
     fn release(&self, count: u64, most: u64) {
         let mut waiting = self.waiting.borrow_mut();
         let woken = waiting.len().min(usize::try_from(count).unwrap_or(usize::MAX));
@@ -107,7 +107,7 @@ struct SlowDesk {
 
 impl SlowDesk {
     async fn serve(&self, sender: u32, number: u64) {
-        // Order is that of arrival; a handler that waits may be passed by others.
+        // The order is that of arrival; other messages may pass a handler that waits.
         let expected = self.next.borrow_mut().insert(sender, number + 1).unwrap_or(0);
         if expected != number {
             self.books.misordered.fetch_add(1, Relaxed);
@@ -130,7 +130,7 @@ impl Desk for SlowDesk {
     }
 }
 
-/// Lets through what the capacity allows, for ever.
+/// Lets messages through at the capacity, for ever.
 async fn pace(gate: &Gate, books: &Books) {
     let mut last = Instant::now();
     let mut owed = 0.0;
@@ -142,12 +142,12 @@ async fn pace(gate: &Gate, books: &Books) {
         gate.set_open(books.open.load(Relaxed));
         let count = owed as u64;
         owed -= count as f64;
-        // Ten beats' worth may be kept, so that a late beat does not lose any.
+        // The permits of ten beats may be kept, so that a late beat loses none.
         gate.release(count, CAPACITY / 100);
     }
 }
 
-/// The receiver's process.
+/// Runs the receiver's process.
 pub(super) fn serve(cpus: Cpus, scratch: &Path) -> Result<(), BenchError> {
     pair::serve(cpus, |control, _| DeskProcess::open(control, scratch))
 }
@@ -161,7 +161,7 @@ impl DeskProcess {
         let books = Arc::new(Books::default());
         let (theirs, directory) = (Arc::clone(&books), scratch.to_owned());
         let (say, said) = channel();
-        // Like this process, on the CPU on which the client of the rounds is not.
+        // The thread runs, like this process, on the CPU that the client of the rounds does not use.
         std::thread::spawn(move || {
             let builder = builder(NAME, Some(&directory), Policy::Adaptive).budget(BUDGET);
             let node = match builder.build().map_err(refused("a node")) {

@@ -1,4 +1,4 @@
-//! What is said of an incast: an object for programs, a table for people.
+//! Output of an incast: an object for programs, a table for people.
 
 use serde::Serialize;
 use std::io::{self, Write};
@@ -6,26 +6,26 @@ use upbeat_cli::bench::report::{rounded, short, time};
 use upbeat_cli::bench::stats::median;
 use upbeat_cli::bench::timing::nanoseconds;
 
-/// What became of one kind of message.
+/// The results of one kind of message.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Outcome {
     pub(super) bench: &'static str,
     /// `oneway` or `call`.
     pub(super) case: &'static str,
     pub(super) senders: u32,
-    /// How long they kept on.
+    /// How long the senders sent.
     pub(super) seconds: f64,
     pub(super) bytes: usize,
     pub(super) capacity_per_second: u64,
     /// Bytes of requests that the receiver may hold.
     pub(super) budget_bytes: u64,
-    /// What was due by the clock, in the capacity.
+    /// The offered load, as a multiple of the capacity.
     pub(super) offered_ratio: f64,
-    /// What was done meanwhile, in the capacity.
+    /// The messages that were handled meanwhile, as a multiple of the capacity.
     pub(super) goodput_ratio: f64,
     #[serde(flatten)]
     pub(super) messages: Messages,
-    /// What was resident of the receiver's process, from one look to the next.
+    /// The resident memory of the receiver's process, from one reading to the next.
     pub(super) rss_kib: Vec<f64>,
     pub(super) rss_every_seconds: f64,
     /// A pair of nodes elsewhere on the host.
@@ -34,28 +34,28 @@ pub(super) struct Outcome {
     pub(super) client: Noticed,
 }
 
-/// What became of single messages.
+/// The counts of single messages.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Messages {
     /// Messages that were sent, those of the rounds with clients included.
     pub(super) sent: u64,
-    /// Messages that never came.
+    /// Messages that never arrived.
     pub(super) lost: u64,
-    /// Messages that did not come next after their sender's last one.
+    /// Messages that did not arrive next after their sender's previous one.
     pub(super) misordered: u64,
-    /// Messages that could not be sent, and calls that ended without an answer.
+    /// Messages that could not be sent, and calls that ended without a reply.
     pub(super) failed: u64,
 }
 
 impl Outcome {
-    /// The last look at the memory in the second: by the first one the receiver may not be full.
+    /// Returns the growth from the second reading to the last: at the first, the receiver may not be full.
     fn growth(&self) -> Option<f64> {
         let [_, second, .., last] = self.rss_kib[..] else { return None };
         Some(last / second)
     }
 }
 
-/// What a client noticed: a call by the medians of the rounds' ranks, and the medians of the
+/// The latency that a client noticed: of a call by the medians of the rounds' percentiles, and the medians of the
 /// ratios of each round in the crowd to the quiet one before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Noticed {
@@ -70,7 +70,7 @@ pub(super) struct Noticed {
 /// The 50th and the 99th percentile of the calls of a round, in nanoseconds.
 type Ranks = (f64, f64);
 
-/// What both clients timed in rounds of one kind.
+/// The calls that both clients timed in rounds of one kind.
 #[derive(Debug, Default)]
 pub(super) struct Alternated {
     neighbour: Vec<Ranks>,
@@ -122,7 +122,7 @@ fn noticed(quiet: &[Ranks], crowd: &[Ranks]) -> Noticed {
     }
 }
 
-/// Prints what became of them.
+/// Prints the results.
 pub(super) fn tell(outcomes: &[Outcome], json: bool, to: &mut impl Write) -> io::Result<()> {
     for outcome in outcomes {
         if json {

@@ -1,4 +1,4 @@
-//! What the papers say: each figure once, in the unit in which it is printed, with the paper, the
+//! The figures of the papers: each once, in the unit in which it is printed, with the paper, the
 //! table and the row that it stands in.
 
 /// The unit of a paper's table.
@@ -14,18 +14,18 @@ pub(crate) enum Unit {
     Bytes,
 }
 
-/// A table of a paper, or those of its rows that there is something to hold against.
+/// A table of a paper, or those of its rows that have a figure of today.
 #[derive(Debug)]
 pub(crate) struct Printed {
     /// The system that was measured.
     pub(crate) system: &'static str,
     /// The paper.
     pub(crate) paper: &'static str,
-    /// Where in the paper.
+    /// The place in the paper.
     pub(crate) table: &'static str,
     /// The unit of all rows.
     pub(crate) unit: Unit,
-    /// What a row is called, and what it says.
+    /// The name and the figure of each row.
     pub(crate) rows: &'static [(&'static str, f64)],
 }
 
@@ -54,7 +54,7 @@ pub(crate) const LYNX_TIMES: Printed = Printed {
     ],
 };
 
-/// The length of the timeline, and the time that section 5.2 holds it against: that of nullop on
+/// The length of the timeline, and the time with which section 5.2 compares it: that of nullop on
 /// separate nodes without acknowledgments, by explicit receipt.
 pub(crate) const LYNX_TIMELINE: Printed = Printed {
     system: "LYNX",
@@ -95,7 +95,7 @@ pub(crate) const NECTAR_BREAKUP: Printed = Printed {
     ],
 };
 
-/// The same by what it is for.
+/// The times of the breakdown by purpose.
 pub(crate) const NECTAR_SUMMARY: Printed = Printed {
     system: "Nectar",
     paper: NECTAR,
@@ -234,7 +234,7 @@ pub(crate) const EXPRESS_DEGRADATION: Printed = Printed {
 };
 
 impl Printed {
-    /// What a row says: nanoseconds, percent or bytes.
+    /// Returns the figure of a row: nanoseconds, percent or bytes.
     pub(crate) fn value(&self, row: &str) -> Option<f64> {
         let (_, value) = self.rows.iter().find(|(name, _)| *name == row)?;
         Some(match self.unit {
@@ -244,7 +244,7 @@ impl Printed {
         })
     }
 
-    /// The sum of the rows whose names begin so, in nanoseconds or percent.
+    /// Returns the sum of the rows whose names begin with one of these, in nanoseconds or percent.
     pub(crate) fn sum(&self, begin: &[&str]) -> f64 {
         let names = self.rows.iter().map(|(name, _)| *name);
         let named = names.filter(|name| begin.iter().any(|begin| name.starts_with(begin)));

@@ -1,6 +1,6 @@
-//! The tables: rows of the papers and what was measured today, side by side.
+//! The tables: rows of the papers and today's measurements, side by side.
 //!
-//! Today's figures are those of the rows that a run has given; what a run has not measured has no
+//! Today's figures are those of the rows of one run; a case that the run has not measured has no
 //! line. An item of a bill is charged to one row of each table and to no other.
 
 use super::figures::{
@@ -9,7 +9,7 @@ use super::figures::{
 use serde::Serialize;
 use upbeat_cli::bench::report::{Billed, BilledItem, Placement, Row, rounded};
 
-/// A row of a paper's table, and of today's.
+/// A row of a paper's table, with today's figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Line {
     pub(super) bench: &'static str,
@@ -17,23 +17,23 @@ pub(super) struct Line {
     pub(super) paper: &'static str,
     pub(super) table: &'static str,
     pub(super) row: String,
-    /// `ns` or `percent`: of all the figures.
+    /// The unit of all figures: `ns` or `percent`.
     pub(super) unit: &'static str,
-    /// What the paper says, where it has such a row.
+    /// The paper's figure, if the paper has such a row.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) then: Option<f64>,
-    /// What was measured, where there is something to measure.
+    /// Today's figure, if the case can be measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) today: Option<f64>,
-    /// The paper's figure in today's.
+    /// The ratio of the paper's figure to today's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ratio: Option<f64>,
-    /// Where the two directions of a call are told apart: today's figure of each.
+    /// Today's figure of each direction of a call, where they are separated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) request: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) answer: Option<f64>,
-    /// In a timeline: what went before.
+    /// In a timeline: the sum of the steps before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) begins: Option<f64>,
     /// In a timeline: `here`, `wire` or `there`.
@@ -43,7 +43,7 @@ pub(super) struct Line {
     pub(super) measured: Measured,
 }
 
-/// What was measured, and where.
+/// The measured case and its placement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Measured {
     pub(super) case: String,
@@ -72,7 +72,7 @@ impl Line {
         }
     }
 
-    /// The same with another figure of the paper.
+    /// Returns the line with another figure of the paper.
     fn with_then(mut self, then: f64) -> Line {
         self.then = Some(then);
         self.ratio = self.today.and_then(|today| ratio((then, today)));
@@ -80,14 +80,14 @@ impl Line {
     }
 }
 
-/// What is smaller, in nanoseconds or percent, is not told apart from nothing.
+/// Smaller values, in nanoseconds or percent, count as nothing.
 const LEAST: f64 = 0.2;
 
 fn ratio((then, today): (f64, f64)) -> Option<f64> {
     (today >= LEAST).then(|| rounded(then / today))
 }
 
-/// What there is to see.
+/// The tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Table {
     /// LYNX's nullop and bigop.
@@ -98,7 +98,7 @@ pub(super) enum Table {
     Breakdown,
 }
 
-/// LYNX's rows and the cases that stand for them.
+/// LYNX's rows and the cases that correspond to them.
 const TIMES: &[(&str, &str)] = &[
     ("nullop, different nodes", "null/shared/polling"),
     ("nullop, different nodes", "null/shared/sleeping"),
@@ -112,14 +112,14 @@ const TIMES: &[(&str, &str)] = &[
 
 const TIMELINES: &[&str] = &["null/shared/polling", "null/shared/sleeping"];
 
-/// The transports, polled and slept at.
+/// The transports, polling and sleeping.
 const TRANSPORTS: &[&str] =
     &["null/shared/polling", "null/local/polling", "null/shared/sleeping", "null/local/sleeping"];
 
 impl Table {
     pub(super) const ALL: [Table; 3] = [Table::Times, Table::Timeline, Table::Breakdown];
 
-    /// Its path.
+    /// Returns the table's path.
     pub(super) fn path(self) -> &'static str {
         match self {
             Table::Times => "lynx/times",
@@ -128,7 +128,7 @@ impl Table {
         }
     }
 
-    /// What it is.
+    /// Returns the table's description.
     pub(super) fn about(self) -> &'static str {
         match self {
             Table::Times => "LYNX's nullop and bigop, by implicit receipt, beside today's calls",
@@ -137,7 +137,7 @@ impl Table {
         }
     }
 
-    /// What has to be measured for it.
+    /// Returns the cases that the table needs.
     pub(super) fn cases(self) -> Vec<&'static str> {
         match self {
             Table::Times => TIMES.iter().map(|(_, case)| *case).collect(),
@@ -146,8 +146,8 @@ impl Table {
         }
     }
 
-    /// Its lines, in groups that belong together: as far as these rows, which are of one
-    /// placement, have what it takes.
+    /// Returns the table's lines, in groups that belong together, as far as these rows, which are of one
+    /// placement, have the figures.
     pub(super) fn groups(self, rows: &[&Row]) -> Vec<Vec<Line>> {
         let find = |case: &str| rows.iter().find(|row| row.case == case).copied();
         let billed = |case: &&str| find(case).and_then(|row| Some((row, row.bill.as_ref()?)));
@@ -173,7 +173,7 @@ fn times<'a>(find: &dyn Fn(&str) -> Option<&'a Row>) -> Vec<Line> {
     TIMES.iter().filter_map(line).collect()
 }
 
-/// The items in order, then their sum against what was measured.
+/// Returns the items in order, then their sum beside the measured time.
 fn timeline(row: &Row, billed: &Billed) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut begins = 0.0;
@@ -190,13 +190,13 @@ fn timeline(row: &Row, billed: &Billed) -> Vec<Line> {
     lines
 }
 
-/// What of an item a row of Nectar's is.
+/// The row of Nectar to which an item belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     SendDatalink,
     SendTransport,
     SendMailbox,
-    /// An answer's sending is one item.
+    /// The sending of a reply, which is one item.
     SendAnswer,
     Datalink,
     Transport,
@@ -205,8 +205,8 @@ enum Part {
     Handler,
 }
 
-/// To which row an item is charged. What has to do with a thread that waits or is woken is
-/// switching of contexts: Nectar's interrupts, conditions, threads and register windows.
+/// Returns the row to which an item is charged. Waiting and waking of threads are
+/// context switches: Nectar's interrupts, conditions, threads and register windows.
 fn part(item: &str) -> Part {
     match item {
         "claim" | "copy" | "publish" => Part::SendDatalink,
@@ -221,7 +221,7 @@ fn part(item: &str) -> Part {
     }
 }
 
-/// What the request and the answer took in some parts.
+/// Returns the time of the request and of the reply in some parts.
 fn directions(billed: &Billed, parts: &[Part]) -> [f64; 2] {
     let mut took = [0.0, 0.0];
     let mut answered = false;
@@ -273,7 +273,7 @@ fn breakup(row: &Row, billed: &Billed) -> Vec<Line> {
     ]
 }
 
-/// Nectar's table 3-4: what takes which part of it.
+/// Nectar's table 3-4: the share of each purpose in the round trip.
 fn summary(row: &Row, billed: &Billed) -> Vec<Line> {
     let line = |name, parts: &[Part]| {
         let took: f64 = directions(billed, parts).iter().sum();

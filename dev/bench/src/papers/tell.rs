@@ -1,4 +1,4 @@
-//! How the tables are printed.
+//! Printing of the tables.
 
 use super::tables::{Line, Table};
 use std::io::{self, Write};
@@ -75,7 +75,7 @@ fn grid(table: Table, lines: &[Line], to: &mut dyn Write) -> io::Result<()> {
     writeln!(to)
 }
 
-/// A timeline as in the paper: down the page, the client on the left and the server on the right.
+/// Prints a timeline as in the paper: down the page, the client on the left and the server on the right.
 fn steps(lines: &[Line], to: &mut dyn Write) -> io::Result<()> {
     writeln!(to, "  {:>10} {:<24} {:<24} server", "at", "client", "between")?;
     for line in lines {

@@ -1,4 +1,4 @@
-//! How round trips by size are told: a table, and what the paper saw beside it; a picture.
+//! Output of round trips by size: a table, the paper's statements beside it, and a plot.
 
 use super::{Flow, Nodes};
 use crate::papers::figures::{EXPRESS_SHORT, EXPRESS_UPCALL};
@@ -7,12 +7,12 @@ use crate::sizes::{self, Sizes};
 use std::io::{self, Write};
 use upbeat_cli::bench::report::{Placement, Row, placements, time};
 
-/// Prints what was measured.
+/// Prints the measurements.
 pub(crate) fn tell(rows: &[Row], as_json: bool, to: &mut impl Write) -> io::Result<()> {
     sizes::tell(rows, as_json, to, table, paper)
 }
 
-/// Draws it.
+/// Draws the measurements.
 pub(crate) fn plot(rows: &[Row]) -> String {
     let usual = placements(rows).first().copied().unwrap_or(Placement::Unsettled);
     let sizes = Sizes::of(rows, usual);
@@ -68,13 +68,13 @@ fn table(sizes: &Sizes<'_>, to: &mut impl Write) -> io::Result<()> {
     writeln!(to)
 }
 
-/// What a round trip costs at one size, in what it costs at another.
+/// Returns the cost of a round trip at one size, as a multiple of its cost at another.
 fn step(sizes: &Sizes<'_>, from: u64, to: u64, nodes: Nodes) -> Option<f64> {
     let p50 = |bytes| sizes.find(bytes, nodes.word()).map(|row| row.p50_ns);
     Some(p50(to)? / p50(from)?)
 }
 
-/// What the paper says in words, and the same of today.
+/// Prints what the paper says in words, and the same of today.
 fn paper(sizes: &Sizes<'_>, to: &mut impl Write) -> io::Result<()> {
     writeln!(to, "{}, {}", EXPRESS_SHORT.system, EXPRESS_SHORT.table)?;
     writeln!(to, "  {}", EXPRESS_SHORT.paper)?;
@@ -89,7 +89,7 @@ fn paper(sizes: &Sizes<'_>, to: &mut impl Write) -> io::Result<()> {
     let zero = |nodes: Nodes| sizes.find(0, nodes.word()).map(|row| row.p50_ns);
     let polled = zero(Nodes::Polling(Flow::Optimistic));
     if let Some((asleep, polled)) = zero(Nodes::Asleep).zip(polled) {
-        // Half of a round trip, as the paper's.
+        // Half of a round trip, as in the paper.
         let more = time((asleep - polled) / 2.0);
         let then = time(EXPRESS_UPCALL.value("upcall beside polling").unwrap_or(0.0));
         writeln!(to, "  An upcall cost {then} more than polling, one way; a wake costs {more}.")?;

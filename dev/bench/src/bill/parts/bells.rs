@@ -25,20 +25,20 @@ pub(super) struct Bell {
 }
 
 impl Bell {
-    /// Both ends.
+    /// Returns both ends.
     pub(super) fn pair() -> Result<(Bell, Bell), BenchError> {
         let (one, other) = sockets()?;
         Ok((Bell::new(one)?, Bell::new(other)?))
     }
 
-    /// One end; the second process gets the other.
+    /// Returns one end; the second process gets the other.
     pub(super) fn offer(control: &Control) -> Result<Bell, BenchError> {
         let (own, peer) = sockets()?;
         control.send_with(&Offer { segments: Vec::new() }, &[peer.as_fd()])?;
         Bell::new(own)
     }
 
-    /// The end that the first process offers.
+    /// Takes the end that the first process offers.
     pub(super) fn accept(control: &Control) -> Result<Bell, BenchError> {
         let [socket] = receive(control)?;
         Bell::new(socket)
@@ -53,7 +53,7 @@ impl Bell {
         Ok(Bell { socket, epoll })
     }
 
-    /// Our side of a round: rings, and sleeps until it is rung.
+    /// Runs this side of a round: wakes the other side, and sleeps until it is woken.
     pub(super) fn ask(&self, work: Work) -> Result<Round, BenchError> {
         work.try_run(|| {
             self.ring()?;
@@ -61,7 +61,7 @@ impl Bell {
         })
     }
 
-    /// The other side of a round.
+    /// Runs the other side of a round.
     pub(super) fn answer(&self, work: Work) -> Result<(), BenchError> {
         (0..work.total()).try_for_each(|_| {
             self.sleep()?;
@@ -108,7 +108,7 @@ fn sockets() -> Result<(OwnedFd, OwnedFd), BenchError> {
         .map_err(BenchError::system("socketpair"))
 }
 
-/// A round between this thread and one on another CPU.
+/// Runs a round between this thread and one on another CPU.
 pub(super) fn apart(
     (own, other): (&Bell, &Bell),
     cpu: usize,
@@ -135,7 +135,7 @@ mod tests {
         let work = Work::of(4, 5);
         let answering = std::thread::spawn(move || {
             other.answer(work).unwrap();
-            // Kept: its end would be heard beside the last ring.
+            // The end is kept: this side would see it closed beside the last byte.
             other
         });
         assert_eq!(own.ask(work).unwrap().batches.len(), 4);

@@ -1,8 +1,8 @@
-//! Two bare lanes: what a session's messages pass through, with no runtime around them.
+//! Two bare lanes: the path of a session's messages, with no runtime around them.
 //!
-//! A step does what a node does with a lane in a turn, in the same order: it takes the frame that
-//! has come, writes the next, passes the first, tells its progress, fences, and looks at the peer's
-//! flags. What lies between two publishings of a side is therefore a round trip of the lanes.
+//! A step does the work of a node with a lane in a turn, in the same order: it takes the frame that
+//! has come, writes the next, passes the first, publishes its progress, fences, and reads the peer's
+//! flags. The time between two publishings of a side is therefore a round trip of the lanes.
 
 use crate::bill::parts::Size;
 use rustix::fd::{AsFd, OwnedFd};
@@ -30,14 +30,14 @@ const BOARD_WORDS: usize = 16;
 const LANE: &str = "upbeat-bench-lane";
 const NODE_PAGE: &str = "upbeat-bench-page";
 
-/// The number of the session at either side, which says at what slot a lane begins: the first
-/// session of a node, as the one that is measured.
+/// The number of the session on either side, which decides the slot at which a lane begins: the first
+/// session of a node, as in the measured call.
 const FIRST: u64 = 0;
 
 /// One side of two lanes.
 pub(super) struct Side {
     lanes: Lanes,
-    /// Kept: it holds the promise that the peer looks at.
+    /// Kept, because it holds the polling flag that the peer reads.
     _page: NodePage,
     peer: PeerPage,
     board: Board,
@@ -45,14 +45,14 @@ pub(super) struct Side {
     looks: Cell<u64>,
 }
 
-/// What each size of frames has of its own, so that none finds what another has left.
+/// The sides for each size of frames, so that none finds the frames of another.
 pub(super) struct Sides {
     nothing: Side,
     kib: Side,
 }
 
 impl Sides {
-    /// Our side of lanes between two processes.
+    /// Returns this side of lanes between two processes.
     pub(super) fn between(control: &Control) -> Result<Sides, BenchError> {
         let lane = || segment(LANE, LANE_BYTES);
         let page = || segment(NODE_PAGE, PAGE);
@@ -72,7 +72,7 @@ impl Sides {
         Ok(Sides { nothing: side(nothing, lane, page)?, kib: side(kib, kib_lane, kib_page)? })
     }
 
-    /// Our side of a round.
+    /// Runs this side of a round.
     pub(super) fn ask(&self, size: Size, work: Work) -> Result<Round, BenchError> {
         match size {
             Size::Nothing => self.nothing.ask::<0>(work),
@@ -80,7 +80,7 @@ impl Sides {
         }
     }
 
-    /// The other side of a round.
+    /// Runs the other side of a round.
     pub(super) fn answer(&self, size: Size, work: Work) -> Result<(), BenchError> {
         match size {
             Size::Nothing => self.nothing.answer::<0>(work),
@@ -95,7 +95,7 @@ fn segment(label: &'static str, bytes: usize) -> Result<Segment, BenchError> {
         .map_err(BenchError::segment(label))
 }
 
-/// What one side writes: each in memory of its own, as nodes have it.
+/// The memory that one side writes, each part apart, as nodes have it.
 struct Memory {
     lane: Region,
     page: Region,
@@ -106,7 +106,7 @@ impl Memory {
         Memory { lane: Region::heap(LANE_BYTES / WORD), page: Region::heap(PAGE / WORD) }
     }
 
-    /// The same for the other side.
+    /// Returns the same memory as the other side maps it.
     fn seen(&self) -> Memory {
         Memory { lane: self.lane.read_only(), page: self.page.read_only() }
     }
@@ -119,7 +119,7 @@ pub(super) struct Together {
 }
 
 impl Together {
-    /// Lanes on the heap.
+    /// Returns lanes on the heap.
     pub(super) fn new() -> Together {
         let (ours, theirs) = (Memory::heap(), Memory::heap());
         let (seen, told) = (ours.seen(), theirs.seen());
@@ -127,7 +127,7 @@ impl Together {
         Together { client, server }
     }
 
-    /// A round of both sides by turns: the same work with every line at hand.
+    /// Runs a round of both sides by turns: the same work with every line in the cache.
     pub(super) fn round(&self, size: Size, work: Work) -> Result<Round, BenchError> {
         match size {
             Size::Nothing => self.round_of::<0>(work),
@@ -149,8 +149,8 @@ impl Together {
     }
 }
 
-/// The other side in a thread on another CPU, as a node of this process would be: whatever it
-/// writes lies in memory of its own.
+/// The other side in a thread on another CPU, as a node of this process would be: it writes
+/// memory of its own.
 pub(super) struct Apart {
     client: Side,
     orders: Sender<Work>,
@@ -167,7 +167,7 @@ impl Apart {
         let (give, given) = channel();
         std::thread::spawn(move || {
             let theirs = Memory::heap();
-            // Whoever does not listen any more has ended the benchmark.
+            // A receiver that is gone has ended the benchmark.
             let _ = give.send(theirs.seen());
             let server = Side::new(theirs, seen);
             let pinned = pin::pin(cpu).map_err(BenchError::from);
@@ -186,7 +186,7 @@ impl Apart {
         Ok(Apart { client, orders, done })
     }
 
-    /// A round.
+    /// Runs a round.
     pub(super) fn round(&self, size: Size, work: Work) -> Result<Round, BenchError> {
         self.orders.send(work).map_err(gone)?;
         let round = match size {
@@ -225,7 +225,7 @@ impl Side {
         (0..=work.total()).try_for_each(|_| self.step::<BYTES>(None))
     }
 
-    /// A turn: the frame that comes is answered by these bytes, or by its own.
+    /// Runs a turn: answers the frame that comes with these bytes, or with its own.
     #[inline(always)]
     fn step<const BYTES: usize>(&self, with: Option<&[u8; BYTES]>) -> Result<(), BenchError> {
         let came = self.take::<BYTES>()?;
@@ -234,18 +234,18 @@ impl Side {
         Ok(())
     }
 
-    /// Waits for a frame, and copies what it brings.
+    /// Waits for a frame, and copies its payload.
     #[inline(always)]
     fn take<const BYTES: usize>(&self) -> Result<[u8; BYTES], BenchError> {
         loop {
-            // Where padding has come and its frame has not, there is nothing to take.
+            // If padding has come and its frame has not, there is no frame to take.
             if self.lanes.has_frame()
                 && let Some(words) = self.lanes.look().map_err(fault)?
             {
                 black_box(words);
                 break;
             }
-            // What else a node looks at each time.
+            // A node checks this flag as well each time.
             self.looks.set(self.looks.get() + 1);
             if self.woken.load(Ordering::Relaxed) || self.board.is_marked() {
                 return Err(fault("somebody wrote on a board of nobody's"));
@@ -255,7 +255,7 @@ impl Side {
         Ok(black_box(self.lanes.reader().read_value::<[u8; BYTES]>(0)))
     }
 
-    /// Claims, writes, commits.
+    /// Claims, writes and commits a frame.
     #[inline(always)]
     fn send<const BYTES: usize>(&self, bytes: &[u8; BYTES]) -> Result<(), BenchError> {
         let claim = self.lanes.claim(span_of(BYTES), CONTROL_SLOTS as u32);
@@ -265,8 +265,8 @@ impl Side {
         Ok(())
     }
 
-    /// What a node does behind the publishing: passes the frame, looks for another, tells its
-    /// progress, fences, and looks at the peer's flags.
+    /// Does the work of a node after publishing: passes the frame, polls for another, publishes its
+    /// progress, fences, and reads the peer's flags.
     #[inline(always)]
     fn tell(&self) {
         self.lanes.reader().advance();

@@ -1,4 +1,4 @@
-//! Two nodes that take turns in one thread: the work of both sides of a call, every line at hand.
+//! Two nodes that take turns in one thread: the work of both sides of a call, with every line in the cache.
 
 use crate::bill::parts::Size;
 use std::cell::Cell;
@@ -88,7 +88,7 @@ impl Turns {
 }
 
 impl Drop for Turns {
-    /// The task that calls holds its node: it ends first, and the names are free again.
+    /// The task that calls holds its node, so it ends first, and the names are free again.
     fn drop(&mut self) {
         self.over.set(true);
         (0..TURNS_TO_END).for_each(|_| self.both());

@@ -13,14 +13,14 @@ pub(super) struct Half {
 }
 
 impl Half {
-    /// The upper half, whose border above is warm, or the lower one.
+    /// Returns the upper half, whose border above is warm, or the lower one.
     pub(super) fn new(upper: bool) -> Half {
         Half::of(ROWS, upper)
     }
 
     fn of(rows: usize, upper: bool) -> Half {
         let mut cells = vec![0.0; (rows + 2) * COLUMNS];
-        // Written, so that no page comes into being while this is timed.
+        // The cells are written here, so that no page faults while this is timed.
         cells.fill(if upper { 0.0 } else { -0.0 });
         if upper {
             cells[..COLUMNS].fill(1.0);
@@ -33,7 +33,7 @@ impl Half {
         (0..self.rows).for_each(|row| self.relax_row(phase, row));
     }
 
-    /// The same in one row.
+    /// Relaxes the points of the phase's colour in one row.
     pub(super) fn relax_row(&mut self, phase: u64, row: usize) {
         let (above, rest) = self.cells[row * COLUMNS..(row + 3) * COLUMNS].split_at_mut(COLUMNS);
         let (own, below) = rest.split_at_mut(COLUMNS);
@@ -43,7 +43,7 @@ impl Half {
         }
     }
 
-    /// The row that the other half borders on.
+    /// Returns the row next to the other half.
     pub(super) fn edge(&self) -> &[f64] {
         let row = if self.upper { self.rows } else { 1 };
         &self.cells[row * COLUMNS..(row + 1) * COLUMNS]
@@ -59,13 +59,13 @@ impl Half {
         }
     }
 
-    /// What its first rows come to: those of a half.
+    /// Returns the sum of the first rows, which are those of a half.
     pub(super) fn sum(&self) -> f64 {
         self.cells[COLUMNS..(ROWS + 1) * COLUMNS].iter().sum()
     }
 }
 
-/// What the upper half comes to where one relaxes the whole grid.
+/// Returns the sum of the upper half when one node relaxes the whole grid.
 pub(super) fn alone(phases: u64) -> f64 {
     let mut whole = Half::of(2 * ROWS, true);
     (0..phases).for_each(|phase| whole.relax(phase));
