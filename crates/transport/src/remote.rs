@@ -1,6 +1,6 @@
 //! Sessions between hosts: the listener at a port, and the caller.
 //!
-//! The runtime resolves a host's name; this module makes one connection to one address. The module `remote_handshake` defines
+//! The runtime resolves a host's name; this module makes one connection to one address. `remote_handshake` defines
 //! the records before the first frame. Invariant: a connection belongs to one session, and no data on it costs
 //! another session anything.
 

@@ -1,10 +1,10 @@
 //! A byte stream under TLS 1.3: both sides show a certificate of the program's authority.
 //!
-//! [`TlsStream`] stands between a non-blocking stream socket and its owner, who reads and writes plaintext. The owner
-//! first calls [`TlsStream::handshake`] whenever the socket is ready, until it is done. Then [`TlsStream::check`] says
-//! whether the peer may use its name, and [`TlsStream::send`] and [`TlsStream::receive`] replace the socket's functions.
-//! A long payload is sent from a region and received into one: besides rustls's own copies there is one copy each
-//! way.
+//! [`TlsStream`] stands between a non-blocking stream socket and its owner, who reads and writes plaintext. The
+//! owner first calls [`TlsStream::handshake`] whenever the socket is ready, until it is done. Then
+//! [`TlsStream::check`] says whether the peer may use its name, and [`TlsStream::send`] and [`TlsStream::receive`]
+//! replace the functions of the socket. A long payload is sent from a region and received into one: besides
+//! rustls's own copies there is one copy each way.
 //!
 //! rustls verifies the peer's certificate during the handshake. A client finishes before the server has seen its
 //! certificate: a refusal comes with the first bytes that the client receives. Invariant: no function blocks, no

@@ -195,8 +195,8 @@ impl OpenError {
         }
     }
 
-    /// Whether a later attempt may succeed although nothing is mended here: the node is not there yet, or not any
-    /// more, or it lacks something that others give back.
+    /// Returns whether a later attempt may succeed without a change on this side: the node is not there at present, or
+    /// lacks a resource that others give back.
     pub fn may_pass(&self) -> bool {
         match self {
             OpenError::NoSuchNode { .. } | OpenError::Closed { .. } | OpenError::TooSlow { .. } => {

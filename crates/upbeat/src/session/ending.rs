@@ -1,4 +1,4 @@
-//! How a session ends: what the peer is told, and what is said of it.
+//! The end of a session: the reason that the peer gets, and the description for this side's errors.
 
 use super::Session;
 use crate::error::{Lost, Why};
@@ -31,7 +31,7 @@ impl Session {
         }
     }
 
-    /// Returns why the session ends whose peer has gone: the peer may have said goodbye.
+    /// Returns why a session ends whose peer is gone: the peer may have announced its end.
     pub(crate) fn why_gone(&self, why: Why) -> Why {
         match (why, &self.carrier.peer.name) {
             (Why::Died, Some(_)) if self.ending.goodbye.get() => Why::Closed,

@@ -262,10 +262,10 @@ impl Session {
         self.pressed.get()
     }
 
-    /// Writes queued frames and replies and wakes waiting senders, if the peer has made room. With `part` a good part
-    /// of the lane must be free, so that not each message waits and is woken. Without `part`, for an owner that is idle,
-    /// any room is enough, and woken senders that have not responded lose their turns. Returns whether requests of the
-    /// peer that had to wait for this may be accepted.
+    /// Writes queued frames and replies and wakes waiting senders, if the peer has made room. With `part` a good
+    /// part of the lane must be free, so that not each message waits and is woken. Without `part`, for an owner
+    /// that is idle, any room is enough, and woken senders that have not responded lose their turns. Returns
+    /// whether requests of the peer that had to wait for this may be accepted.
     pub(crate) fn settle(&self, part: bool) -> bool {
         if !part {
             self.pass_over();
