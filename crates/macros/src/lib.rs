@@ -48,7 +48,10 @@ use proc_macro::TokenStream;
 /// - `CounterClient`, whose methods are calls that are awaited on a node;
 /// - `CounterHandle`, the same for any thread and any async runtime, with
 ///   `CounterHandle::blocking` for threads that have none, whose `filling(&mut buffer)` has the result of
-///   the next call go into a buffer.
+///   the next call go into a buffer;
+/// - `CounterCaller`, a trait with the same methods, which return `impl Future<Output = Result<T, CallError>>`: the
+///   client and the handle implement it, and mocks can;
+/// - `CounterLocal::new(service)`, which implements that trait and calls a service directly, without a node.
 ///
 /// A method that returns `Result<T, E>` is called with `Result<T, CallError<E>>`. A method under
 /// `#[oneway]` has no answer: its caller learns that it was sent, and nothing more.

@@ -401,6 +401,18 @@ impl fmt::Display for Lost {
 impl std::error::Error for Lost {}
 
 impl Lost {
+    /// Returns how the session with a peer ended, for a mock that fails a call.
+    ///
+    /// ```
+    /// use upbeat::{CallError, Lost, Why};
+    ///
+    /// let error: CallError = CallError::Unknown(Box::new(Lost::new("counter", Why::Died)));
+    /// assert!(error.may_have_run());
+    /// ```
+    pub fn new(peer: &str, why: Why) -> Lost {
+        Lost { peer: peer.to_owned(), why }
+    }
+
     /// Whether a node may stand under the peer's name again after a while.
     pub(crate) fn may_come_back(&self) -> bool {
         matches!(self.why, Why::Died | Why::Closed | Why::Unreachable { .. })

@@ -1,8 +1,10 @@
-//! What callers hold: the client on a node, the handle for other threads, and its blocking forms.
+//! What callers hold: the client on a node, the handle for other threads and its blocking forms, and the trait that
+//! is common to those whose calls are awaited.
 
 mod form;
 mod loan;
 mod stand_in;
+mod caller;
 
 use form::{Form, head, result};
 
@@ -14,14 +16,15 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 use syn::Type;
 
-/// The client, the handle, and the blocking forms of the handle.
+/// The client, the handle and its blocking forms, and the trait of callers.
 pub(super) fn emit(service: &Service, bounds: &Bounds) -> TokenStream {
     let index = index(service);
     let client = client(service, bounds);
     let handle = handle(service, bounds);
     let blocking = blocking(service, bounds);
     let filling = filling(service, bounds);
-    quote!(#index #client #handle #blocking #filling)
+    let caller = caller::emit(service, bounds);
+    quote!(#index #client #handle #blocking #filling #caller)
 }
 
 fn client(service: &Service, bounds: &Bounds) -> TokenStream {
@@ -272,6 +275,7 @@ fn methods(service: &Service, bounds: &Bounds, form: Form) -> TokenStream {
             Form::Handle => quote!(handle),
             Form::Blocking => quote!(blocking),
             Form::Filling => quote!(filling),
+            Form::Caller => unreachable!("the trait has no bodies"),
         };
         let by_ref = service.runtime.by_ref();
         let given = method.arguments.iter().map(|Argument { name, referent, .. }| match referent {

@@ -46,6 +46,8 @@ const COUNTER_TYPES: &[&str] = &[
     "CounterHandle",
     "CounterBlocking",
     "CounterFilling",
+    "CounterCaller",
+    "CounterLocal",
 ];
 
 /// The head and body of a method of the type with that name.
@@ -170,6 +172,54 @@ fn long_arrays_stay_in_memory_that_their_method_keeps() {
     assert!(methods.contains("<([u8;16],),(),_>(\"small\""), "{methods}");
 }
 
+/// The implementation of the trait of callers for a type.
+fn caller(file: &syn::File, of: &str) -> String {
+    let found = file.items.iter().find(|item| match item {
+        Item::Impl(item) => {
+            let of_callers = |path: &syn::Path| text(path).ends_with("Caller");
+            let is_of_callers = item.trait_.as_ref().is_some_and(|(_, path, _)| of_callers(path));
+            is_of_callers && text(&item.self_ty).starts_with(of)
+        }
+        _ => false,
+    });
+    text(found.unwrap_or_else(|| panic!("{of} is no caller")))
+}
+
+#[test]
+fn one_trait_is_common_to_all_who_call() {
+    let file = emitted("", COUNTER);
+    let is_it = |item: &&Item| matches!(item, Item::Trait(item) if item.ident == "CounterCaller");
+    let written = text(file.items.iter().find(is_it));
+    for expected in [
+        "pub(crate)traitCounterCaller{",
+        "#[doc=\"Adds.\"]fnadd(&self,n:u64)->impl::core::future::Future<\
+         Output=::core::result::Result<u64,::upbeat::CallError>>;",
+        "Output=::core::result::Result<Vec<Description>,::upbeat::CallError<Fault>>>;",
+        "fnreset(&self)->impl::core::future::Future<Output=::core::result::Result<(),::upbeat::CallError>>;",
+    ] {
+        assert!(written.contains(expected), "{expected} in {written}");
+    }
+    for (of, expected) in [
+        ("CounterClient", "{CounterClient::add(self,n)}"),
+        ("CounterHandle", "{CounterHandle::reset(self)}"),
+        (
+            "CounterLocal",
+            "{::core::result::Result::Ok(<ServiceasCounter>::reset(&self.service).await)}",
+        ),
+        ("CounterLocal", "describe(&self.service,r#type).await,::upbeat::CallError::Method)}"),
+    ] {
+        let caller = caller(&file, of);
+        assert!(caller.contains(expected), "{expected} in {caller}");
+    }
+    let file = emitted("", "trait Store { async fn put(&self, key: &str, n: u64) -> u64; }");
+    let client = caller(&file, "StoreClient");
+    let put = "asyncfnput(&self,key:&str,n:u64)->::core::result::Result<u64,::upbeat::CallError>";
+    assert!(
+        client.contains(put) && client.contains("StoreClient::put(self,key,n).await"),
+        "{client}"
+    );
+}
+
 #[test]
 fn a_message_whose_last_argument_is_read_in_place_can_be_built_in_place() {
     let code = "trait Store {
@@ -232,8 +282,9 @@ fn methods_under_a_condition_have_their_places_counted_by_the_compiler() {
     assert!(types(&file).contains("CMethodIndex"));
     assert!(method(&file, "CClient", "b").contains("CMethodIndex::basusize"));
     let entries = text(&file).matches("#[cfg(unix)]").count();
-    // In the trait, twice, the index, the server, the signatures and the three stubs.
-    assert_eq!(entries, 8);
+    // In the trait, twice, the index, the server, the signatures, the three stubs, the trait of callers, and for
+    // the client, the handle and what calls directly.
+    assert_eq!(entries, 12);
 }
 
 #[test]

@@ -1,8 +1,9 @@
-//! Clients and handles: how they wait for their node, and how its end is told.
+//! Clients and handles: how they wait for their node, how its end is told, and what they have in common.
 
 #[path = "../common/mod.rs"]
 mod common;
 
+mod caller;
 mod ends;
 mod wait;
 

@@ -1,12 +1,12 @@
-//! The four forms of a stub, and how a method of each begins.
+//! The forms of a stub, and how a method of each begins.
 
 use super::super::part::buffer;
 use crate::model::{Method, Outcome, Service};
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{Attribute, Generics};
+use syn::{Attribute, Generics, Visibility};
 
-/// One of the four.
+/// One of the forms.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Client,
@@ -14,6 +14,8 @@ pub(super) enum Form {
     Blocking,
     /// The same where results go into buffers, if they are sequences.
     Filling,
+    /// The trait that the client and the handle share with implementations that are called directly.
+    Caller,
 }
 
 impl Form {
@@ -40,7 +42,11 @@ pub(super) fn head(
     types: &TokenStream,
     generics: Option<&Generics>,
 ) -> TokenStream {
-    let visibility = service.visibility();
+    let visibility = match form {
+        Form::Caller => &Visibility::Inherited,
+        _ => service.visibility(),
+    };
+    let inline = (form != Form::Caller).then(|| quote!(#[inline]));
     let name = method.name();
     let attributes = attributes(service, method);
     let names = method.arguments.iter().map(|argument| &argument.name);
@@ -59,13 +65,13 @@ pub(super) fn head(
         });
         return quote! {
             #(#attributes)*
-            #[inline]
+            #inline
             #visibility fn #name<'call>(&'call self #(, #names: #inputs)*) -> #output
         };
     }
     quote! {
         #(#attributes)*
-        #[inline]
+        #inline
         #visibility fn #name #generics (#this #(, #names: #inputs)*) -> #output #clause
     }
 }
@@ -100,10 +106,10 @@ fn output(service: &Service, method: &Method, form: Form, types: &TokenStream) -
             let call = runtime.handle_try_call();
             quote!(#call<#life, #types, #value, #error>)
         }
-        (Form::Blocking, Outcome::Sent) => quote!(::core::result::Result<(), #error>),
-        (Form::Blocking, Outcome::Value(ty)) => quote!(::core::result::Result<#ty, #error>),
-        (Form::Blocking, Outcome::Fallible { value, error: own }) => {
-            quote!(::core::result::Result<#value, #error<#own>>)
+        (Form::Blocking, _) => awaited(service, method),
+        (Form::Caller, _) => {
+            let output = awaited(service, method);
+            quote!(impl ::core::future::Future<Output = #output>)
         }
         (Form::Filling, outcome) => {
             let error = match outcome {
@@ -112,6 +118,18 @@ fn output(service: &Service, method: &Method, form: Form, types: &TokenStream) -
             };
             let filled = filled(service, outcome);
             quote!(::core::result::Result<#filled, #error>)
+        }
+    }
+}
+
+/// The result of a call of a method.
+pub(super) fn awaited(service: &Service, method: &Method) -> TokenStream {
+    let error = service.runtime.call_error();
+    match &method.outcome {
+        Outcome::Sent => quote!(::core::result::Result<(), #error>),
+        Outcome::Value(ty) => quote!(::core::result::Result<#ty, #error>),
+        Outcome::Fallible { value, error: own } => {
+            quote!(::core::result::Result<#value, #error<#own>>)
         }
     }
 }

@@ -24,7 +24,10 @@ pub(super) fn method(service: &Service, method: &Method, form: Form) -> TokenStr
         nack: method.nack,
     };
     let head = head(service, &method, form, &quote!(()), Some(&generics));
-    quote!(#head { ::core::unreachable!() })
+    match form {
+        Form::Caller => quote!(#head { async { ::core::unreachable!() } }),
+        _ => quote!(#head { ::core::unreachable!() }),
+    }
 }
 
 /// An argument of which it is no matter whether it is a reference.
