@@ -8,12 +8,12 @@ use crate::client::{self, Client};
 use crate::error::ConnectError;
 use crate::time::Sleep;
 use std::future::Future;
-use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use upbeat_core::backoff::Retry;
 use upbeat_core::bind::BindRequest;
+use upbeat_core::method::Signature;
 use upbeat_memory::ticks::nanoseconds;
 
 /// Connects a client to a node: see [`Node::connect`] and [`ServiceRef::connect`](crate::ServiceRef::connect).
@@ -40,7 +40,9 @@ pub struct Connect<'n, C> {
     node: &'n Node,
     wait_for: Option<Duration>,
     state: State<'n>,
-    client: PhantomData<fn() -> C>,
+    service: &'static str,
+    signatures: fn() -> Vec<Signature>,
+    from_bound: fn(Bound) -> C,
 }
 
 enum State<'n> {
@@ -49,9 +51,20 @@ enum State<'n> {
     Over,
 }
 
-impl<'n, C: Client> Connect<'n, C> {
-    pub(crate) fn new(node: &'n Node, whom: Result<Whom, ConnectError>) -> Connect<'n, C> {
-        Connect { node, wait_for: None, state: State::New(whom), client: PhantomData }
+// What is no client is complained about once, where it is connected: nothing below asks for a client again.
+impl<'n, C> Connect<'n, C> {
+    pub(crate) fn new(node: &'n Node, whom: Result<Whom, ConnectError>) -> Connect<'n, C>
+    where
+        C: Client,
+    {
+        Connect {
+            node,
+            wait_for: None,
+            state: State::New(whom),
+            service: C::SERVICE,
+            signatures: C::signatures,
+            from_bound: C::from_bound,
+        }
     }
 
     /// Waits for the node, so long at most, if it is not there yet, if it starts or shuts down, if its host is not
@@ -81,13 +94,13 @@ impl<'n, C: Client> Connect<'n, C> {
 
     /// Begins to connect.
     fn begin(&self, whom: Whom) -> Result<State<'n>, ConnectError> {
-        let request = client::request(C::SERVICE, &C::signatures())?;
-        let connecting = connect(self.node, whom, request, C::SERVICE, self.wait_for);
+        let request = client::request(self.service, &(self.signatures)())?;
+        let connecting = connect(self.node, whom, request, self.service, self.wait_for);
         Ok(State::Connecting(Box::pin(connecting)))
     }
 }
 
-impl<C: Client> Future for Connect<'_, C> {
+impl<C> Future for Connect<'_, C> {
     type Output = Result<C, ConnectError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -101,7 +114,7 @@ impl<C: Client> Future for Connect<'_, C> {
         };
         let bound = ready!(connecting.as_mut().poll(context));
         self.state = State::Over;
-        Poll::Ready(bound.map(C::from_bound))
+        Poll::Ready(bound.map(self.from_bound))
     }
 }
 

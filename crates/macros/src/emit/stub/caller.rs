@@ -36,7 +36,7 @@ fn interface(service: &Service) -> TokenStream {
     );
     quote! {
         #[doc = #about]
-        #[allow(dead_code, clippy::too_many_arguments)]
+        #[allow(dead_code, unused_variables, clippy::too_many_arguments)]
         #visibility trait #caller {
             #(#methods)*
         }
