@@ -36,6 +36,9 @@ macro_rules! names {
 names! {
     serve: service::Serve;
     methods: service::Methods;
+    wraps: service::Wraps;
+    layered: service::Layered;
+    layer: Layer;
     rules: service::Rules;
     rule: service::Rule;
     needs: service::needs;

@@ -184,6 +184,7 @@ pub use metadata::Context;
 pub use node::{Builder, Connect, Node, spawn};
 pub use reference::ServiceRef;
 pub use serde;
+pub use service::{CallInfo, Layer, Next, Outcome, Refusal};
 pub use signal::ctrl_c;
 pub use statistics::{MethodStatistics, Statistics};
 pub use stream::{HandleStream, NotSend, Sink, Stream, StreamIter, stream};

@@ -21,7 +21,7 @@ use crate::dispatch::{Dispatcher, Enter};
 use crate::driver::Cause;
 use crate::error::{BuildError, ConnectError, ServeError};
 use crate::handle::{self, ConnectTerms, HandleClient, Target};
-use crate::service::{Methods, Serve};
+use crate::service::{Bare, Methods, Serve};
 use crate::statistics::{Collected, Statistics};
 use crate::time;
 use crate::wake::{MAIN, Wakeup};
@@ -172,7 +172,8 @@ impl Node {
         let mut enter = |entry| entries.push(entry);
         let (node, execution) = (&*self.inner, self.inner.settings.execution);
         let (enter, statistics) = (&mut enter, &self.end.statistics);
-        let methods = Methods { service: S::SERVICE, enter, node, execution, statistics };
+        let (of, wraps) = (S::SERVICE, Bare);
+        let methods = Methods { service: of, enter, node, execution, statistics, wraps };
         service.methods(&mut { methods });
         let offered = self.inner.offer(S::SERVICE, entries);
         if offered.is_err() {

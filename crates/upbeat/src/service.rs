@@ -10,6 +10,10 @@
 
 mod rules;
 
+mod outcome;
+
+mod layers;
+
 mod waiting;
 
 mod slot;
@@ -20,6 +24,8 @@ mod ruled;
 
 mod counted;
 
+pub use layers::{CallInfo, Layer, Layered, Next};
+pub use outcome::{Outcome, Refusal};
 pub use rules::{Needs, Rule, Rules, Series, Turn, needs};
 
 use crate::dispatch::{Dispatcher, Entry, Handed, Method, NodeSession, Request};
@@ -32,6 +38,7 @@ use crate::wire::{
     AnyContent, Attaching, Incoming, Input, MessageContext, Wire, WireError, signature_text,
 };
 use counted::Tallied;
+use layers::Answer;
 use ruled::{Ruled, Ruling};
 use slot::{Beside, Spare, vacant};
 use std::future::Future;
@@ -55,11 +62,31 @@ pub trait Serve {
     const SERVICE: &'static str;
 
     /// Enters every method.
-    fn methods(self, methods: &mut Methods<'_>);
+    fn methods<W: Wraps>(self, methods: &mut Methods<'_, W>);
 }
 
+/// Whether something stands around the methods of a service. What is entered is decided by its type, so that a program
+/// without layers has no code for them.
+#[doc(hidden)]
+pub trait Wraps: Sized {
+    /// Enters a method, with what stands around it.
+    fn enter<A, R, F, const ONEWAY: bool>(
+        methods: &mut Methods<'_, Self>,
+        name: &'static str,
+        rule: Rule,
+        make: impl Fn(A) -> F + 'static,
+    ) where
+        A: Incoming,
+        R: Wire,
+        F: Future<Output = R> + 'static;
+}
+
+/// Nothing stands around the methods.
+#[doc(hidden)]
+pub struct Bare;
+
 /// Where a service enters its methods.
-pub struct Methods<'a> {
+pub struct Methods<'a, W = Bare> {
     pub(crate) service: &'static str,
     pub(crate) enter: &'a mut dyn FnMut(Entry),
     pub(crate) node: &'a Dispatcher,
@@ -67,9 +94,11 @@ pub struct Methods<'a> {
     pub(crate) execution: Execution,
     /// Where it is counted what they are called for.
     pub(crate) statistics: &'a Collected,
+    /// What stands around them.
+    pub(crate) wraps: W,
 }
 
-impl Methods<'_> {
+impl<W: Wraps> Methods<'_, W> {
     /// Enters a method that is called.
     pub fn call<A, R, F>(&mut self, name: &'static str, rule: Rule, make: impl Fn(A) -> F + 'static)
     where
@@ -77,7 +106,7 @@ impl Methods<'_> {
         R: Wire,
         F: Future<Output = R> + 'static,
     {
-        self.enter::<A, R, F, false>(name, rule, make);
+        W::enter::<A, R, F, false>(self, name, rule, make);
     }
 
     /// Enters a one-way method.
@@ -86,22 +115,19 @@ impl Methods<'_> {
         A: Incoming,
         F: Future<Output = ()> + 'static,
     {
-        self.enter::<A, (), F, true>(name, rule, make);
+        W::enter::<A, (), F, true>(self, name, rule, make);
     }
 
     /// The line in which handlers wait that run one after another.
     pub fn series(&self) -> Rc<Series> {
-        Series::new(self.service)
+        Series::new(self.service, 1)
     }
 
-    fn enter<A, R, F, const ONEWAY: bool>(
-        &mut self,
-        name: &'static str,
-        rule: Rule,
-        make: impl Fn(A) -> F + 'static,
-    ) where
+    fn enter_as<A, R, F, M, const ONEWAY: bool>(&mut self, name: &'static str, rule: Rule, make: M)
+    where
         A: Incoming,
-        R: Wire,
+        R: Answer + 'static,
+        M: Fn(From<'_>, A) -> F + 'static,
         F: Future<Output = R> + 'static,
     {
         let tally = self.statistics.enter((self.service, name));
@@ -133,7 +159,7 @@ impl Methods<'_> {
             Some(tally) => Box::new(Tallied { method, tally }),
         };
         let service = self.service;
-        let text = signature_text::<A::Owned, R>(service, name, ONEWAY);
+        let text = signature_text::<A::Owned, R::Value>(service, name, ONEWAY);
         (self.enter)(Entry { service, name, text, method });
     }
 }
@@ -171,8 +197,8 @@ impl<F> Kept<F> {
 impl<A, R, M, F, const ONEWAY: bool> Method for Served<A, R, M, F, ONEWAY>
 where
     A: Incoming,
-    R: Wire,
-    M: Fn(A) -> F,
+    R: Answer + 'static,
+    M: Fn(From<'_>, A) -> F,
     F: Future<Output = R> + 'static,
 {
     fn call(&self, node: &Rc<Dispatcher>, session: &Rc<Session>, call: CallNumber, len: u32) {
@@ -255,11 +281,12 @@ fn receive_attached<A: Incoming>(
 
 /// Answers a call.
 #[inline(always)]
-fn reply<R: Wire>(way: Way<'_>, result: &R, stamps: &mut impl Stamps) {
+fn reply<R: Answer>(way: Way<'_>, result: &R, stamps: &mut impl Stamps) {
     let (_, session, call) = way;
-    match R::STREAMS {
-        false => session.reply(call, result, stamps),
-        true => reply_attached(way, result, stamps),
+    match result.value() {
+        Ok(value) if !<R::Value as Wire>::STREAMS => session.reply(call, value, stamps),
+        Ok(value) => reply_attached(way, value, stamps),
+        Err(refusal) => session.fail(call, FailCode::Denied, refusal.text()),
     }
 }
 
@@ -319,8 +346,8 @@ fn refuse(session: &Session, call: CallNumber, text: &str) {
 impl<A, R, M, F, const ONEWAY: bool> Served<A, R, M, F, ONEWAY>
 where
     A: Incoming,
-    R: Wire,
-    M: Fn(A) -> F,
+    R: Answer + 'static,
+    M: Fn(From<'_>, A) -> F,
     F: Future<Output = R> + 'static,
 {
     /// The arguments of a plain call that lies open, or of a plain one-way message. None if it is
@@ -390,9 +417,9 @@ where
 
     /// A slot with the handler of these arguments.
     #[inline(always)]
-    fn fill(&self, node: &Dispatcher, arguments: A) -> Taken<F, Beside<F>> {
-        let slot = self.kept.spare.take().unwrap_or_else(|| vacant(node));
-        slot.take((self.make)(arguments))
+    fn fill(&self, from: From<'_>, arguments: A) -> Taken<F, Beside<F>> {
+        let slot = self.kept.spare.take().unwrap_or_else(|| vacant(from.node));
+        slot.take((self.make)(from, arguments))
     }
 
     /// Runs a handler where its message lies, and looks at its time if it has a budget. One that has
@@ -407,7 +434,7 @@ where
         lost: impl FnOnce(Lost<'a, F>),
     ) {
         let From { node, session, call, .. } = from;
-        let mut slot = self.fill(node, arguments);
+        let mut slot = self.fill(from, arguments);
         let (running, Beside { waker, reserved, .. }) = slot.parts();
         match budget {
             None => node.polls(),

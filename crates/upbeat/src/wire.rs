@@ -109,6 +109,12 @@ pub trait Wire: Sized + 'static {
     #[doc(hidden)]
     fn streams(&self, _show: &mut dyn FnMut(&Rc<dyn Carried>)) {}
 
+    /// Whether it is the error of a method.
+    #[doc(hidden)]
+    fn is_error(&self) -> bool {
+        false
+    }
+
     /// Writes many values, as the elements of a sequence.
     fn put_all(items: &[Self], out: &mut Output<'_>) -> Result<(), WireError> {
         items.iter().try_for_each(|item| item.put(out))

@@ -17,6 +17,7 @@ pub(super) fn emit(service: &Service, bounds: &Bounds) -> TokenStream {
     // A service that is not sound is not told what else it lacks.
     let bound = if service.sound { quote!(: #name + 'static) } else { quote!() };
     let serve = serve(service, &parameter, &bound, bounds);
+    let (layer, layered) = (service.runtime.layer(), service.runtime.layered());
     let about = format!("Serves a [`{name}`]: what a node is given to serve.");
     quote! {
         #[doc = #about]
@@ -30,6 +31,16 @@ pub(super) fn emit(service: &Service, bounds: &Bounds) -> TokenStream {
             /// Serves this service.
             #visibility fn new(service: #parameter) -> Self {
                 Self::shared(::std::rc::Rc::new(service))
+            }
+
+            /// Puts a layer around all methods of this service.
+            #visibility fn layer(self, layer: impl #layer) -> #layered<Self> {
+                #layered::new(self).layer(layer)
+            }
+
+            /// Lets at most so many handlers of this service run at once; further calls wait.
+            #visibility fn max_concurrent(self, handlers: usize) -> #layered<Self> {
+                #layered::new(self).max_concurrent(handlers)
             }
 
             /// Serves a service that others on this node use as well.
@@ -51,7 +62,8 @@ fn serve(
     let server = format_ident!("{}Server", service.name());
     let wire_name = service.wire_name();
     let trait_serve = service.runtime.serve();
-    let methods = service.runtime.methods();
+    let (methods, wraps) = (service.runtime.methods(), service.runtime.wraps());
+    let wrapping = format_ident!("UpbeatWraps");
     let entries = service.methods.iter().filter(|_| service.sound);
     let entries = entries.map(|method| entry(service, parameter, method));
     let clause = bounds.of_service(service);
@@ -66,7 +78,7 @@ fn serve(
             const SERVICE: &'static str = #wire_name;
 
             #[allow(deprecated, unused_variables)]
-            fn methods(self, methods: &mut #methods<'_>) {
+            fn methods<#wrapping: #wraps>(self, methods: &mut #methods<'_, #wrapping>) {
                 #series
                 #(#entries)*
             }

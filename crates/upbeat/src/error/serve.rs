@@ -77,7 +77,7 @@ impl std::error::Error for ServeError {}
 mod tests {
     use super::*;
     use crate::Node;
-    use crate::service::{Methods, Rules, Serve};
+    use crate::service::{Methods, Rules, Serve, Wraps};
     use std::future::ready;
     use upbeat_core::limits::METHODS_PER_SESSION_MAX;
 
@@ -87,7 +87,7 @@ mod tests {
     impl Serve for Wide {
         const SERVICE: &'static str = "Wide";
 
-        fn methods(self, methods: &mut Methods<'_>) {
+        fn methods<W: Wraps>(self, methods: &mut Methods<'_, W>) {
             for _ in 0..self.0 {
                 methods.call::<(), (), _>("method", Rules::NONE.of("method"), |()| ready(()));
             }

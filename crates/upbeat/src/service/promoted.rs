@@ -2,6 +2,7 @@
 //!
 //! Invariant: a handler's call is answered when the handler ends or is cancelled, and no more then.
 
+use super::layers::Answer;
 use super::slot::{Beside, Slot};
 use super::waiting::{Asker, Billed, Promoted, Rare};
 use super::{From, Lost, Served, Way, reply, reply_attached};
@@ -47,12 +48,15 @@ impl Promoted {
     /// The same of one whose message is sampled.
     #[cold]
     #[inline(never)]
-    fn end_billed<R: Wire>(&self, result: &R, names: Names, timed: Timed) {
+    fn end_billed<R: Answer>(&self, result: &R, names: Names, timed: Timed) {
         let Charge { node, session, .. } = &self.charge;
         let mut sample = timed.finished();
-        self.end(|way| match R::STREAMS {
-            false => way.1.reply_any(way.2, AnyContent::of(result), &mut *sample),
-            true => reply_attached(way, result, &mut *sample),
+        self.end(|way| match result.value() {
+            Ok(value) if !<R::Value as Wire>::STREAMS => {
+                way.1.reply_any(way.2, AnyContent::of(value), &mut *sample)
+            }
+            Ok(value) => reply_attached(way, value, &mut *sample),
+            Err(refusal) => way.1.fail(way.2, FailCode::Denied, refusal.text()),
         });
         let call = match self.asker {
             Asker::Call(call) => call,
@@ -110,7 +114,7 @@ impl<F> Beside<F> {
     }
 }
 
-impl<R: Wire, F: Future<Output = R> + 'static> Task for Slot<F> {
+impl<R: Answer + 'static, F: Future<Output = R> + 'static> Task for Slot<F> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Done> {
         let (Some(future), beside) = self.as_mut().parts() else { return Poll::Pending };
         let Beside { task: Some(this), kept: Some(kept), rare, .. } = beside else {
@@ -219,7 +223,7 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Slot<F> {
 impl<A, R, M, F, const ONEWAY: bool> Served<A, R, M, F, ONEWAY>
 where
     A: Incoming,
-    R: Wire,
+    R: Answer + 'static,
     F: Future<Output = R> + 'static,
 {
     /// The bet is lost: the slot becomes the task. Of a plain message nothing is known that is rare.

@@ -3,13 +3,14 @@
 //!
 //! Invariant: what stands here is entered in place of the common way, which it leaves as it is.
 
+use super::layers::Answer;
 use super::slot::Beside;
 use super::{From, Lost, Served};
 use crate::dispatch::{Dispatcher, Handed, Method, Request};
 use crate::execution::{Execution, Luck};
 use crate::sample::{Reason, Sample, Stamps, Unsampled};
 use crate::session::Session;
-use crate::wire::{Incoming, Wire};
+use crate::wire::Incoming;
 use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -60,8 +61,8 @@ pub(super) struct Ruled<A: Incoming, R, M, F, const ONEWAY: bool> {
 impl<A, R, M, F, const ONEWAY: bool> Served<A, R, M, F, ONEWAY>
 where
     A: Incoming,
-    R: Wire,
-    M: Fn(A) -> F,
+    R: Answer + 'static,
+    M: Fn(From<'_>, A) -> F,
     F: Future<Output = R> + 'static,
 {
     /// Takes any request in and runs its handler, as the ruling says if there is one.
@@ -107,10 +108,9 @@ where
 
     /// A task from the beginning.
     fn start(&self, from: From<'_>, arguments: A, stamps: &mut impl Stamps, in_front: bool) {
-        let From { node, .. } = from;
-        let slot = self.fill(node, arguments);
+        let slot = self.fill(from, arguments);
         // Nothing of what was polled before is this one's.
-        node.polls();
+        from.node.polls();
         let sample = stamps.sample().map(|sample| Box::new(sample.clone()));
         let waits = (Reason::Other, None);
         self.start_slot(Lost { from, slot, sample }, waits, Counter::StartedAsTasks, in_front);
@@ -179,8 +179,8 @@ where
 impl<A, R, M, F, const ONEWAY: bool> Method for Ruled<A, R, M, F, ONEWAY>
 where
     A: Incoming,
-    R: Wire,
-    M: Fn(A) -> F,
+    R: Answer + 'static,
+    M: Fn(From<'_>, A) -> F,
     F: Future<Output = R> + 'static,
 {
     fn call(&self, node: &Rc<Dispatcher>, session: &Rc<Session>, call: CallNumber, len: u32) {

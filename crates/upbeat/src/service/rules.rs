@@ -109,18 +109,25 @@ pub async fn needs(all: impl FnOnce(&mut Needs) -> bool) {
     .await;
 }
 
-/// The handlers of a service that run one after another, in the order in which they came.
+/// The handlers of a service of which only so many run at once, in the order in which they came: one after another
+/// under `serial`.
 pub struct Series {
     name: Arc<str>,
-    /// Who runs, and behind him those who wait.
+    /// How many run at once.
+    at_once: usize,
+    /// Those that run, and behind them those that wait, in the order of their numbers.
     line: RefCell<VecDeque<(u64, Option<Waker>)>>,
     next: Cell<u64>,
 }
 
 impl Series {
-    pub(super) fn new(service: &str) -> Rc<Series> {
+    pub(super) fn new(service: &str, at_once: usize) -> Rc<Series> {
         let (line, next) = (RefCell::default(), Cell::new(0));
-        Rc::new(Series { name: format!("{service} in series").into(), line, next })
+        let name = match at_once {
+            1 => format!("{service} in series"),
+            most => format!("{service}, {most} at once"),
+        };
+        Rc::new(Series { name: name.into(), at_once, line, next })
     }
 
     /// A handler has come: its turn.
@@ -145,13 +152,13 @@ impl Turn {
         poll_fn(|context| {
             let Some((series, number)) = &self.place else { return Poll::Ready(()) };
             let mut line = series.line.borrow_mut();
-            if line.front().is_some_and(|(first, _)| first == number) {
+            let Ok(at) = line.binary_search_by_key(number, |(other, _)| *other) else {
+                return Poll::Ready(());
+            };
+            if at < series.at_once {
                 return Poll::Ready(());
             }
-            let place = line.iter_mut().find(|(other, _)| other == number);
-            if let Some((_, waker)) = place {
-                *waker = Some(context.waker().clone());
-            }
+            line[at].1 = Some(context.waker().clone());
             Dispatcher::if_driving(|node| {
                 node.waits_for_named(Reason::Lock, Some(&series.name));
             });
@@ -166,9 +173,12 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let Some((series, number)) = &self.place else { return };
         let mut line = series.line.borrow_mut();
-        let was_first = line.front().is_some_and(|(first, _)| first == number);
-        line.retain(|(other, _)| other != number);
-        let next = line.front_mut().filter(|_| was_first).and_then(|(_, waker)| waker.take());
+        let Ok(at) = line.binary_search_by_key(number, |(other, _)| *other) else { return };
+        line.remove(at);
+        // One more may run: the first of those that have waited.
+        let ran = at < series.at_once;
+        let next = line.get_mut(series.at_once - 1).filter(|_| ran);
+        let next = next.and_then(|(_, waker)| waker.take());
         drop(line);
         if let Some(next) = next {
             next.wake();
@@ -213,7 +223,7 @@ mod tests {
 
     #[test]
     fn who_has_its_turn_next_is_woken_once_and_nobody_else() {
-        let series = Series::new("Shop");
+        let series = Series::new("Shop", 1);
         let [one, two, three, four] = [(); 4].map(|()| Series::arrive(Some(&series)));
         let (mut one, mut two) = (pin!(one.come()), Box::pin(two.come()));
         let (mut three, mut four) = (pin!(three.come()), pin!(four.come()));
@@ -240,7 +250,7 @@ mod tests {
 
     #[test]
     fn turns_come_in_the_order_of_arrival_also_where_some_are_given_up() {
-        let series = Series::new("Shop");
+        let series = Series::new("Shop", 1);
         let [one, two, three, four] = [(); 4].map(|()| Series::arrive(Some(&series)));
         let (mut one, mut two) = (pin!(one.come()), Box::pin(two.come()));
         let (mut three, mut four) = (pin!(three.come()), pin!(four.come()));
@@ -254,6 +264,31 @@ mod tests {
         assert!(poll(four.as_mut()).is_none());
         drop(third);
         assert!(poll(four.as_mut()).is_some());
+    }
+
+    #[test]
+    fn as_many_have_their_turn_as_may_run_at_once() {
+        let series = Series::new("Shop", 2);
+        let mut turns = [(); 6].map(|()| Some(Box::pin(Series::arrive(Some(&series)).come())));
+        let woken: [Arc<Woken>; 6] = Default::default();
+        let mut running = VecDeque::new();
+        for (at, turn) in turns.iter_mut().enumerate() {
+            let polled = poll_by(turn.as_mut().unwrap().as_mut(), &woken[at]);
+            assert_eq!(polled.is_some(), at < 2, "{at}");
+            running.extend(polled);
+        }
+        let times = || [2, 3, 4, 5].map(|at: usize| woken[at].times());
+        // One that waits gives up: nobody else may run for that.
+        turns[3] = None;
+        assert_eq!(times(), [0; 4]);
+        // The second ends before the first.
+        drop(running.pop_back());
+        assert_eq!(times(), [1, 0, 0, 0]);
+        running.extend(poll(turns[2].as_mut().unwrap().as_mut()));
+        assert!(poll_by(turns[4].as_mut().unwrap().as_mut(), &woken[4]).is_none());
+        drop(running);
+        assert_eq!(times(), [1, 0, 1, 1]);
+        assert_eq!(series.line.borrow().len(), 2);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::source::Source;
 use crate::dispatch::{Dispatcher, Entry, Inlet, NodeSession, Outlet, StreamMethods};
 use crate::error::CallError;
 use crate::execution::Execution;
-use crate::service::{Methods, Rules};
+use crate::service::{Bare, Methods, Rules};
 use crate::session::Session;
 use crate::statistics::Collected;
 use crate::wire::{Describe, Input, Output, Wire, WireError};
@@ -27,7 +27,7 @@ pub(super) fn serve(node: &Rc<Dispatcher>) {
         // Statistics count the calls of the application's methods, and not the calls that carry their streams.
         let statistics = &Collected::new(None);
         let (service, enter) = ("stream", &mut enter);
-        let mut methods = Methods { service, enter, node, execution, statistics };
+        let mut methods = Methods { service, enter, node, execution, statistics, wraps: Bare };
         let rule = Rules::NONE.of("");
         methods.call::<Pull, Sent, _>("pull", rule, Pull::run);
         methods.call::<Push, bool, _>("push", rule, Push::run);

@@ -237,6 +237,10 @@ impl<T: Wire> Wire for Option<T> {
 }
 
 impl<T: Wire, E: Wire> Wire for Result<T, E> {
+    fn is_error(&self) -> bool {
+        self.is_err()
+    }
+
     const IN_PLACE: bool = T::IN_PLACE;
     const STREAMS: bool = T::STREAMS || E::STREAMS;
     const BYTES_LIKELY: usize = 8 + T::BYTES_LIKELY;

@@ -4,3 +4,4 @@
 mod common;
 
 mod carried;
+mod layers;

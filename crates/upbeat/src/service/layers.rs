@@ -1,0 +1,448 @@
+//! Layers around the methods of a service, and how many of its handlers run at once.
+//!
+//! A layered method is entered with another future than a plain one: layers and the limit come first, and the
+//! method's future is made when they have let the call through. Invariant: a call whose method has run is answered
+//! by the method's result, and a refused one by the words of its layer; what has neither has no answer yet.
+
+use super::outcome::{Outcome, Refusal};
+use super::rules::{Rule, Series};
+use super::{Bare, From, Methods, Serve, Wraps};
+use crate::contain::contain;
+use crate::dispatch::Dispatcher;
+use crate::metadata::{self, Context};
+use crate::sample::Names;
+use crate::session::Session;
+use crate::warning::warn_of;
+use crate::wire::{Incoming, Wire};
+use std::cell::Cell;
+use std::fmt;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use upbeat_core::context::Context as Entries;
+use upbeat_memory::ticks::{Ticks, ticks};
+
+/// What stands around all methods of a service: authentication, limits, logging.
+///
+/// `CounterServer::new(service).layer(one).layer(two)` puts layers around a service; `one` comes first and is the
+/// outermost. A layer sees each call and one-way message before its method runs, may wait, and lets it through by
+/// [`Next::run`], or refuses it. Dropped handlers (their callers have cancelled, their deadlines have passed) drop the
+/// layer's future as well. A layer that panics fails its call alone.
+///
+/// A service without layers is run as if there were none anywhere. With layers, each call takes an allocation for
+/// each of them.
+///
+/// ```
+/// use serde::{Deserialize, Serialize};
+/// use std::time::Duration;
+/// use upbeat::{CallError, CallInfo, Layer, Next, Outcome, Refusal};
+///
+/// #[derive(Serialize, Deserialize, upbeat::Wire)]
+/// struct Token(String);
+///
+/// impl upbeat::Context for Token {
+///     const KEY: &'static str = "token";
+/// }
+///
+/// /// Lets those through who know the word.
+/// struct Auth(&'static str);
+///
+/// impl Layer for Auth {
+///     async fn around(&self, call: &CallInfo, next: Next<'_>) -> Result<(), Refusal> {
+///         match call.context::<Token>() {
+///             Some(Token(word)) if word == self.0 => next.run().await,
+///             _ => Err(Refusal::new("a token is needed")),
+///         }
+///     }
+/// }
+///
+/// /// Says what became of each call.
+/// struct Log;
+///
+/// impl Layer for Log {
+///     fn ended(&self, call: &CallInfo, outcome: Outcome, took: Duration) {
+///         println!("{}.{}: {outcome} after {took:?}", call.service(), call.method());
+///     }
+/// }
+///
+/// #[upbeat::service]
+/// pub trait Counter {
+///     async fn add(&self, n: u64) -> u64;
+/// }
+/// # struct Count;
+/// # impl Counter for Count {
+/// #     async fn add(&self, n: u64) -> u64 {
+/// #         n
+/// #     }
+/// # }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let node = upbeat::Node::builder("doc/layers").local_only().build()?;
+/// node.serve(CounterServer::new(Count).layer(Log).layer(Auth("sesame")))?;
+/// node.block_on(async {
+///     let counter: CounterClient = node.connect("doc/layers").await?;
+///     assert_eq!(counter.add(1).with(&Token("sesame".into())).await, Ok(1));
+///     let refused = counter.add(1).await.unwrap_err();
+///     assert_eq!(refused, CallError::Refused { text: "a token is needed".into() });
+///     Ok::<_, Box<dyn std::error::Error>>(())
+/// })
+/// # }
+/// ```
+pub trait Layer: 'static {
+    /// Lets a call through by awaiting [`Next::run`], or refuses it by an error, before its method has run. The error
+    /// reaches the caller as [`CallError::Refused`](crate::CallError::Refused); for a one-way message a line on standard
+    /// error says it, once for each service. An error that comes when the method has run is ignored.
+    fn around(&self, call: &CallInfo, next: Next<'_>) -> impl Future<Output = Result<(), Refusal>> {
+        let _ = call;
+        next.run()
+    }
+
+    /// Says how a call ended that has reached this layer, in whatever way, and how long it took from there. A reply is
+    /// on its way only after this.
+    fn ended(&self, call: &CallInfo, outcome: Outcome, took: Duration) {
+        let _ = (call, outcome, took);
+    }
+}
+
+/// A call, or a one-way message, as a [`Layer`] sees it.
+///
+/// ```
+/// fn line(call: &upbeat::CallInfo) -> String {
+///     let from = call.peer().unwrap_or("a handle");
+///     format!("{}.{} from {from}: {} bytes", call.service(), call.method(), call.bytes())
+/// }
+/// ```
+pub struct CallInfo {
+    node: Rc<Dispatcher>,
+    session: Rc<Session>,
+    names: Names,
+    is_oneway: bool,
+    bytes: usize,
+    end: Option<u64>,
+    context: Option<Arc<Entries>>,
+}
+
+impl CallInfo {
+    fn new(from: From<'_>, names: Names, is_oneway: bool) -> CallInfo {
+        let From { node, session, end, handed, bytes, .. } = from;
+        let (node, session) = (Rc::clone(node), Rc::clone(session));
+        CallInfo { node, session, names, is_oneway, bytes, end, context: handed.context.cloned() }
+    }
+
+    /// Returns the name of the service.
+    ///
+    /// See [`CallInfo`] for an example.
+    pub fn service(&self) -> &'static str {
+        self.names.0
+    }
+
+    /// Returns the name of the method.
+    ///
+    /// See [`CallInfo`] for an example.
+    pub fn method(&self) -> &'static str {
+        self.names.1
+    }
+
+    /// Returns whether it is a one-way message, whose sender waits for nothing.
+    ///
+    /// See [`CallInfo`] for an example.
+    pub fn is_oneway(&self) -> bool {
+        self.is_oneway
+    }
+
+    /// Returns the name of the node that calls. None if a handle calls, which has no name.
+    ///
+    /// See [`CallInfo`] for an example.
+    pub fn peer(&self) -> Option<&str> {
+        self.session.carrier.peer.name.as_ref().map(|name| name.as_str())
+    }
+
+    /// Returns how many bytes the arguments have in the message.
+    ///
+    /// See [`CallInfo`] for an example.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Returns the value of this type that the caller has sent along: see [`context`](crate::context()).
+    ///
+    /// See [`Layer`] for an example.
+    pub fn context<C: Context>(&self) -> Option<C> {
+        metadata::read(self.context.as_ref()?)
+    }
+
+    /// Returns how much time is left until the caller's deadline when it called, if it has set one.
+    ///
+    /// See [`CallInfo`] for an example.
+    pub fn time_left(&self) -> Option<Duration> {
+        let left = self.end?.saturating_sub(self.node.now_ns());
+        Some(Duration::from_nanos(left))
+    }
+}
+
+impl fmt::Debug for CallInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (service, method) = self.names;
+        write!(f, "CallInfo({service}.{method} from {})", self.session.peer_text())
+    }
+}
+
+/// What comes behind a [`Layer`]: the other layers, the limit, the method.
+///
+/// See [`Layer`] for an example.
+pub struct Next<'a> {
+    layers: &'a [Rc<dyn AnyLayer>],
+    call: &'a CallInfo,
+    method: Pin<&'a mut (dyn Future<Output = Outcome> + 'a)>,
+    /// How the method has ended, when it has.
+    outcome: &'a Cell<Option<Outcome>>,
+}
+
+impl Next<'_> {
+    /// Lets the call through. Ends when the method has ended, or with the refusal of a layer behind this one.
+    ///
+    /// See [`Layer`] for an example.
+    pub async fn run(self) -> Result<(), Refusal> {
+        let Next { layers, call, method, outcome } = self;
+        match layers.split_first() {
+            Some((first, rest)) => {
+                first.pass(call, Next { layers: rest, call, method, outcome }).await
+            }
+            None => {
+                outcome.set(Some(method.await));
+                Ok(())
+            }
+        }
+    }
+}
+
+type Passing<'a> = Pin<Box<dyn Future<Output = Result<(), Refusal>> + 'a>>;
+
+/// A layer of any type.
+trait AnyLayer {
+    /// Has a call pass the layer.
+    fn pass<'a>(&'a self, call: &'a CallInfo, next: Next<'a>) -> Passing<'a>;
+}
+
+impl<L: Layer> AnyLayer for L {
+    fn pass<'a>(&'a self, call: &'a CallInfo, next: Next<'a>) -> Passing<'a> {
+        Box::pin(async move {
+            let of_method = next.outcome;
+            let mut watch = Watch { layer: self, call, outcome: None, begun: ticks() };
+            let passed = self.around(call, next).await;
+            watch.outcome = Some(of_method.get().unwrap_or(Outcome::Refused));
+            passed
+        })
+    }
+}
+
+/// Tells a layer how a call has ended, when it is dropped.
+struct Watch<'a, L: Layer> {
+    layer: &'a L,
+    call: &'a CallInfo,
+    outcome: Option<Outcome>,
+    begun: u64,
+}
+
+impl<L: Layer> Drop for Watch<'_, L> {
+    fn drop(&mut self) {
+        let ended = if std::thread::panicking() { Outcome::Panicked } else { Outcome::Cancelled };
+        let outcome = self.outcome.unwrap_or(ended);
+        let took = Duration::from(Ticks(ticks().saturating_sub(self.begun)));
+        contain(|| self.layer.ended(self.call, outcome, took));
+    }
+}
+
+/// A service with layers around it, or a limit: what `CounterServer::new(service).layer(…)` gives.
+///
+/// See [`Layer`] for an example.
+pub struct Layered<S> {
+    service: S,
+    layers: Vec<Rc<dyn AnyLayer>>,
+    limit: Option<usize>,
+}
+
+impl<S: Serve> Layered<S> {
+    /// Serves this service, with nothing around it yet.
+    #[doc(hidden)]
+    pub fn new(service: S) -> Layered<S> {
+        Layered { service, layers: Vec::new(), limit: None }
+    }
+
+    /// Puts a layer around the service, within those that it has.
+    ///
+    /// See [`Layer`] for an example.
+    #[must_use = "a node serves what this gives"]
+    pub fn layer(mut self, layer: impl Layer) -> Layered<S> {
+        self.layers.push(Rc::new(layer));
+        self
+    }
+
+    /// Lets at most so many handlers of the service run at once, those that wait included. Further calls wait in the
+    /// order in which the layers have let them through, as tasks: they hold their share of the node's budget, and their
+    /// deadlines and their callers end them as they end others. Of two limits the later one holds.
+    ///
+    /// # Panics
+    /// If it is 0: then nothing would ever run.
+    ///
+    /// ```
+    /// #[upbeat::service]
+    /// pub trait Images {
+    ///     async fn shrink(&self, image: Vec<u8>) -> Vec<u8>;
+    /// }
+    /// # struct Shop;
+    /// # impl Images for Shop {
+    /// #     async fn shrink(&self, image: Vec<u8>) -> Vec<u8> {
+    /// #         image
+    /// #     }
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let node = upbeat::Node::builder("doc/limit").local_only().build()?;
+    /// node.serve(ImagesServer::new(Shop).max_concurrent(64))?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use = "a node serves what this gives"]
+    pub fn max_concurrent(mut self, handlers: usize) -> Layered<S> {
+        assert!(handlers > 0, "`max_concurrent(0)` would let no handler run: name at least 1");
+        self.limit = Some(handlers);
+        self
+    }
+}
+
+impl<S: Serve> Serve for Layered<S> {
+    const SERVICE: &'static str = S::SERVICE;
+
+    /// What is around the service comes in place of `W`: the only thing that a node gives is [`Bare`].
+    fn methods<W: Wraps>(self, methods: &mut Methods<'_, W>) {
+        let Layered { service, layers, limit } = self;
+        let limit = limit.map(|handlers| Series::new(S::SERVICE, handlers));
+        let wraps = Around(Rc::new(Surroundings { layers, limit }));
+        let Methods { service: name, enter, node, execution, statistics, .. } = methods;
+        let (enter, execution): (&mut dyn FnMut(_), _) = (&mut **enter, *execution);
+        service.methods(&mut Methods { service: name, enter, node, execution, statistics, wraps });
+    }
+}
+
+/// What stands around each method of a service.
+struct Surroundings {
+    layers: Vec<Rc<dyn AnyLayer>>,
+    limit: Option<Rc<Series>>,
+}
+
+/// Has methods entered with something around them.
+struct Around(Rc<Surroundings>);
+
+impl Wraps for Bare {
+    fn enter<A, R, F, const ONEWAY: bool>(
+        methods: &mut Methods<'_, Bare>,
+        name: &'static str,
+        rule: Rule,
+        make: impl Fn(A) -> F + 'static,
+    ) where
+        A: Incoming,
+        R: Wire,
+        F: Future<Output = R> + 'static,
+    {
+        let make = move |_: From<'_>, arguments: A| make(arguments);
+        methods.enter_as::<A, R, F, _, ONEWAY>(name, rule, make);
+    }
+}
+
+impl Wraps for Around {
+    fn enter<A, R, F, const ONEWAY: bool>(
+        methods: &mut Methods<'_, Around>,
+        name: &'static str,
+        rule: Rule,
+        make: impl Fn(A) -> F + 'static,
+    ) where
+        A: Incoming,
+        R: Wire,
+        F: Future<Output = R> + 'static,
+    {
+        let (around, make, names) =
+            (Rc::clone(&methods.wraps.0), Rc::new(make), (methods.service, name));
+        let make = move |from: From<'_>, arguments: A| {
+            let (around, make) = (Rc::clone(&around), Rc::clone(&make));
+            let call = CallInfo::new(from, names, ONEWAY);
+            run(around, call, move || make(arguments))
+        };
+        methods.enter_as::<A, Answered<R>, _, _, ONEWAY>(name, rule, make);
+    }
+}
+
+/// What a handler ends with, for its caller.
+pub(super) trait Answer {
+    type Value: Wire;
+
+    /// Returns the result, or why there is none.
+    fn value(&self) -> Result<&Self::Value, &Refusal>;
+}
+
+impl<R: Wire> Answer for R {
+    type Value = R;
+
+    #[inline(always)]
+    fn value(&self) -> Result<&R, &Refusal> {
+        Ok(self)
+    }
+}
+
+/// What a handler with layers around it ends with.
+struct Answered<R>(Result<R, Refusal>);
+
+impl<R: Wire> Answer for Answered<R> {
+    type Value = R;
+
+    fn value(&self) -> Result<&R, &Refusal> {
+        self.0.as_ref()
+    }
+}
+
+/// Runs a method within what stands around it.
+async fn run<R: Wire, F: Future<Output = R>>(
+    around: Rc<Surroundings>,
+    call: CallInfo,
+    method: impl FnOnce() -> F,
+) -> Answered<R> {
+    let Surroundings { layers, limit } = &*around;
+    let limited = async {
+        let _turn = Series::arrive(limit.as_ref()).come().await;
+        method().await
+    };
+    if layers.is_empty() {
+        return Answered(Ok(limited.await));
+    }
+    let (result, outcome) = (Cell::new(None), Cell::new(None));
+    let method = pin!(async {
+        let value = limited.await;
+        let outcome = if value.is_error() { Outcome::Failed } else { Outcome::Replied };
+        result.set(Some(value));
+        outcome
+    });
+    let next = Next { layers, call: &call, method, outcome: &outcome };
+    let passed = next.run().await;
+    match (result.take(), passed) {
+        (Some(value), _) => Answered(Ok(value)),
+        (None, Err(refusal)) => Answered(Err(call.refused(refusal))),
+        (None, Ok(())) => {
+            let text = "a layer of the service ended the call without running its method";
+            Answered(Err(call.refused(Refusal::new(text))))
+        }
+    }
+}
+
+impl CallInfo {
+    /// Nobody is told of a one-way message: a line on standard error says that it was refused.
+    #[cold]
+    fn refused(&self, refusal: Refusal) -> Refusal {
+        if self.is_oneway {
+            let ((service, method), peer) = (self.names, self.session.peer_text());
+            let what = format_args!("a one-way message for {service}.{method} from {peer}");
+            let text = format_args!("{what} was refused by a layer of the service: {refusal}");
+            warn_of((service, "a layer's refusal"), text);
+        }
+        refusal
+    }
+}
