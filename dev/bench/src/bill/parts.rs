@@ -9,10 +9,10 @@
 //! - *lanes apart*: a round trip of bare lanes between the two CPUs, with frames as long as the
 //!   call's: publish, wire and notice twice, and the copies into and out of the lanes.
 //! - *call in one thread*: two nodes take turns in one thread, so all lines are in its cache: the work of
-//! both sides, from the taking of a frame to the end of the turn. The other CPU polls in vain
+//!   both sides, from the taking of a frame to the end of the turn. The other CPU polls in vain
 //!   meanwhile, as a node there would: two threads of one core take from each other.
 //! - *lanes in one thread*: the part of that work which belongs to the lanes and is in the first part already: claim,
-//! copies and commit, progress, the fence, the check of flags. The last three lie behind the
+//!   copies and commit, progress, the fence, the check of flags. The last three lie behind the
 //!   publishing, beside the wire; taken off here, they are counted once, where they overlap.
 //! - *idle turn*: a turn without a message. The loop that polls has paid for it before the
 //!   frame comes, and `Node::turn` adds entering and leaving the node, which that loop does not.
