@@ -175,6 +175,9 @@ mod reference;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 
+#[cfg(doctest)]
+mod guide;
+
 pub use compute::{Compute, checkpoint, compute, poll_point};
 pub use context::context;
 pub use dispatch::OverRun;

@@ -1,0 +1,24 @@
+//! The programs of the guide, which are compiled as documentation tests.
+
+macro_rules! pages {
+    ($($name:ident $page:literal,)*) => {$(
+        #[doc = include_str!(concat!("../../../docs/guide/", $page))]
+        struct $name;
+    )*};
+}
+
+pages! {
+    Backpressure "backpressure.md",
+    Connecting "connecting.md",
+    Deploying "deploying.md",
+    FirstProgram "first-program.md",
+    FromTonicTarpc "from-tonic-tarpc.md",
+    Observing "observing.md",
+    Streams "streams.md",
+    Testing "testing.md",
+}
+
+#[cfg(feature = "tokio")]
+pages! {
+    Tokio "tokio.md",
+}
