@@ -46,7 +46,7 @@ pub(crate) fn service(
         names.insert(name);
         method::check(function, complaints);
         types::stand_in(&mut function.sig);
-        let method = parse::method(function);
+        let method = parse::method(function, &runtime);
         *function = method.written.clone();
         methods.push(method);
         true

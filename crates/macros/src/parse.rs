@@ -90,7 +90,7 @@ pub(crate) fn is_oneway(attribute: &Attribute) -> bool {
 }
 
 /// Reads a method. `#[oneway]` is still on it.
-pub(crate) fn method(written: &TraitItemFn) -> Method {
+pub(crate) fn method(written: &TraitItemFn, runtime: &Runtime) -> Method {
     let mut written = written.clone();
     let oneway = written.attrs.iter().any(is_oneway);
     let mut unheard = Complaints::default();
@@ -115,7 +115,7 @@ pub(crate) fn method(written: &TraitItemFn) -> Method {
         });
         let ty = (*typed.ty).clone();
         let referent = types::referent(&ty).cloned();
-        let owned = types::owned(&ty);
+        let owned = types::owned(&ty, runtime);
         arguments.push(Argument { name, ty, referent, owned });
     }
     let outcome = if oneway { Outcome::Sent } else { outcome(&written.sig.output) };

@@ -74,6 +74,7 @@ names! {
     wire: wire::Wire;
     passed: wire::Passed;
     by_ref: wire::ByRef;
+    by_reference: wire::ByReference;
     received: wire::Received;
     look: wire::Look;
     no_streams: wire::NoStreams;

@@ -1,6 +1,7 @@
 //! Which types can travel, as far as their text tells; the rest is for the compiler, by `Wire`.
 
 use crate::complaint::shown;
+use crate::runtime::Runtime;
 use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::spanned::Spanned;
@@ -71,7 +72,7 @@ pub(crate) fn flaw_of_argument(ty: &Type, lifetimes: bool) -> Option<syn::Error>
         ));
     }
     match ungrouped(&reference.elem) {
-        Type::Path(path) if path.path.is_ident("str") => None,
+        Type::Path(path) if path.path.is_ident("str") || is_host_text(path) => None,
         Type::Slice(slice) => flaw(&slice.elem, Place::Argument),
         referent => flaw(referent, Place::Argument),
     }
@@ -93,9 +94,20 @@ pub(crate) fn referent(ty: &Type) -> Option<&Type> {
     }
 }
 
+/// Whether it is `Path` or `OsStr`, as far as its text tells.
+fn is_host_text(path: &TypePath) -> bool {
+    let last = path.path.segments.last();
+    last.is_some_and(|last| last.ident == "Path" || last.ident == "OsStr")
+}
+
 /// The type that owns the same as an argument of type `ty`, and looks the same in a message.
-pub(crate) fn owned(ty: &Type) -> Type {
+pub(crate) fn owned(ty: &Type, runtime: &Runtime) -> Type {
     match referent(ty) {
+        // The compiler knows whether it is the standard library's.
+        Some(Type::Path(path)) if is_host_text(path) => {
+            let by_reference = runtime.by_reference();
+            parse_quote_spanned!(ty.span()=> <#path as #by_reference>::Owned)
+        }
         Some(Type::Path(path)) if path.path.is_ident("str") => {
             parse_quote_spanned!(ty.span()=> ::std::string::String)
         }
@@ -147,7 +159,7 @@ fn of_object(object: &TypeTraitObject) -> String {
 
 fn of_path(path: &TypePath, place: Place) -> Option<syn::Error> {
     let error = |text: String| Some(syn::Error::new_spanned(path, text));
-    if let Some(instead) = unsized_or_local(path) {
+    if let Some(instead) = without_size(path) {
         return error(instead);
     }
     if place != Place::Field && mentions_self(path) {
@@ -157,12 +169,27 @@ fn of_path(path: &TypePath, place: Place) -> Option<syn::Error> {
             shown(path)
         ));
     }
+    if let Some(instead) = self_describing(path) {
+        return error(instead);
+    }
+    if is_wrapper(path) {
+        return None;
+    }
+    let holds_unsized = holds_unsized(path);
     for segment in &path.path.segments {
         let PathArguments::AngleBracketed(arguments) = &segment.arguments else { continue };
         for argument in &arguments.args {
             let found = match argument {
                 GenericArgument::Lifetime(lifetime) if lifetime.ident != "static" => {
                     error(of_lifetime(path))
+                }
+                GenericArgument::Type(Type::Slice(slice)) if holds_unsized => {
+                    flaw(&slice.elem, place)
+                }
+                GenericArgument::Type(Type::Path(inner))
+                    if holds_unsized && inner.path.is_ident("str") =>
+                {
+                    None
                 }
                 GenericArgument::Type(Type::Slice(slice)) => error(format!(
                     "`{}` is not carried: write `Vec<{}>` instead",
@@ -191,16 +218,77 @@ fn of_lifetime(path: &TypePath) -> String {
     )
 }
 
-/// Types of the language whose meaning depends on the host, or that have no size.
-fn unsized_or_local(path: &TypePath) -> Option<String> {
+/// Says what to write instead of a type without a size.
+fn without_size(path: &TypePath) -> Option<String> {
     let name = path.path.get_ident()?.to_string();
-    let (why, instead) = match name.as_str() {
-        "usize" => ("has another width on other hosts", "u64"),
-        "isize" => ("has another width on other hosts", "i64"),
-        "str" => ("has no size of its own", "String"),
+    let instead = match name.as_str() {
+        "str" => "String",
+        "OsStr" => "OsString",
+        "CStr" => "CString",
         _ => return None,
     };
-    Some(format!("`{name}` {why}: write `{instead}` instead"))
+    Some(format!("`{name}` has no size of its own: write `{instead}` instead"))
+}
+
+/// Says what to write instead of a type whose width depends on the host. Only plain data has to know it.
+pub(crate) fn of_local_width(ty: &Type) -> Option<String> {
+    let Type::Path(path) = ungrouped(ty) else { return None };
+    let name = path.path.get_ident()?.to_string();
+    let instead = match name.as_str() {
+        "usize" => "u64",
+        "isize" => "i64",
+        _ => return None,
+    };
+    Some(format!("`{name}` has another width on other hosts: write `{instead}` instead"))
+}
+
+/// Crates with types whose values say themselves which type they have, and these types.
+const SELF_DESCRIBING: [(&str, &[&str]); 4] = [
+    ("serde_json", &["Value", "Map", "Number"]),
+    ("serde_yaml", &["Value", "Mapping"]),
+    ("toml", &["Value", "Table"]),
+    ("ciborium", &["Value"]),
+];
+
+/// Says what to write instead of a type that describes itself, or of a type that holds one, if the text of the
+/// type tells.
+pub(crate) fn self_describing(path: &TypePath) -> Option<String> {
+    let (first, last) = (path.path.segments.first()?, path.path.segments.last()?);
+    let is_json = last.ident == "Json";
+    let known = |(of, types): &(&str, &[&str])| {
+        first.ident == of && types.iter().any(|known| last.ident == known)
+    };
+    if path.path.segments.len() > 1 && SELF_DESCRIBING.iter().any(known) {
+        let name = shown(path);
+        return Some(format!(
+            "`{name}` describes itself, and a message does not carry names and types: write \
+             `upbeat::wire::Json<{name}>`, which carries it as text (feature `json` of upbeat)"
+        ));
+    }
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
+    let inner = arguments.args.iter().find_map(|argument| match argument {
+        GenericArgument::Type(Type::Path(inner)) if !is_json => self_describing(inner),
+        _ => None,
+    })?;
+    Some(match last.ident == "Serde" {
+        true => {
+            inner.replace("which carries", &format!("instead of `{}`, which carries", shown(path)))
+        }
+        false => inner,
+    })
+}
+
+/// Whether serde alone decides what is in a type: it is a wrapper for types of other crates.
+fn is_wrapper(path: &TypePath) -> bool {
+    let last = path.path.segments.last();
+    last.is_some_and(|last| last.ident == "Serde" || last.ident == "Json")
+}
+
+/// Whether a type holds `str` or a slice that it owns.
+fn holds_unsized(path: &TypePath) -> bool {
+    let last = path.path.segments.last();
+    let known = ["Box", "Arc", "Rc", "Cow"];
+    last.is_some_and(|last| known.iter().any(|known| last.ident == known))
 }
 
 fn mentions_self(path: &TypePath) -> bool {
@@ -332,24 +420,43 @@ pub(crate) fn in_place_item(ty: &Type) -> Option<&Type> {
 /// Whether it is `String`, as users write it or as it is emitted.
 fn is_text(path: &TypePath) -> bool {
     let last = path.path.segments.last();
+    // `str` alone is complained about; here it is the text in a `Box`.
     path.path.is_ident("String")
+        || path.path.is_ident("str")
         || path.path.leading_colon.is_some() && last.is_some_and(|last| last.ident == "String")
 }
 
 fn is_number(path: &TypePath) -> bool {
     let numbers = [
         "u8", "u16", "u32", "u64", "u128", "i8", "i16", "i32", "i64", "i128", "f32", "f64", "bool",
-        "char",
+        "char", "usize", "isize",
     ];
     numbers.iter().any(|number| path.path.is_ident(number))
 }
 
+/// Types that travel if the types inside of them do.
+const CONTAINERS: [&str; 12] = [
+    "Vec",
+    "Option",
+    "Box",
+    "Result",
+    "Arc",
+    "Rc",
+    "VecDeque",
+    "LinkedList",
+    "Range",
+    "Wrapping",
+    "Reverse",
+    "Bound",
+];
+
 /// The types inside of one that travels if they do.
 fn container(path: &TypePath) -> Option<Vec<&Type>> {
     let last = path.path.segments.last()?;
-    let known = ["Vec", "Option", "Box", "Result"].iter().any(|known| last.ident == known);
+    let known = CONTAINERS.iter().any(|known| last.ident == known);
     let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
     let types = arguments.args.iter().map(|argument| match argument {
+        GenericArgument::Type(Type::Slice(slice)) => Some(&*slice.elem),
         GenericArgument::Type(ty) => Some(ty),
         _ => None,
     });

@@ -16,6 +16,7 @@ pages! {
     Observing "observing.md",
     Streams "streams.md",
     Testing "testing.md",
+    Types "types.md",
 }
 
 #[cfg(feature = "tokio")]

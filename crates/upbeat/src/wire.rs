@@ -5,6 +5,33 @@
 //! tag and then their elements. Everything else goes through serde, as postcard. Each argument
 //! begins at a whole word, so a plain one is loaded with one load a word.
 //!
+//! # Types
+//!
+//! These types are arguments, results, items of streams and fields without extra code. In one line are types that look the
+//! same in a message and in a schema, so that the two sides may choose different ones:
+//!
+//! - `u8` … `u128`, `i8` … `i128`, `f32`, `f64`, `bool`, `char`, `()`;
+//! - `u64` and `usize`; `i64` and `isize`;
+//! - `NonZero` of every width;
+//! - `T`, `Box<T>`, `Arc<T>`, `Rc<T>`, `Wrapping<T>`, `Saturating<T>`, `Reverse<T>`, and `&T` as an argument;
+//! - `String`, `Box<str>`, `Arc<str>`, `Rc<str>`, `Cow<'static, str>`, and `&str` as an argument;
+//! - `Vec<T>`, `VecDeque<T>`, `LinkedList<T>`, `BinaryHeap<T>`, `Box<[T]>`, `Arc<[T]>`, `Rc<[T]>`, `Cow<'static, [T]>`,
+//!   `InPlace<T>` of plain data, `Bytes` and `BytesMut` (feature `bytes`) for `u8`, and `&[T]` as an argument;
+//! - `[T; N]` of plain data;
+//! - `HashMap<K, V>`, `BTreeMap<K, V>`; `HashSet<T>`, `BTreeSet<T>`;
+//! - `Option<T>`, `Result<T, E>`, `Bound<T>`, tuples of up to twelve;
+//! - `Range<T>`, `RangeInclusive<T>`, `RangeFrom<T>`, `RangeTo<T>`;
+//! - `PathBuf` and `&Path` as an argument; `OsString` and `&OsStr` as an argument; `CString`;
+//! - `Duration`, `SystemTime`;
+//! - `IpAddr`, `Ipv4Addr`, `Ipv6Addr`, `SocketAddr`, `SocketAddrV4`, `SocketAddrV6`;
+//! - `PhantomData<T>`;
+//! - `Uuid` (feature `uuid`);
+//! - `DateTime<Utc>`, `DateTime<FixedOffset>`, `NaiveDate`, `NaiveTime`, `NaiveDateTime`, `TimeDelta` (feature `chrono`);
+//! - `Stream<T>` and `ServiceRef<…>`, in arguments and results.
+//!
+//! Your own types derive [`Wire`](macro@crate::Wire). [`Serde`] carries types of other crates, and `Json` (feature `json`) values that
+//! describe themselves, such as `serde_json::Value`.
+//!
 //! Invariant: `take` accepts any bytes and gives a value or an error; it never reads beyond the
 //! message. It asks for no memory on a length's word alone, and where memory that a message needs is
 //! not there it gives an error.
@@ -18,10 +45,14 @@ mod forms;
 mod by_reference;
 mod shallow;
 mod in_place;
+mod output;
 mod input;
 mod look;
-mod output;
 mod fills;
+mod std_types;
+mod containers;
+mod wrapped;
+mod outside;
 
 #[doc(hidden)]
 pub use built::Built;
@@ -47,6 +78,9 @@ pub use input::Input;
 pub use look::{Look, NoStreams};
 pub use output::Output;
 pub use upbeat_core::method::Signature;
+#[cfg(feature = "json")]
+pub use wrapped::Json;
+pub use wrapped::Serde;
 
 use std::fmt;
 use std::rc::Rc;
@@ -69,9 +103,12 @@ use upbeat_core::limits::EMPTY_ELEMENTS_MAX;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot travel in a message",
-    label = "it is not `Wire`",
-    note = "over a type of your own write `#[derive(serde::Serialize, serde::Deserialize, upbeat::Wire)]`",
-    note = "where it is a field, and serde carries it, write `#[wire(opaque = \"name/version\")]` over the field"
+    label = "`{Self}` is not `upbeat::Wire`",
+    note = "for a type of your own, write `#[derive(serde::Serialize, serde::Deserialize, upbeat::Wire)]` over it",
+    note = "for a type of another crate that serde carries, write `upbeat::wire::Serde<{Self}>` instead; \
+            over a field, `#[wire(opaque = \"name/version\")]` does as well",
+    note = "for a type that describes itself, as `serde_json::Value` does, write \
+            `upbeat::wire::Json<{Self}>` instead (feature `json` of upbeat)"
 )]
 pub trait Wire: Sized + 'static {
     /// Whether the value is moved as it lies in memory, in `size_of::<Self>()` bytes.

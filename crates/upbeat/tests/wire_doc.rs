@@ -398,13 +398,17 @@ fn pass_slab(from: &mut Side, to: &mut Side, number: usize, shape: u64) {
 
 /// Copies what lies in a buffer into ours of the same place, and returns it.
 fn pass_buffer(from: &Side, to: &Side, placed: Placed) -> Vec<u8> {
-    let loan = from.lent[placed.slab as usize].take(placed.index.into(), placed.len as usize);
+    let loan = from.lent[placed.slab as usize].take(u32::from(placed.index), placed.len as usize);
     let mut bytes = vec![0; placed.len as usize];
     loan.unwrap().read(0, &mut bytes);
     let returned = || to.carrier.lanes.peer_returned(placed.slab.into());
     let mut buffer = to.own[placed.slab as usize].claim(returned).unwrap();
     buffer.write(0, &bytes);
-    assert_eq!(buffer.lend(), placed.index.into(), "both sides use the first buffer that is free");
+    assert_eq!(
+        buffer.lend(),
+        u32::from(placed.index),
+        "both sides use the first buffer that is free"
+    );
     bytes
 }
 

@@ -12,7 +12,7 @@ use crate::types::{self, Place};
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Data, DeriveInput, Field, Fields, GenericParam};
+use syn::{Data, DeriveInput, Field, Fields, GenericParam, Type};
 
 /// The statements that write the schema to `out`.
 pub(super) fn emit(
@@ -139,11 +139,21 @@ impl Body {
             self.text(": ");
         }
         if let Some(opaque) = opaque {
+            if let Type::Path(path) = &field.ty
+                && let Some(text) = types::self_describing(path)
+            {
+                complaints.about(path, text);
+            }
             self.text(&opaque);
             return;
         }
         if let Some(error) = types::flaw(&field.ty, Place::Field) {
             complaints.add(error);
+        }
+        if let Some(text) = types::of_local_width(&field.ty)
+            && options.plain
+        {
+            complaints.about(&field.ty, text);
         }
         let ty = &field.ty;
         // Told at the type, with names that are seen from here.

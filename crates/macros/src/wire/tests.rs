@@ -94,8 +94,12 @@ fn wrong_uses_are_told_once_and_leave_something_to_use() {
         (field("serde(skip_serializing_if = \"f\")"), "leave `skip_serializing_if` out"),
         (field("serde(skip_serializing)"), "write `#[serde(skip)]` instead"),
         (field("serde(with = \"m\")"), "#[wire(opaque = \"name/version\")]"),
-        ("struct A { b: usize }".into(), "write `u64` instead"),
-        ("struct A { b: Vec<Box<str>> }".into(), "write `String` instead"),
+        ("#[wire(plain)] struct A { b: usize }".into(), "write `u64` instead"),
+        ("struct A { b: Vec<Vec<str>> }".into(), "write `String` instead"),
+        (
+            "struct A { #[wire(opaque = \"json/1\")] b: serde_json::Value }".into(),
+            "write `upbeat::wire::Json<serde_json::Value>`",
+        ),
     ] {
         let text = derived(&code);
         assert_eq!(text.matches("compile_error!").count(), 1, "{code}: {text}");

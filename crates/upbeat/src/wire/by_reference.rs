@@ -16,7 +16,11 @@ use upbeat_core::limits::KEPT_ARGUMENT_BYTES_MAX;
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`&{Self}` cannot travel in a message",
-    label = "it is not `Wire`"
+    label = "`{Self}` is not `upbeat::Wire`",
+    note = "for a type of your own, write `#[derive(serde::Serialize, serde::Deserialize, upbeat::Wire)]` over it",
+    note = "for a type of another crate that serde carries, write `&upbeat::wire::Serde<{Self}>` instead",
+    note = "for a type that describes itself, as `serde_json::Value` does, write \
+            `&upbeat::wire::Json<{Self}>` instead (feature `json` of upbeat)"
 )]
 pub trait ByReference {
     /// The type that looks the same in a message and owns its parts.

@@ -18,9 +18,11 @@ use zerocopy::IntoBytes;
 /// fills::<[u8; 32], [u8; 32]>();
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "a result of `{Self}` does not go into a `{B}`",
-    note = "a `Vec` or an `InPlace` of plain data goes into a slice of the same, and plain data into a \
-            value of its own type"
+    message = "a result of type `{Self}` cannot be received into a `{B}`",
+    label = "`{Self}` is not received into a `{B}`",
+    note = "a `Vec` or an `InPlace` of plain data is received into a slice, an array or a vector of the same \
+            plain data, and plain data into a value of its own type",
+    note = "for every other type, leave `.into(…)` and `.filling(…)` out and use the result that is returned"
 )]
 pub trait Fills<B: ?Sized>: Wire {
     /// What is known of the result once it lies there: the number of items of a sequence.

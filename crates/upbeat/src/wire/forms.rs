@@ -5,7 +5,7 @@ use super::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash};
 use std::rc::Rc;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -17,6 +17,13 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 /// fn is_plain<T: Plain>() {}
 /// is_plain::<[f64; 3]>();
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not plain data",
+    label = "it is not `Plain`",
+    note = "numbers and arrays of them are plain data: for a sequence of other elements write a `Vec`",
+    note = "over a type of your own write `#[derive(Clone, Copy, zerocopy::FromBytes, zerocopy::IntoBytes, \
+            zerocopy::Immutable, upbeat::Wire)]`, `#[wire(plain)]` and `#[repr(C)]`"
+)]
 pub trait Plain: Wire + FromBytes + IntoBytes + Immutable + Copy {}
 
 macro_rules! plain {
@@ -405,9 +412,9 @@ macro_rules! by_serde {
 }
 
 by_serde! {
-    [K: Wire + Eq + Hash, V: Wire] HashMap<K, V>, "map", K V;
+    [K: Wire + Eq + Hash, V: Wire, S: BuildHasher + Default + 'static] HashMap<K, V, S>, "map", K V;
     [K: Wire + Ord, V: Wire] BTreeMap<K, V>, "map", K V;
-    [T: Wire + Eq + Hash] HashSet<T>, "set", T;
+    [T: Wire + Eq + Hash, S: BuildHasher + Default + 'static] HashSet<T, S>, "set", T;
     [T: Wire + Ord] BTreeSet<T>, "set", T;
     [] std::time::Duration, "Duration",;
 }

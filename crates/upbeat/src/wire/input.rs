@@ -1,6 +1,7 @@
 //! Where a value is read from: the open frame of a lane, a buffer of the peer's, or bytes of our own.
 
 use super::in_place::{Hold, Lease, Unread};
+use super::output::postcard_error;
 use super::shallow::Shallow;
 use super::{MessageContext, WireError, reserve, reserved};
 use serde::de::DeserializeOwned;
@@ -232,7 +233,7 @@ impl<'a> Input<'a> {
                 &copy[..]
             }
         };
-        has_memory_for(bytes.len())?;
+        has_memory_for(bytes.len(), GROWTH)?;
         let (value, left) = from_postcard(bytes)?;
         self.at = self.end - left;
         Ok(value)
@@ -246,13 +247,13 @@ const UNASKED: usize = IN_RING_BYTES_MAX;
 /// they grow.
 const GROWTH: usize = 4;
 
-/// Asks whether there is memory for a value that lies in so many bytes of postcard. What serde reads
-/// takes its memory without asking, and the process ends where there is none.
-fn has_memory_for(bytes: usize) -> Result<(), WireError> {
+/// Asks whether there is memory for a value that serde reads from so many bytes, and that is larger by this
+/// factor. Serde takes memory without asking, and the process ends where there is none.
+pub(super) fn has_memory_for(bytes: usize, growth: usize) -> Result<(), WireError> {
     if bytes <= UNASKED {
         return Ok(());
     }
-    reserved::<u8>(bytes.saturating_mul(GROWTH)).map(drop)
+    reserved::<u8>(bytes.saturating_mul(growth)).map(drop)
 }
 
 /// Reads a value from postcard, and gives how many bytes are left behind it.
@@ -261,8 +262,8 @@ fn from_postcard<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, usize), WireEr
     let mut input = postcard::Deserializer::from_flavor(Shallow::new(bytes, &too_deep));
     let value = T::deserialize(&mut input).map_err(|error| match too_deep.get() {
         true => WireError::Invalid { what: "value of an endurable depth" },
-        false => WireError::Serde { text: error.to_string() },
+        false => postcard_error(&error),
     })?;
-    let rest = input.finalize().map_err(|error| WireError::Serde { text: error.to_string() })?;
+    let rest = input.finalize().map_err(|error| postcard_error(&error))?;
     Ok((value, rest.len()))
 }

@@ -134,9 +134,23 @@ impl<'a> Output<'a> {
     /// Writes a value as postcard.
     pub fn serde<T: Serialize>(&mut self, value: &T) -> Result<(), WireError> {
         self.align();
-        postcard::serialize_with_flavor(value, Flavor(self))
-            .map_err(|error| WireError::Serde { text: error.to_string() })
+        postcard::serialize_with_flavor(value, Flavor(self)).map_err(|error| postcard_error(&error))
     }
+}
+
+/// Says why postcard does not carry a value.
+#[cold]
+pub(super) fn postcard_error(error: &postcard::Error) -> WireError {
+    use postcard::Error::{SerializeSeqLengthUnknown, WontImplement};
+    let text = match error {
+        WontImplement | SerializeSeqLengthUnknown => {
+            "the type describes itself, or its length is not known beforehand, which postcard does not carry: \
+             carry the value as JSON, in an `upbeat::wire::Json<T>` (feature `json`)"
+                .to_owned()
+        }
+        error => error.to_string(),
+    };
+    WireError::Serde { text }
 }
 
 /// Postcard writing straight into the message.

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Debug;
 
+mod types;
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::Wire)]
 struct Leaf {
     name: String,

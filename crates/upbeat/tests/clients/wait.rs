@@ -134,7 +134,7 @@ fn a_dropped_future_gives_the_connection_up() {
     let mut connecting = Box::pin(builder.connect_async::<WorkHandle>("nobody"));
     let polled = connecting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     assert!(polled.is_pending());
-    let comes = |runs| {
+    let comes = |runs: bool| {
         let began = Instant::now();
         while has_thread() != runs {
             assert!(began.elapsed() < SOON, "the thread of the handle runs: {}", !runs);

@@ -19,7 +19,6 @@ trait Places {
     async fn changed(&self, order: &mut Order);
     async fn filled(&self, to: &mut [u8]);
     async fn object(&self, order: &dyn Send);
-    async fn width(&self, lengths: &[usize]);
 }
 
 #[upbeat::service]

@@ -9,8 +9,6 @@ trait Borrows {
     async fn changed(&self, n: &mut u64);
     async fn inside(&self, names: Vec<Option<&'static str>>);
     async fn perhaps(&self, name: Cow<'_, str>);
-    async fn boxed(&self, bytes: Box<[u8]>);
-    async fn boxed_text(&self, name: Box<str>);
 }
 
 #[upbeat::service]
@@ -21,7 +19,7 @@ trait Unknown {
     async fn function(&self, value: fn(u8) -> u8);
     async fn own(&self, value: Self);
     async fn part(&self, value: Vec<Self>);
-    async fn width(&self, value: Vec<usize>) -> isize;
+    async fn host(&self, name: OsStr);
 }
 
 fn main() {}

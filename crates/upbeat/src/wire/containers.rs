@@ -1,0 +1,182 @@
+//! The forms of what holds other values: shared and borrowed values, and sequences other than `Vec`.
+//!
+//! Each looks in a message and in a schema like the value that it holds, or like the `Vec` of its
+//! elements, so that the two sides may choose different ones.
+
+use super::{ByReference, Carried, Describe, Input, Output, Wire, WireError, reserved};
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, LinkedList, VecDeque};
+use std::num::{Saturating, Wrapping};
+use std::rc::Rc;
+use std::sync::Arc;
+
+macro_rules! transparent {
+    ($($type:ident: $get:expr;)*) => {$(
+        impl<T: Wire> Wire for $type<T> {
+            const IN_PLACE: bool = T::IN_PLACE;
+            const STREAMS: bool = T::STREAMS;
+            const EXACT: Option<usize> = T::EXACT;
+            const BYTES_LIKELY: usize = T::BYTES_LIKELY;
+
+            #[inline]
+            fn bytes_likely(&self) -> usize {
+                let get: fn(&$type<T>) -> &T = $get;
+                T::bytes_likely(get(self))
+            }
+
+            fn describe(out: &mut Describe) {
+                out.of::<T>();
+            }
+
+            fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+                let get: fn(&$type<T>) -> &T = $get;
+                T::put(get(self), out)
+            }
+
+            fn streams(&self, show: &mut dyn FnMut(&Rc<dyn Carried>)) {
+                let get: fn(&$type<T>) -> &T = $get;
+                T::streams(get(self), show);
+            }
+
+            fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
+                T::take(input).map($type::<T>::from_carried)
+            }
+        }
+    )*};
+}
+
+/// What a value of a type is made of once that is read.
+trait FromCarried<T> {
+    fn from_carried(value: T) -> Self;
+}
+
+macro_rules! made_by {
+    ($($type:ident: $make:expr;)*) => {$(
+        impl<T> FromCarried<T> for $type<T> {
+            fn from_carried(value: T) -> Self {
+                $make(value)
+            }
+        }
+    )*};
+}
+
+made_by! {
+    Arc: Arc::new;
+    Rc: Rc::new;
+    Wrapping: Wrapping;
+    Saturating: Saturating;
+    Reverse: Reverse;
+}
+
+transparent! {
+    Arc: |value| value;
+    Rc: |value| value;
+    Wrapping: |value| &value.0;
+    Saturating: |value| &value.0;
+    Reverse: |value| &value.0;
+}
+
+macro_rules! text {
+    ($($type:ty),*) => {$(
+        impl Wire for $type {
+            const BYTES_LIKELY: usize = 8;
+
+            #[inline]
+            fn bytes_likely(&self) -> usize {
+                ByReference::likely(&**self)
+            }
+
+            fn describe(out: &mut Describe) {
+                out.of::<String>();
+            }
+
+            fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+                ByReference::write(&**self, out)
+            }
+
+            fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
+                let text = String::take(input)?;
+                has_room::<u8>(text.len())?;
+                Ok(text.into())
+            }
+        }
+    )*};
+}
+
+text!(Box<str>, Arc<str>, Rc<str>, Cow<'static, str>);
+
+/// Asks whether there is memory to move so many elements to: most containers take theirs without asking.
+fn has_room<T>(elements: usize) -> Result<(), WireError> {
+    reserved::<T>(elements).map(drop)
+}
+
+/// Carries a sequence like a `Vec`. `$slot` is the memory of an element in the container that is read.
+macro_rules! sequence {
+    ($([$($bounds:tt)*] $type:ty, $slot:ty, $write:expr;)*) => {$(
+        impl<T: Wire $($bounds)*> Wire for $type {
+            const STREAMS: bool = T::STREAMS;
+            const BYTES_LIKELY: usize = 8;
+
+            #[inline]
+            fn bytes_likely(&self) -> usize {
+                8 + self.len() * T::BYTES_LIKELY
+            }
+
+            fn describe(out: &mut Describe) {
+                out.of::<Vec<T>>();
+            }
+
+            fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+                $write(self, out)
+            }
+
+            fn streams(&self, show: &mut dyn FnMut(&Rc<dyn Carried>)) {
+                self.iter().for_each(|item| item.streams(show));
+            }
+
+            fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
+                let items = Vec::<T>::take(input)?;
+                has_room::<$slot>(items.len())?;
+                Ok(items.into_iter().collect())
+            }
+        }
+    )*};
+}
+
+/// A link of a list, as far as its memory goes.
+type Link<T> = (usize, usize, T);
+
+sequence! {
+    [] Box<[T]>, T, |items: &[T], out| ByReference::write(items, out);
+    [] Arc<[T]>, T, |items: &[T], out| ByReference::write(items, out);
+    [] Rc<[T]>, T, |items: &[T], out| ByReference::write(items, out);
+    [+ Clone] Cow<'static, [T]>, T, |items: &[T], out| ByReference::write(items, out);
+    [] VecDeque<T>, T, write_deque;
+    [] LinkedList<T>, Link<T>, write_list;
+    [+ Ord] BinaryHeap<T>, T, |heap: &BinaryHeap<T>, out| ByReference::write(heap.as_slice(), out);
+}
+
+fn write_deque<T: Wire>(deque: &VecDeque<T>, out: &mut Output<'_>) -> Result<(), WireError> {
+    let (first, second) = deque.as_slices();
+    Wire::put(&(deque.len() as u64), out)?;
+    T::put_all(first, out)?;
+    put_behind(second, out)
+}
+
+fn write_list<T: Wire>(list: &LinkedList<T>, out: &mut Output<'_>) -> Result<(), WireError> {
+    Wire::put(&(list.len() as u64), out)?;
+    list.iter().try_for_each(|item| put_behind(std::slice::from_ref(item), out))
+}
+
+/// Writes elements of a sequence behind others of it. Plain ones lie without gaps.
+fn put_behind<T: Wire>(items: &[T], out: &mut Output<'_>) -> Result<(), WireError> {
+    if !T::PLAIN || items.is_empty() {
+        return T::put_all(items, out);
+    }
+    let mut apart = Output::own(usize::MAX);
+    T::put_all(items, &mut apart)?;
+    let bytes = apart.into_bytes();
+    out.bytes(&bytes.ok_or(WireError::NoMemory { bytes: size_of_val(items) })?);
+    Ok(())
+}
