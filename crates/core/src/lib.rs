@@ -38,6 +38,7 @@ pub mod term;
 pub mod lease;
 pub mod backoff;
 pub mod gate;
+pub mod balance;
 pub mod patience;
 pub mod resume;
 pub mod orphan;

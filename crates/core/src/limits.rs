@@ -256,6 +256,10 @@ pub const HELLO_MS_MAX: u64 = 10;
 /// soon as it runs.
 pub const HANDSHAKE_SILENCE_MS_MAX: u64 = 100;
 
+/// Milliseconds after which a caller is taken back that was handed to a node of a group and that this node does not
+/// take: nobody drives the node, or one of its handlers computes.
+pub const HANDED_MS_MAX: u64 = 100;
+
 /// Milliseconds within which a node must have accepted a connection. A caller waits this long in the node's queue,
 /// and retries while the queue is full.
 pub const CONNECT_MS_MAX: u64 = 10_000;
@@ -329,6 +333,8 @@ pub const STREAM_BYTES_MAX: usize = 32 << 10;
 const _: () = assert!(HELLO_MS_MAX < HANDSHAKE_SILENCE_MS_MAX);
 const _: () = assert!(HANDSHAKE_SILENCE_MS_MAX < HANDSHAKE_MS_MAX);
 const _: () = assert!(HANDSHAKE_MS_MAX < CONNECT_MS_MAX);
+// The caller's handshake has time left when another node takes it.
+const _: () = assert!(2 * HANDED_MS_MAX < HANDSHAKE_MS_MAX);
 
 // Waiting replies hold up their session's requests before further replies fail.
 const _: () = assert!(REPLIES_AHEAD_BYTES <= SESSION_BUDGET_BYTES);

@@ -119,7 +119,7 @@ fn number(holder: &Flock) -> Option<u32> {
 }
 
 /// Returns the entry of a name in the set of this process.
-fn key(dir: &ProgramDirectory, files: &FileNames) -> (u32, PathBuf) {
+pub(crate) fn key(dir: &ProgramDirectory, files: &FileNames) -> (u32, PathBuf) {
     let path = std::fs::canonicalize(&dir.path).unwrap_or_else(|_| dir.path.clone());
     (std::process::id(), path.join(&files.lock))
 }

@@ -172,7 +172,14 @@ impl fmt::Display for BindError {
             BindError::NameTaken { name, pid } => {
                 write!(f, "the name `{name}` is taken by a node of ")?;
                 match pid {
-                    Some(pid) if *pid == std::process::id() => write!(f, "this process")?,
+                    Some(pid) if *pid == std::process::id() => {
+                        return write!(
+                            f,
+                            "this process with which it cannot be shared: nodes of a process share a name if they \
+                             have the same program and the same directory, or are all local only. Build this one \
+                             so, or choose another name"
+                        );
+                    }
                     Some(pid) => write!(f, "process {pid}")?,
                     None => write!(f, "a process of another PID namespace")?,
                 }

@@ -4,9 +4,12 @@
 //! itself writes its page and sweeps its board. Invariant: an incarnation is random and never used again, so a peer
 //! can tell the next node of the same name apart.
 
-use crate::error::HomeError;
+use crate::error::{BindError, HomeError, descriptor_limit};
+use crate::member::Member;
+use rustix::io::Errno;
 use rustix::rand::GetRandomFlags;
 use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use upbeat_core::hello::Listening;
 use upbeat_core::limits::{BOARD_BYTES, SESSIONS_PER_NODE_MAX};
@@ -31,6 +34,8 @@ pub struct Home {
     info: Arc<NodeInfo>,
     page: NodePage,
     board: Board,
+    /// What the node is to the groups in which it takes callers, once it takes any.
+    member: OnceLock<Arc<Member>>,
 }
 
 impl Home {
@@ -49,10 +54,10 @@ impl Home {
 
     /// Makes sessions within this process use byte streams too, for tests.
     pub fn over_streams_alone(self) -> Home {
-        let Home { info, page, board } = self;
+        let Home { info, page, board, member } = self;
         let mut info = Arc::into_inner(info).expect("a home that nobody has used");
         info.streams_alone = true;
-        Home { info: Arc::new(info), page, board }
+        Home { info: Arc::new(info), page, board, member }
     }
 
     /// Makes the home of a handle that has one session and polls its lane itself. It has no name. All such handles of
@@ -85,11 +90,11 @@ impl Home {
         memory: Memory,
     ) -> Result<Home, HomeError> {
         let incarnation = u64::from_ne_bytes(random()?);
-        let (streams_alone, listening) = (false, OnceLock::new());
-        let info = NodeInfo { program, name, incarnation, memory, streams_alone, listening };
+        let (streams_alone, listening, lock) = (false, OnceLock::new(), OnceLock::new());
+        let info = NodeInfo { program, name, incarnation, memory, streams_alone, listening, lock };
         let page = NodePage::new(info.page().clone(), incarnation);
         let board = Board::new(info.board().clone());
-        Ok(Home { info: Arc::new(info), page, board })
+        Ok(Home { info: Arc::new(info), page, board, member: OnceLock::new() })
     }
 
     /// Returns the program that the node belongs to.
@@ -137,6 +142,26 @@ impl Home {
     pub(crate) fn info(&self) -> &Arc<NodeInfo> {
         &self.info
     }
+
+    /// What the node is to the groups in which it takes callers.
+    pub(crate) fn member(&self) -> Result<Arc<Member>, BindError> {
+        if let Some(member) = self.member.get() {
+            return Ok(Arc::clone(member));
+        }
+        let member = Member::new().map_err(|error| match error {
+            Errno::MFILE => BindError::Descriptors { limit: descriptor_limit() },
+            error => BindError::System { act: "making an eventfd", error },
+        })?;
+        Ok(Arc::clone(self.member.get_or_init(|| Arc::new(member))))
+    }
+
+    /// Notes how many sessions the node has: of the nodes that share its name, the next caller goes to the one with the
+    /// fewest.
+    pub fn has_sessions(&self, sessions: usize) {
+        if let Some(member) = self.member.get() {
+            member.has_sessions(sessions);
+        }
+    }
 }
 
 /// The read-only part of a home, which handshakes hold.
@@ -149,6 +174,8 @@ pub(crate) struct NodeInfo {
     memory: Memory,
     /// The address at which the node listens for other hosts, once it does.
     listening: OnceLock<Listening>,
+    /// The file whose lock is the node's name, once the node has the lock.
+    lock: OnceLock<PathBuf>,
 }
 
 enum Memory {
@@ -211,6 +238,23 @@ impl NodeInfo {
         matches!(self.memory, Memory::Shared { .. })
     }
 
+    /// Notes the file whose lock is the node's name.
+    pub(crate) fn is_locked_by(&self, lock: &Path) {
+        let _ = self.lock.set(lock.to_owned());
+    }
+
+    /// The file whose lock is the node's name, if other processes find it by that.
+    pub(crate) fn lock(&self) -> Option<&Path> {
+        self.lock.get().map(PathBuf::as_path)
+    }
+
+    /// Whether two nodes of this process can have one name: they are of the same program, and found in the same
+    /// directory, or both by nobody outside of the process.
+    pub(crate) fn may_share_name_with(&self, other: &NodeInfo) -> bool {
+        let different = self.incarnation != other.incarnation;
+        different && self.program == other.program && self.lock() == other.lock()
+    }
+
     /// Stores the address at which the node listens for other hosts. A node listens at one address.
     pub(crate) fn listens(&self, listening: Listening) {
         let _ = self.listening.set(listening);
@@ -247,6 +291,6 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N], HomeError> {
         rustix::rand::getrandom(&mut bytes[..], GetRandomFlags::empty()).map_err(failed)?;
     match filled {
         filled if filled == N => Ok(bytes),
-        _ => Err(HomeError::Random(rustix::io::Errno::AGAIN)),
+        _ => Err(HomeError::Random(Errno::AGAIN)),
     }
 }

@@ -51,7 +51,11 @@ pub mod host;
 
 mod packet;
 
+mod member;
+
 pub mod home;
+
+mod group;
 
 mod events;
 

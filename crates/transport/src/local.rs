@@ -1,69 +1,56 @@
-//! Sessions between nodes of one process: a registry of names, and an inbox for each listener.
+//! Sessions between nodes of one process: a registry of names, and the requests that wait for their nodes.
 //!
 //! The lanes are on the heap. The doorbell is a pair of sockets as between processes, so the session needs no special
-//! case. Invariant: a name has one inbox, an inbox is bounded, and a caller whose request fails is told so, at the
-//! latest by the end of its socket.
+//! case. Nodes that share a name form a `group`, which hands each request to one of them. Invariant: a name has one
+//! group, the requests that wait for a node are bounded, and a caller whose request fails is told so, at the latest by
+//! the end of its socket.
 
-use crate::error::{BindError, OpenError, descriptor_limit};
+use crate::error::{BindError, OpenError};
+use crate::group::{Group, NotHanded, Seat};
 use crate::handshake::Side;
 use crate::home::{Home, NodeInfo};
 use crate::host::reaches;
 use crate::local_request::{self, LocalRequest};
 use crate::opening::Opening;
-use rustix::event::EventfdFlags;
-use rustix::io::Errno;
-use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use upbeat_core::limits::PENDING_HANDSHAKES_MAX;
 use upbeat_core::name::{NodeName, ProgramName};
 
-type Address = (ProgramName, NodeName);
+/// A name, by process: a forked child inherits the registry and not the nodes.
+type Address = (u32, ProgramName, NodeName);
 
-static REGISTRY: Mutex<Option<HashMap<Address, Arc<Inbox>>>> = Mutex::new(None);
+type Groups = HashMap<Address, Arc<Group<LocalRequest>>>;
 
-/// The requests for sessions with one node, until the node's thread takes them.
-struct Inbox {
-    info: Arc<NodeInfo>,
-    requests: Mutex<VecDeque<LocalRequest>>,
-    /// An eventfd that is readable while a request may wait.
-    wake: OwnedFd,
-}
+static REGISTRY: Mutex<Option<Groups>> = Mutex::new(None);
 
-impl Inbox {
-    fn requests(&self) -> MutexGuard<'_, VecDeque<LocalRequest>> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A node's inbox for requests of other nodes of the process.
+/// A node's part in its name, at which other nodes of the process request sessions.
 pub struct Listener {
     address: Address,
-    inbox: Arc<Inbox>,
+    /// None while it is dropped.
+    seat: Option<Seat<LocalRequest>>,
 }
 
 impl Listener {
-    /// Takes the node's name in this process.
+    /// Takes the node's name in this process, or shares it with the nodes that have it.
     pub fn bind(home: &Home) -> Result<Listener, BindError> {
         let name = home.name().ok_or(BindError::Unnamed)?.clone();
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let wake = rustix::event::eventfd(0, flags).map_err(|error| match error {
-            Errno::MFILE => BindError::Descriptors { limit: descriptor_limit() },
-            error => BindError::System { act: "making an eventfd", error },
-        })?;
-        let address = (home.program().name().clone(), name);
-        let inbox = Inbox { info: Arc::clone(home.info()), requests: Mutex::default(), wake };
-        let inbox = Arc::new(inbox);
-        match registry().get_or_insert_default().entry(address.clone()) {
-            Entry::Vacant(entry) => entry.insert(Arc::clone(&inbox)),
-            Entry::Occupied(_) => {
-                let (name, pid) = (address.1, Some(std::process::id()));
-                return Err(BindError::NameTaken { name, pid });
+        let address = address_of(home.program().name(), &name);
+        let mut registry = registry();
+        let groups = registry.get_or_insert_default();
+        let group = groups.get(&address).cloned().unwrap_or_else(|| Arc::new(Group::new()));
+        match Seat::take(&group, home)? {
+            Some(seat) => {
+                groups.insert(address.clone(), group);
+                Ok(Listener { address, seat: Some(seat) })
             }
-        };
-        Ok(Listener { address, inbox })
+            None => Err(BindError::NameTaken { name, pid: Some(std::process::id()) }),
+        }
+    }
+
+    fn seat(&self) -> &Seat<LocalRequest> {
+        self.seat.as_ref().expect("it stands until it is dropped")
     }
 
     /// Accepts the next request, for the session with this number. Returns None if there is none. The first step of
@@ -75,30 +62,42 @@ impl Listener {
         _now_ms: u64,
     ) -> Result<Option<Opening>, OpenError> {
         let us = Side::new(home.info(), session)?;
-        let mut requests = self.inbox.requests();
-        let Some(request) = requests.pop_front() else {
-            // The lock prevents a lost wake-up. The count in the eventfd does not matter.
-            let _ = rustix::io::read(&self.inbox.wake, &mut [0; 8]);
-            return Ok(None);
-        };
-        drop(requests);
-        Ok(Some(Opening::request(request, us)))
+        if let Some(request) = self.seat().next() {
+            return Ok(Some(Opening::request(request, us)));
+        }
+        // A caller that comes from here on wakes the node again.
+        self.seat().member().has_woken();
+        Ok(self.seat().next().map(|request| Opening::request(request, us)))
+    }
+
+    /// Has the node woken again, as if a caller had come.
+    pub fn wake(&self) {
+        self.seat().member().wake();
+    }
+
+    /// Takes callers back from nodes of this name that do not take them. Returns when to look again, if any caller waits
+    /// for another node.
+    pub fn look_after(&self, now_ms: u64) -> Option<u64> {
+        self.seat().look_after(now_ms)
     }
 }
 
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.inbox.wake.as_fd()
+        self.seat().member().as_fd()
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Some(inboxes) = registry().as_mut() {
-            inboxes.remove(&self.address);
+        let mut registry = registry();
+        // Callers that wait for the last node see the end of their sockets.
+        self.seat = None;
+        if let Some(groups) = registry.as_mut()
+            && groups.get(&self.address).is_some_and(|group| group.is_empty())
+        {
+            groups.remove(&self.address);
         }
-        // Callers that still wait see the end of their sockets.
-        self.inbox.requests().clear();
     }
 }
 
@@ -131,37 +130,43 @@ fn request_at(
     now_ms: u64,
 ) -> Result<Opening, OpenError> {
     let us = Side::new(home.info(), session)?;
-    let address = (home.program().name().clone(), to.clone());
-    let inbox = registry().as_ref().and_then(|inboxes| inboxes.get(&address)).cloned();
-    let listens = |inbox: &Arc<Inbox>| at.is_none_or(|at| reaches(at, inbox.info.listening()));
-    let Some(inbox) = inbox.filter(listens) else {
-        return Err(OpenError::NoSuchNode { name: to.clone(), path: None, died: false });
-    };
-    let (call, request) = {
-        let streams = home.info().streams_alone || inbox.info.streams_alone;
-        local_request::request(us, to, streams, now_ms)?
-    };
-    if inbox.info.program != *home.program() {
-        let ours = Box::new(home.program().clone());
-        let theirs = Box::new(inbox.info.program.clone());
-        return Err(OpenError::WrongProgram { peer: call.peer().clone(), ours, theirs });
+    let absent = || OpenError::NoSuchNode { name: to.clone(), path: None, died: false };
+    let group = group_of(home.program().name(), to).ok_or_else(absent)?;
+    let listens = |info: &NodeInfo| at.is_none_or(|at| reaches(at, info.listening()));
+    let mut ours = None;
+    let handed = group.hand(listens, |info| {
+        let streams = home.info().streams_alone || info.streams_alone;
+        let (call, request) = local_request::request(us, to, streams, now_ms)?;
+        if info.program != *home.program() {
+            let ours = Box::new(home.program().clone());
+            let theirs = Box::new(info.program.clone());
+            return Err(OpenError::WrongProgram { peer: call.peer().clone(), ours, theirs });
+        }
+        ours = Some(call);
+        Ok(request)
+    });
+    match (handed, ours) {
+        (Ok(()), Some(call)) => Ok(Opening::call(call)),
+        (Ok(()), None) | (Err(NotHanded::Nobody), _) => Err(absent()),
+        (Err(NotHanded::Full), _) => Err(OpenError::Backlog { name: to.clone() }),
+        (Err(NotHanded::NotMade(error)), _) => Err(error),
     }
-    let mut requests = inbox.requests();
-    if requests.len() >= PENDING_HANDSHAKES_MAX {
-        return Err(OpenError::Backlog { name: to.clone() });
-    }
-    requests.push_back(request);
-    // The write fails only if the counter is full, which wakes the node as well.
-    let _ = rustix::io::write(&inbox.wake, &1u64.to_ne_bytes());
-    Ok(Opening::call(call))
 }
 
-/// Returns the incarnation of the node that has a name in this process.
-pub fn incarnation_of(program: &ProgramName, name: &NodeName) -> Option<u64> {
-    let address = (program.clone(), name.clone());
-    Some(registry().as_ref()?.get(&address)?.info.incarnation)
+/// Whether a node of this name in this process has this incarnation.
+pub fn has_node(program: &ProgramName, name: &NodeName, incarnation: u64) -> bool {
+    let group = group_of(program, name);
+    group.is_some_and(|group| group.any(|info| info.incarnation == incarnation))
 }
 
-fn registry() -> MutexGuard<'static, Option<HashMap<Address, Arc<Inbox>>>> {
+fn group_of(program: &ProgramName, name: &NodeName) -> Option<Arc<Group<LocalRequest>>> {
+    registry().as_ref()?.get(&address_of(program, name)).cloned()
+}
+
+fn address_of(program: &ProgramName, name: &NodeName) -> Address {
+    (std::process::id(), program.clone(), name.clone())
+}
+
+fn registry() -> MutexGuard<'static, Option<Groups>> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,6 +7,7 @@
 use crate::carrier::{Carrier, Kind, Peer};
 use crate::doorbell::WAKE_UP;
 use crate::error::{OpenError, Whom};
+use crate::group::Caller;
 use crate::handshake::{Progress, Side};
 use crate::packet::{self, Received};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -27,6 +28,8 @@ pub(crate) struct LocalRequest {
     stream: Option<OwnedFd>,
     answer: Arc<Answer>,
 }
+
+impl Caller for LocalRequest {}
 
 /// The caller's side of a request, until the reply comes.
 pub(crate) struct LocalCall {

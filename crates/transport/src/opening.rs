@@ -37,6 +37,8 @@ enum Stage {
     Remote(Box<RemoteHandshake>),
     LocalCall(LocalCall),
     LocalRequest(LocalRequest, Side),
+    /// A caller of another host, whose handshake another node of the name has made.
+    Again(Resuming),
     Over,
 }
 
@@ -74,6 +76,10 @@ impl Opening {
 
     pub(crate) fn request(request: LocalRequest, us: Side) -> Opening {
         Opening { stage: Stage::LocalRequest(request, us) }
+    }
+
+    pub(crate) fn again(resuming: Resuming) -> Opening {
+        Opening { stage: Stage::Again(resuming) }
     }
 
     /// Lets a caller of another host only resume an open session; a new session is refused with this code and text.
@@ -118,6 +124,7 @@ impl Opening {
                 }
             },
             Stage::LocalRequest(request, us) => Ok(Step::Done(request.accept(us))),
+            Stage::Again(resuming) => Ok(Step::Resuming(resuming)),
             Stage::Over => panic!("`step` was called on an opening that has ended"),
         }
     }
@@ -129,7 +136,7 @@ impl Opening {
             Stage::Shared(handshake) => handshake.deadline_ms(),
             Stage::Remote(handshake) => handshake.deadline_ms(),
             Stage::LocalCall(call) => call.started_ms().saturating_add(HANDSHAKE_MS_MAX),
-            Stage::LocalRequest(..) | Stage::Over => 0,
+            Stage::LocalRequest(..) | Stage::Again(_) | Stage::Over => 0,
         }
     }
 
@@ -140,7 +147,7 @@ impl Opening {
 
     /// Returns whether the peer is known to be on another host.
     pub fn is_remote(&self) -> bool {
-        matches!(self.stage, Stage::Remote(_))
+        matches!(self.stage, Stage::Remote(_) | Stage::Again(_))
     }
 
     /// Returns since when the opening has been under way. A peer of this process sends everything at once.
@@ -149,7 +156,7 @@ impl Opening {
             Stage::Shared(handshake) => (handshake.started_ms(), handshake.heard_ms()),
             Stage::Remote(handshake) => (handshake.started_ms(), handshake.heard_ms()),
             Stage::LocalCall(call) => (call.started_ms(), Some(call.started_ms())),
-            Stage::LocalRequest(..) | Stage::Over => (u64::MAX, Some(u64::MAX)),
+            Stage::LocalRequest(..) | Stage::Again(_) | Stage::Over => (u64::MAX, Some(u64::MAX)),
         };
         UnderWay { began_ms, heard_ms }
     }
@@ -158,6 +165,7 @@ impl Opening {
     pub fn peer_at(&self) -> Option<SocketAddr> {
         match &self.stage {
             Stage::Remote(handshake) => handshake.peer().at,
+            Stage::Again(resuming) => resuming.peer().at,
             _ => None,
         }
     }
@@ -169,6 +177,7 @@ impl Opening {
             Stage::Remote(handshake) => handshake.peer().clone(),
             Stage::LocalCall(call) => call.peer().clone(),
             Stage::LocalRequest(request, _) => request.peer(),
+            Stage::Again(resuming) => resuming.peer().clone(),
             Stage::Over => Whom::default(),
         }
     }
@@ -179,6 +188,7 @@ impl Opening {
             Stage::Shared(handshake) => handshake.refuse(code, text),
             Stage::Remote(handshake) => handshake.refuse(code, text),
             Stage::LocalRequest(request, _) => request.refuse(code, text),
+            Stage::Again(resuming) => resuming.refuse(),
             Stage::LocalCall(_) | Stage::Over => {}
         }
     }
@@ -193,6 +203,7 @@ impl AsFd for Opening {
             Stage::Remote(handshake) => handshake.as_fd(),
             Stage::LocalCall(call) => call.as_fd(),
             Stage::LocalRequest(request, _) => request.as_fd(),
+            Stage::Again(resuming) => resuming.as_fd(),
             Stage::Over => panic!("`as_fd` was called on an opening that has ended"),
         }
     }

@@ -1,21 +1,23 @@
 //! Sessions between processes of one host: the listener at a node's socket, and the caller.
 //!
-//! The handshake decides the contents of the packets. Invariant: a name has one listener. A full table of descriptors
-//! makes no caller wait and no listener spin, because one spare descriptor serves to tell the next caller.
+//! The handshake decides the contents of the packets. Invariant: a name has one socket, which nodes of one process
+//! may share, and which is there without a gap while any of them listens. A full table of descriptors makes no caller wait and no listener spin, because one spare descriptor serves to tell the next caller.
 
-use crate::claim::{Claim, Holder, holder, sweep};
+use crate::claim::{Claim, Holder, holder, key, sweep};
 use crate::error::{BindError, OpenError, descriptor_limit};
+use crate::group::{Group, Seat};
 use crate::handshake::{Dialled, Handshake, Side, refuse};
 use crate::home::Home;
 use crate::opening::Opening;
-use crate::place::{FileNames, Place};
+use crate::place::{FileNames, Place, ProgramDirectory};
 use crate::spare::SpareDescriptor;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use upbeat_core::hello::RefusalCode;
 use upbeat_core::limits::PENDING_HANDSHAKES_MAX;
 use upbeat_core::name::{NodeName, ProgramName};
@@ -24,51 +26,126 @@ use upbeat_core::name::{NodeName, ProgramName};
 /// connect at once.
 const BACKLOG: i32 = 4096;
 
-/// A node's socket, at which other processes call.
+/// The sockets of this process's nodes, by process and name.
+static SOCKETS: Mutex<Option<Sockets>> = Mutex::new(None);
+
+type Sockets = HashMap<(u32, PathBuf), Arc<Socket>>;
+
+/// A node's socket, at which other processes call. Nodes of a process that share a name share the socket.
 pub struct Listener {
-    socket: OwnedFd,
-    name: NodeName,
-    path: PathBuf,
-    /// The claim is dropped last: the name is free only when the node no longer answers under it.
-    _claim: Claim,
-    spare: SpareDescriptor,
-    /// A counter, of which every handshake in progress holds a clone.
+    key: (u32, PathBuf),
+    /// None while it is dropped.
+    part: Option<Part>,
+    /// One clone is held by every handshake under way.
     pending: Arc<()>,
 }
 
+/// A node's part in the socket of its name.
+struct Part {
+    seat: Seat<OwnedFd>,
+    socket: Arc<Socket>,
+}
+
+/// The socket of a name.
+struct Socket {
+    socket: OwnedFd,
+    name: NodeName,
+    path: PathBuf,
+    /// The claim goes last: the name is free only when nobody answers under it.
+    _claim: Claim,
+    spare: SpareDescriptor,
+    group: Arc<Group<OwnedFd>>,
+}
+
+impl Socket {
+    /// Takes a node's name and listens under it.
+    fn new(
+        place: &Place,
+        home: &Home,
+        dir: ProgramDirectory,
+        name: &NodeName,
+    ) -> Result<Socket, BindError> {
+        let path = place.socket_path(home.program().name(), name);
+        let claim = Claim::take(dir, name)?;
+        sweep(&claim.dir);
+        let socket = listen(&claim)?;
+        let spare = SpareDescriptor::new().map_err(failed("opening /"))?;
+        let (name, group) = (name.clone(), Arc::new(Group::new()));
+        Ok(Socket { socket, name, path, _claim: claim, spare, group })
+    }
+
+    fn accept(&self) -> Result<OwnedFd, Errno> {
+        rustix::net::accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
+    }
+
+    /// Tells the next caller that there is no descriptor for it, by means of the one in spare.
+    fn turn_away(&self) {
+        self.spare.lend(|| {
+            if let Ok(socket) = self.accept() {
+                let error = OpenError::Descriptors { limit: descriptor_limit() };
+                refuse(socket.as_fd(), RefusalCode::TooManyDescriptors, &error.to_string());
+            }
+        });
+    }
+}
+
 impl Listener {
-    /// Takes the node's name and listens under it. The socket of a dead node is replaced.
+    /// Takes the node's name and listens under it, or shares both with the nodes of this process that have the name. A
+    /// dead node's socket is taken over.
     pub fn bind(place: &Place, home: &Home) -> Result<Listener, BindError> {
         let name = home.name().ok_or(BindError::Unnamed)?.clone();
         if !home.is_reachable() {
             return Err(BindError::LocalOnly);
         }
         let dir = place.open(home.program().name(), true)?;
-        let path = place.socket_path(home.program().name(), &name);
-        let claim = Claim::take(dir, &name)?;
-        sweep(&claim.dir);
-        let socket = listen(&claim)?;
-        let spare = SpareDescriptor::new().map_err(failed("opening /"))?;
-        Ok(Listener { socket, name, path, _claim: claim, spare, pending: Arc::new(()) })
+        let key = key(&dir, &FileNames::of(&name));
+        // Until the end, so that the name is not let go of meanwhile.
+        let mut sockets = sockets();
+        let sockets = sockets.get_or_insert_default();
+        let socket = match sockets.get(&key) {
+            Some(socket) => Arc::clone(socket),
+            None => Arc::new(Socket::new(place, home, dir, &name)?),
+        };
+        home.info().is_locked_by(&key.1);
+        let Some(seat) = Seat::take(&socket.group, home)? else {
+            return Err(BindError::NameTaken { name, pid: Some(std::process::id()) });
+        };
+        sockets.insert(key.clone(), Arc::clone(&socket));
+        Ok(Listener { key, part: Some(Part { seat, socket }), pending: Arc::new(()) })
     }
 
-    /// Returns the path of the socket.
+    /// Where the socket lies.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.part().socket.path
     }
 
-    /// Returns the number of this listener's handshakes in progress. Beyond [`PENDING_HANDSHAKES_MAX`] callers wait
-    /// in the socket's queue until a handshake has ended or was refused.
+    fn part(&self) -> &Part {
+        self.part.as_ref().expect("it stands until it is dropped")
+    }
+
+    /// Handshakes of this listener that are under way. With [`PENDING_HANDSHAKES_MAX`] the others
+    /// wait in the socket's queue until one of these has ended or was refused.
     pub fn pending(&self) -> usize {
         Arc::strong_count(&self.pending) - 1
     }
 
-    /// Accepts the next caller, for the session with this number. Returns None if there is no caller, or if as many
-    /// handshakes are in progress as allowed.
+    /// Whether a caller waits that another node of this name has accepted.
+    pub fn has_caller(&self) -> bool {
+        self.part().seat.has_caller()
+    }
+
+    /// Takes callers back from nodes of this name that do not take them. Returns when to look again, if any caller waits
+    /// for another node.
+    pub fn look_after(&self, now_ms: u64) -> Option<u64> {
+        self.part().seat.look_after(now_ms)
+    }
+
+    /// Accepts the next caller, for the session of this number; None if nobody calls, or if as many
+    /// handshakes are under way as may be. Callers that are other nodes' of this name are left with those.
     ///
-    /// An error concerns one caller, which was told; the next caller may be accepted at once. After
-    /// [`OpenError::Descriptors`] the remaining callers should wait for the next turn, because telling a caller needs
-    /// the spare descriptor, which may not be available again.
+    /// An error is one caller's, which was told; the next may be accepted at once. The exception is
+    /// [`OpenError::Descriptors`]: callers are told as long as the descriptor in spare can be had
+    /// again, so leave the rest for the next turn.
     pub fn accept(
         &self,
         home: &Home,
@@ -79,39 +156,58 @@ impl Listener {
         if self.pending() >= PENDING_HANDSHAKES_MAX {
             return Ok(None);
         }
-        let socket = match self.accept_socket() {
-            Err(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => return Ok(None),
-            Err(Errno::MFILE | Errno::NFILE) => {
-                self.turn_away();
-                return Err(OpenError::Descriptors { limit: descriptor_limit() });
-            }
-            other => other.map_err(OpenError::system("accepting a caller"))?,
-        };
-        self.spare.restock();
-        let pending = Arc::clone(&self.pending);
-        Handshake::answer(us, socket, self.name.clone(), pending, now_ms)
+        let Some(socket) = self.next()? else { return Ok(None) };
+        let (name, pending) = (self.part().socket.name.clone(), Arc::clone(&self.pending));
+        Handshake::answer(us, socket, name, pending, now_ms)
             .map(|handshake| Some(Opening::shared(handshake)))
     }
 
-    fn accept_socket(&self) -> Result<OwnedFd, Errno> {
-        rustix::net::accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
-    }
-
-    /// Tells the next caller that there is no descriptor for it, with the number of the spare descriptor.
-    fn turn_away(&self) {
-        self.spare.lend(|| {
-            if let Ok(socket) = self.accept_socket() {
-                let error = OpenError::Descriptors { limit: descriptor_limit() };
-                refuse(socket.as_fd(), RefusalCode::TooManyDescriptors, &error.to_string());
+    /// Returns the next caller of this node: one that waits for it, or one that has connected.
+    fn next(&self) -> Result<Option<OwnedFd>, OpenError> {
+        let Part { seat, socket: listening } = self.part();
+        if let Some(socket) = seat.next() {
+            return Ok(Some(socket));
+        }
+        // As many as may be another node's.
+        for _ in 0..PENDING_HANDSHAKES_MAX {
+            let socket = match listening.accept() {
+                Err(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => return Ok(None),
+                Err(Errno::MFILE | Errno::NFILE) => {
+                    listening.turn_away();
+                    return Err(OpenError::Descriptors { limit: descriptor_limit() });
+                }
+                other => other.map_err(OpenError::system("accepting a caller"))?,
+            };
+            listening.spare.restock();
+            if let Some(socket) = seat.route(socket) {
+                return Ok(Some(socket));
             }
-        });
+        }
+        Ok(None)
     }
 }
 
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.part().socket.socket.as_fd()
     }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let mut sockets = sockets();
+        self.part = None;
+        // The name is free when its last node is gone.
+        if let Some(sockets) = sockets.as_mut()
+            && sockets.get(&self.key).is_some_and(|socket| Arc::strong_count(socket) == 1)
+        {
+            sockets.remove(&self.key);
+        }
+    }
+}
+
+fn sockets() -> MutexGuard<'static, Option<Sockets>> {
+    SOCKETS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Calls the node `to`, for our session of this number. The node must accept the connection within

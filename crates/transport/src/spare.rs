@@ -5,27 +5,29 @@
 
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
-use std::cell::RefCell;
 use std::os::fd::OwnedFd;
+use std::sync::{Mutex, PoisonError};
 
 /// A descriptor that is kept open to be given up.
-pub(crate) struct SpareDescriptor(RefCell<Option<OwnedFd>>);
+pub(crate) struct SpareDescriptor(Mutex<Option<OwnedFd>>);
 
 impl SpareDescriptor {
     pub(crate) fn new() -> Result<SpareDescriptor, Errno> {
-        Ok(SpareDescriptor(RefCell::new(Some(spare()?))))
+        Ok(SpareDescriptor(Mutex::new(Some(spare()?))))
     }
 
     /// Runs `act` while the spare descriptor is closed, so that `act` can open one.
     pub(crate) fn lend(&self, act: impl FnOnce()) {
-        self.0.replace(None);
+        // Other nodes that share the name wait for their turn.
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *kept = None;
         act();
-        self.restock();
+        *kept = spare().ok();
     }
 
     /// Opens the spare descriptor again, if another thread took its number meanwhile.
     pub(crate) fn restock(&self) {
-        let mut kept = self.0.borrow_mut();
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.is_none() {
             *kept = spare().ok();
         }

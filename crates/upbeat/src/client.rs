@@ -6,7 +6,7 @@
 
 use crate::call::{Bound, MISSING};
 use crate::dispatch::Dispatcher;
-use crate::error::{CallError, ConnectError};
+use crate::error::{CallError, ConnectError, FailCode, OpenError, Why};
 use crate::session::Session;
 use std::rc::Rc;
 use upbeat_core::bind::{BIND, BindReply, BindRequest};
@@ -41,6 +41,22 @@ pub(crate) fn request(
 ) -> Result<BindRequest, ConnectError> {
     BindRequest::new(service, signatures)
         .map_err(|error| ConnectError::Service { text: error.to_string() })
+}
+
+/// How often a connection is opened again to a name whose node leaves meanwhile.
+pub(crate) const LEAVING_MAX: u32 = 3;
+
+/// Whether a client has met a node that was about to end. Another node may share the name; if none does, the next attempt
+/// says so.
+pub(crate) fn has_met_leaving(error: &ConnectError) -> bool {
+    match error {
+        ConnectError::Open(OpenError::Closed { .. })
+        | ConnectError::Call(CallError::Failed { code: FailCode::Closing, .. }) => true,
+        ConnectError::Call(CallError::NotSent(lost) | CallError::Unknown(lost)) => {
+            matches!(lost.why, Why::Closed)
+        }
+        _ => false,
+    }
 }
 
 /// The numbers of the methods, from what the callee answers.

@@ -15,6 +15,12 @@ thread_local! {
     static CONTAINED: Cell<u64> = const { Cell::new(0) };
 }
 
+/// Returns the message of a panic; nothing if it has none.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+}
+
 /// Runs an act that drops values of the application. Returns whether it panicked.
 pub(crate) fn panics(act: impl FnOnce()) -> bool {
     match catch_unwind(AssertUnwindSafe(act)) {

@@ -5,6 +5,8 @@
 
 mod build;
 
+mod cores;
+
 mod serve;
 
 mod connect;
@@ -14,6 +16,7 @@ use std::fmt;
 
 pub use build::BuildError;
 pub use connect::ConnectError;
+pub use cores::CoresError;
 pub use serve::ServeError;
 pub use upbeat_core::address::{AddressError, NodeAddressError};
 pub use upbeat_core::bind::Clash;

@@ -95,7 +95,8 @@
 //!
 //! Nodes find each other by name within a program: that of [`Builder::program`], else of the
 //! environment's `UPBEAT_PROGRAM`, else `default`. Their sockets lie in `$XDG_RUNTIME_DIR/upbeat` or
-//! `/tmp/upbeat-<uid>`, or where [`Builder::directory`] says. A name has one node at a time.
+//! `/tmp/upbeat-<uid>`, or where [`Builder::directory`] says. A name belongs to one
+//! process at a time, of which several nodes may share it ([`serve_on`]).
 #![forbid(unsafe_code)]
 
 extern crate self as upbeat;
@@ -170,6 +171,8 @@ mod signal;
 
 mod node;
 
+mod cores;
+
 mod reference;
 
 #[cfg(feature = "tokio")]
@@ -180,8 +183,9 @@ mod guide;
 
 pub use compute::{Compute, checkpoint, compute, poll_point};
 pub use context::context;
+pub use cores::{Cores, nodes_on, serve_on};
 pub use dispatch::OverRun;
-pub use error::{BuildError, CallError, ConnectError, Lost, ServeError, Why};
+pub use error::{BuildError, CallError, ConnectError, CoresError, Lost, ServeError, Why};
 pub use execution::{Execution, UnknownExecution};
 pub use metadata::Context;
 pub use node::{Builder, Connect, Node, spawn};

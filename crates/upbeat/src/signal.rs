@@ -22,11 +22,23 @@ pub async fn ctrl_c() -> std::io::Result<()> {
     let node = Dispatcher::current();
     let (ours, theirs) = UnixStream::pair()?;
     ours.set_nonblocking(true)?;
-    let _signals = [
-        Registered::new(signal_hook::consts::SIGINT, &theirs)?,
-        Registered::new(signal_hook::consts::SIGTERM, &theirs)?,
-    ];
+    let _signals = Signals::into(&theirs)?;
     wait_readable(&node, &ours).await
+}
+
+/// The signals that ask the process to stop: each is written into a socket, until this is dropped.
+pub(crate) struct Signals {
+    _registered: [Registered; 2],
+}
+
+impl Signals {
+    pub(crate) fn into(socket: &UnixStream) -> std::io::Result<Signals> {
+        let _registered = [
+            Registered::new(signal_hook::consts::SIGINT, socket)?,
+            Registered::new(signal_hook::consts::SIGTERM, socket)?,
+        ];
+        Ok(Signals { _registered })
+    }
 }
 
 /// A signal that is written into a socket, until this is dropped.

@@ -21,6 +21,7 @@ mod execution;
 mod arguments;
 mod tasks;
 mod incast;
+mod cores;
 mod suite;
 
 use clap::{Parser, Subcommand};
@@ -59,6 +60,8 @@ enum Other {
     Peers(peers::Arguments),
     /// Many senders to one slow receiver: throughput, memory, and the latency of others
     Incast(incast::Arguments),
+    /// Several nodes behind one name: calls a second beside those of one node.
+    Cores(cores::Arguments),
     /// The second process of a benchmark, which the first starts itself.
     #[command(hide = true)]
     BenchPeer(PeerArguments),
@@ -79,6 +82,7 @@ Examples:
   bench execution                    handlers and tasks, and what a lost bet costs
   bench arguments                    calls by the size of their arguments, by execution
   bench incast --quick               16 senders to one slow receiver
+  bench cores                        one node and two behind one name, with 8 clients
   bench papers --json > today.jsonl  for a program";
 
 /// Runs the command that the arguments of this process name.
@@ -87,6 +91,7 @@ pub fn main() -> ExitCode {
     let done = match &arguments.other {
         Some(Other::Peers(arguments)) => peers::run(arguments).map_err(|error| error.to_string()),
         Some(Other::Incast(arguments)) => incast::run(arguments).map_err(|error| error.to_string()),
+        Some(Other::Cores(arguments)) => cores::run(arguments).map_err(|error| error.to_string()),
         Some(Other::BenchPeer(arguments)) => {
             serve(arguments).map_err(|error| format!("the second process: {error}"))
         }

@@ -2,78 +2,173 @@
 
 use super::{Terms, options, secured, socket};
 use crate::error::{BindError, OpenError, Whom, descriptor_limit};
+use crate::group::{Caller, Group, Seat};
 use crate::handshake::Side;
 use crate::home::Home;
 use crate::host;
 use crate::opening::Opening;
-use crate::remote_handshake::RemoteHandshake;
+use crate::remote_handshake::{RemoteHandshake, Resuming};
 use crate::spare::SpareDescriptor;
 use crate::stream::Pipe;
 use crate::tls::TlsStream;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, sockopt};
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use upbeat_core::hello::Listening;
+use upbeat_core::limits::PENDING_HANDSHAKES_MAX;
 use upbeat_core::name::NodeName;
 
 /// The connections that may wait to be accepted, if the system allows that many.
 const BACKLOG: i32 = 4096;
 
-/// A node's port, at which nodes of other hosts call.
+/// The ports of this process's nodes, by process, name and the address that was asked for.
+static PORTS: Mutex<Option<Ports>> = Mutex::new(None);
+
+type Key = (u32, PathBuf, SocketAddr);
+
+type Ports = HashMap<Key, Arc<Port>>;
+
+/// A node's port, at which nodes of other hosts call. Nodes of a process that share a name share the ports at which they
+/// are told to listen.
 pub struct Listener {
-    socket: OwnedFd,
+    /// None if no other node of this process can have the node's name.
+    key: Option<Key>,
+    /// None while it is dropped.
+    part: Option<Part>,
     name: NodeName,
-    at: SocketAddr,
     terms: Terms,
-    spare: SpareDescriptor,
-    /// A counter, of which every handshake in progress holds a clone.
+    /// One clone is held by every handshake under way.
     pending: Arc<()>,
 }
 
-impl Listener {
-    /// Listens at an address, for the node of this home. With port 0 the system chooses one.
-    pub fn bind(at: SocketAddr, home: &Home, terms: Terms) -> Result<Listener, BindError> {
-        let name = home.name().ok_or(BindError::Unnamed)?.clone();
-        let failed = |error| match error {
-            Errno::MFILE => BindError::Descriptors { limit: descriptor_limit() },
-            error => BindError::Port { at, error },
-        };
+/// A node's part in a port.
+struct Part {
+    seat: Seat<Called>,
+    port: Arc<Port>,
+}
+
+/// A caller of a port.
+enum Called {
+    /// Its connection was accepted.
+    New(OwnedFd, SocketAddr),
+    /// It asks to go on with a session.
+    Again(Resuming),
+}
+
+impl Caller for Called {
+    /// A session goes on with its own node alone.
+    fn is_anybodys(&self) -> bool {
+        matches!(self, Called::New(..))
+    }
+}
+
+/// A listening port.
+struct Port {
+    socket: OwnedFd,
+    at: SocketAddr,
+    /// Whether callers over IPv4 reach the port of an IPv6 address.
+    also_ipv4: bool,
+    spare: SpareDescriptor,
+    group: Arc<Group<Called>>,
+}
+
+impl Port {
+    /// Listens at an address.
+    fn new(at: SocketAddr) -> Result<Port, BindError> {
         let open = || {
             let socket = socket(at)?;
-            // This makes a port available whose last owner has just died.
+            // A port whose last owner has just died is free.
             sockopt::set_socket_reuseaddr(&socket, true)?;
             rustix::net::bind(&socket, &at)?;
             rustix::net::listen(&socket, BACKLOG)?;
             let bound = rustix::net::getsockname(&socket)?;
             let also_ipv4 = at.is_ipv6() && !sockopt::ipv6_v6only(&socket)?;
             let at = SocketAddr::try_from(bound).unwrap_or(at);
-            Ok((socket, at, also_ipv4, SpareDescriptor::new()?))
+            let (spare, group) = (SpareDescriptor::new()?, Arc::new(Group::new()));
+            Ok(Port { socket, at, also_ipv4, spare, group })
         };
-        let (socket, at, also_ipv4, spare) = open().map_err(failed)?;
+        open().map_err(|error| match error {
+            Errno::MFILE => BindError::Descriptors { limit: descriptor_limit() },
+            error => BindError::Port { at, error },
+        })
+    }
+
+    fn accept(&self) -> Result<OwnedFd, Errno> {
+        rustix::net::accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
+    }
+}
+
+impl Listener {
+    /// Listens at an address, for the node of this home. Port 0 has the system choose one. A node that shares its name
+    /// shares the port too, if another node of the name was told the same address.
+    pub fn bind(at: SocketAddr, home: &Home, terms: Terms) -> Result<Listener, BindError> {
+        let name = home.name().ok_or(BindError::Unnamed)?.clone();
+        let key = home.info().lock().map(|lock| (std::process::id(), lock.to_owned(), at));
+        // Until the end, so that the port is not let go of meanwhile.
+        let mut ports = ports();
+        let ports = ports.get_or_insert_default();
+        let port = match key.as_ref().and_then(|key| ports.get(key)) {
+            Some(port) => Arc::clone(port),
+            None => Arc::new(Port::new(at)?),
+        };
+        let Some(seat) = Seat::take(&port.group, home)? else {
+            return Err(BindError::Port { at, error: Errno::ADDRINUSE });
+        };
         if let Some(network) = host::network() {
-            home.info().listens(Listening::new(at, also_ipv4, network));
+            home.info().listens(Listening::new(port.at, port.also_ipv4, network));
         }
-        Ok(Listener { socket, name, at, terms, spare, pending: Arc::new(()) })
+        if let Some(key) = &key {
+            ports.insert(key.clone(), Arc::clone(&port));
+        }
+        Ok(Listener { key, part: Some(Part { seat, port }), name, terms, pending: Arc::new(()) })
     }
 
-    /// Returns the address at which the node listens.
+    fn part(&self) -> &Part {
+        self.part.as_ref().expect("it stands until it is dropped")
+    }
+
+    /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.at
+        self.part().port.at
     }
 
-    /// Returns the number of this listener's handshakes in progress. The owner decides how many there may be, and
-    /// leaves the other callers in the socket's queue.
+    /// Returns the number of handshakes of this listener that are under way. How many may be is the owner's to
+    /// say, who leaves the others in the socket's queue.
     pub fn pending(&self) -> usize {
         Arc::strong_count(&self.pending) - 1
     }
 
-    /// Accepts the next caller, for the session with this number. Returns None if there is no caller.
+    /// Whether a caller waits that another node of this name has accepted.
+    pub fn has_caller(&self) -> bool {
+        self.part().seat.has_caller()
+    }
+
+    /// Takes callers back from nodes of this name that do not take them. Returns when to look again, if any caller waits
+    /// for another node.
+    pub fn look_after(&self, now_ms: u64) -> Option<u64> {
+        self.part().seat.look_after(now_ms)
+    }
+
+    /// Leaves a caller that asks to go on with a session with the node of this name that has the session. Returns the
+    /// caller if there is no such node.
+    pub fn hand_over(&self, resuming: Resuming) -> Option<Resuming> {
+        let Some(incarnation) = resuming.listener() else { return Some(resuming) };
+        match self.part().seat.hand_to(incarnation, Called::Again(resuming)) {
+            Some(Called::Again(resuming)) => Some(resuming),
+            _ => None,
+        }
+    }
+
+    /// Accepts the next caller, for the session of this number; None if nobody calls. Callers that are other nodes' of
+    /// this name are left with those.
     ///
-    /// An error concerns one caller; the next caller may be accepted at once. After [`OpenError::Descriptors`] the
-    /// remaining callers should wait for the next turn, because turning a caller away needs the spare descriptor,
-    /// which may not be available again.
+    /// An error is one caller's; the next may be accepted at once. The exception is
+    /// [`OpenError::Descriptors`]: callers are turned away as long as the descriptor in spare can be had
+    /// again, so leave the rest for the next turn.
     pub fn accept(
         &self,
         home: &Home,
@@ -81,21 +176,12 @@ impl Listener {
         now_ms: u64,
     ) -> Result<Option<Opening>, OpenError> {
         let us = Side::remote(home.info(), session)?;
-        let socket = match self.accept_socket() {
-            Err(Errno::MFILE | Errno::NFILE) => {
-                self.spare.lend(|| drop(self.accept_socket()));
-                return Err(OpenError::Descriptors { limit: descriptor_limit() });
-            }
-            Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
-            // Any other error belongs to a connection that has ended already.
-            other => other.map_err(OpenError::system("accepting a caller"))?,
+        let (socket, at) = match self.next()? {
+            None => return Ok(None),
+            Some(Called::Again(resuming)) => return Ok(Some(Opening::again(resuming))),
+            Some(Called::New(socket, at)) => (socket, at),
         };
-        self.spare.restock();
-        let system = OpenError::system;
-        let at = rustix::net::getpeername(&socket)
-            .and_then(|at| at.ok_or(Errno::NOTCONN)?.try_into())
-            .map_err(system("asking for the peer"))?;
-        options::set(&socket, &self.terms).map_err(system("setting up a socket"))?;
+        options::set(&socket, &self.terms).map_err(OpenError::system("setting up a socket"))?;
         let peer = || Whom { at: Some(at), ..Whom::default() };
         let pipe = match &self.terms.identity {
             None => Pipe::Plain(socket),
@@ -106,13 +192,55 @@ impl Listener {
         Ok(Some(Opening::remote(handshake.keeping(self.terms.resume_within_ms))))
     }
 
-    fn accept_socket(&self) -> Result<OwnedFd, Errno> {
-        rustix::net::accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
+    /// Returns the next caller of this node: one that waits for it, or one that has connected.
+    fn next(&self) -> Result<Option<Called>, OpenError> {
+        let Part { seat, port } = self.part();
+        if let Some(called) = seat.next() {
+            return Ok(Some(called));
+        }
+        // As many as may be another node's.
+        for _ in 0..PENDING_HANDSHAKES_MAX {
+            let socket = match port.accept() {
+                Err(Errno::MFILE | Errno::NFILE) => {
+                    port.spare.lend(|| drop(port.accept()));
+                    return Err(OpenError::Descriptors { limit: descriptor_limit() });
+                }
+                Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
+                // Any other error is that of a connection which is gone again.
+                other => other.map_err(OpenError::system("accepting a caller"))?,
+            };
+            port.spare.restock();
+            let at = rustix::net::getpeername(&socket)
+                .and_then(|at| at.ok_or(Errno::NOTCONN)?.try_into())
+                .map_err(OpenError::system("asking for the peer"))?;
+            if let Some(called) = seat.route(Called::New(socket, at)) {
+                return Ok(Some(called));
+            }
+        }
+        Ok(None)
     }
 }
 
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.part().port.socket.as_fd()
     }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let mut ports = ports();
+        self.part = None;
+        // The port is free when its last node is gone.
+        if let Some(ports) = ports.as_mut()
+            && let Some(key) = &self.key
+            && ports.get(key).is_some_and(|port| Arc::strong_count(port) == 1)
+        {
+            ports.remove(key);
+        }
+    }
+}
+
+fn ports() -> MutexGuard<'static, Option<Ports>> {
+    PORTS.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,12 +4,13 @@
 //! The runtime finds the session of a ticket. Invariant: a session is resumed only after its listener has agreed, and
 //! the listener has dropped the old connection before it says how much has come.
 
-use super::{OpenError, RemoteHandshake, ResumeProof, Role, State};
+use super::{OpenError, RemoteHandshake, ResumeProof, Role, State, Whom};
 use crate::carrier::{Carrier, Connection};
 use crate::handshake::refused;
 use crate::home::random;
 use rustix::io::Errno;
 use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd};
 use upbeat_core::bill::clock::Clock;
 use upbeat_core::fault::Rule;
 use upbeat_core::hello::{Networked, Record, Refusal, RefusalCode, Ticket};
@@ -90,6 +91,15 @@ impl Resuming {
         self.said.ticket.map(|ticket| ticket.session)
     }
 
+    /// Returns the incarnation of the node that has the session.
+    pub fn listener(&self) -> Option<u64> {
+        self.said.ticket.map(|ticket| ticket.incarnation)
+    }
+
+    pub(crate) fn peer(&self) -> &Whom {
+        self.handshake.peer()
+    }
+
     /// Returns the ticket that the caller shows, if the session may be one with this peer.
     pub fn ticket_of(&self, carrier: &Carrier) -> Option<Ticket> {
         let peer = &carrier.peer;
@@ -133,6 +143,12 @@ pub enum ResumeError {
     Open(OpenError),
     /// The peer broke a rule, which ends the session.
     Rule(Rule),
+}
+
+impl AsFd for Resuming {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.handshake.as_fd()
+    }
 }
 
 impl fmt::Display for ResumeError {

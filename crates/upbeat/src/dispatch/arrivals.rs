@@ -65,12 +65,48 @@ impl Dispatcher {
                 // It was there before, so there is room for it.
                 false => drop(self.events.reactor.add(socket, from.source())),
             }
+            if !crowded && let Some(listener) = &door.listeners.local {
+                // Callers that wait here are looked at too.
+                listener.wake();
+            }
             door.crowded[from as usize] = crowded;
         }
     }
 
     fn is_full(&self, from: Outside) -> bool {
         self.peers.door.borrow().listeners.is_full(from)
+    }
+
+    /// Takes in who has come from this process, and who was left with this node by others of its name.
+    pub(super) fn arrivals_here(self: &Rc<Self>) {
+        self.arrivals(Whose::Here, |door, home, place, now| {
+            door.local.as_ref()?.accept(home, place, now).transpose()
+        });
+        for from in Outside::ALL {
+            if !self.has_caller(from) {
+                continue;
+            }
+            self.arrivals_outside(from);
+            let door = self.peers.door.borrow();
+            if door.listeners.has_caller(from)
+                && !door.crowded[from as usize]
+                && let Some(listener) = &door.listeners.local
+            {
+                // In the next turn.
+                listener.wake();
+            }
+        }
+        self.look_after();
+    }
+
+    fn has_caller(&self, from: Outside) -> bool {
+        self.peers.door.borrow().listeners.has_caller(from)
+    }
+
+    /// Takes callers back from nodes of the same name that do not take them.
+    fn look_after(&self) {
+        let mut door = self.peers.door.borrow_mut();
+        door.looks_after_at_ms = door.listeners.look_after(self.now_ms());
     }
 
     /// Takes in who has come from outside, as long as handshakes end or give way.
@@ -88,6 +124,7 @@ impl Dispatcher {
             self.crowd(from, true);
             self.make_way_from(from);
         }
+        self.look_after();
     }
 
     /// Returns the time at which the gate opens for callers of other hosts, if that is later than now.
@@ -102,6 +139,10 @@ impl Dispatcher {
 
     /// Lets in who waits outside, where handshakes have ended or give way.
     pub(super) fn make_way(self: &Rc<Self>) {
+        let looks_after_at_ms = self.peers.door.borrow().looks_after_at_ms;
+        if looks_after_at_ms.is_some_and(|at_ms| self.now_ms() >= at_ms) {
+            self.look_after();
+        }
         for from in self.crowds() {
             self.make_way_from(from);
         }
@@ -127,6 +168,7 @@ impl Dispatcher {
             let place = self.peers.places.borrow_mut().remove(key);
             if let Some(Place::Opening(pending)) = place {
                 self.peers.openings.borrow_mut().remove(&key);
+                self.tell_sessions();
                 let text = format!(
                     "{} connections are being opened here, and this one was not ready after {} ms",
                     from.crowd().handshakes_max(),
@@ -163,7 +205,8 @@ impl Dispatcher {
             true => self.next_to_give_way(from).map(|(at, _)| at.saturating_mul(1_000_000)),
             false => self.opens_at_ns().filter(|_| from == Outside::Hosts),
         });
-        next.min()
+        let looks_after_at_ms = self.peers.door.borrow().looks_after_at_ms;
+        next.chain(looks_after_at_ms.map(|at_ms| at_ms.saturating_mul(1_000_000))).min()
     }
 
     /// Takes in who has come to the door.
@@ -184,6 +227,8 @@ impl Dispatcher {
                 Some(Err(OpenError::Descriptors { .. })) | None => return,
                 Some(Err(_)) => {}
             }
+            // Of a caller that was refused nothing is left.
+            self.tell_sessions();
         }
     }
 

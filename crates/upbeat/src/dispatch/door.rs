@@ -52,6 +52,23 @@ impl Listeners {
         }
     }
 
+    /// Whether callers from there wait for this node that another node of its name has accepted.
+    pub(super) fn has_caller(&self, from: Outside) -> bool {
+        match from {
+            Outside::Processes => self.shared.as_ref().is_some_and(shared::Listener::has_caller),
+            Outside::Hosts => self.remote.as_ref().is_some_and(remote::Listener::has_caller),
+        }
+    }
+
+    /// Takes callers back from nodes of the same name that do not take them. Returns when to look again, if any caller
+    /// waits for another node.
+    pub(super) fn look_after(&self, now_ms: u64) -> Option<u64> {
+        let local = self.local.as_ref().and_then(|listener| listener.look_after(now_ms));
+        let shared = self.shared.as_ref().and_then(|listener| listener.look_after(now_ms));
+        let remote = self.remote.as_ref().and_then(|listener| listener.look_after(now_ms));
+        [local, shared, remote].into_iter().flatten().min()
+    }
+
     pub(super) fn is_full(&self, from: Outside) -> bool {
         let pending = match from {
             Outside::Processes => self.shared.as_ref().map(shared::Listener::pending),
@@ -68,6 +85,8 @@ pub(super) struct Door {
     pub(super) watch: Watch,
     /// Whether others wait outside until a handshake has ended or gives way, or until the gate opens.
     pub(super) crowded: [bool; 2],
+    /// When to look after callers that wait for other nodes of the same name, if there are any.
+    pub(super) looks_after_at_ms: Option<u64>,
 }
 
 /// Returns where the caller of a session is that was accepted from another host.

@@ -79,7 +79,7 @@ impl Dispatcher {
         let (peer, program) = (&carrier.peer, self.home.program().name());
         match (carrier.kind, &self.settings.place) {
             // A stream within this process is a test's.
-            (Kind::Local, _) => local::incarnation_of(program, name) == Some(peer.incarnation),
+            (Kind::Local, _) => local::has_node(program, name, peer.incarnation),
             (Kind::Shared | Kind::Stream, Some(place)) => {
                 peer.pid.is_some() && shared::process_of(place, program, name) == peer.pid
             }

@@ -118,6 +118,9 @@ impl Dispatcher {
     /// A caller asks to go on with a session of this node. The old connection may still seem to stand: the caller
     /// knows better.
     pub(super) fn resume_session(self: &Rc<Self>, resuming: Resuming) {
+        if resuming.listener() != Some(self.home.incarnation()) {
+            return self.hand_over(resuming);
+        }
         let takes = |session: &Rc<Session>| {
             let ticket = resuming.ticket_of(&session.carrier);
             ticket.is_some_and(|ticket| session.link(|link| link.takes(&ticket)) == Some(true))
@@ -145,6 +148,17 @@ impl Dispatcher {
                 self.lose_after_last_words(&session, Why::Misbehaved(rule));
             }
         }
+    }
+
+    /// A caller asks to go on with a session of another node of this name, which answers if it is there.
+    fn hand_over(&self, resuming: Resuming) {
+        self.events.reactor.remove(&resuming);
+        let door = self.peers.door.borrow();
+        let back = match &door.listeners.remote {
+            Some(listener) => listener.hand_over(resuming),
+            None => Some(resuming),
+        };
+        back.into_iter().for_each(Resuming::refuse);
     }
 
     /// A session has another connection, whose socket was polled for the handshake.

@@ -1,7 +1,7 @@
 //! What a panic costs: the call, or the task, that it came from, and nothing else.
 
 use super::{Dispatcher, Running};
-use crate::contain::{drop_payload, take_contained};
+use crate::contain::{drop_payload, panic_text, take_contained};
 use crate::session::Session;
 use crate::task::Caller;
 use crate::wake::NOBODY;
@@ -85,9 +85,4 @@ impl Dispatcher {
     fn open_frame(&self) -> Option<Rc<Session>> {
         self.sessions().into_iter().find(|session| session.carrier.lanes.reader().is_open())
     }
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }

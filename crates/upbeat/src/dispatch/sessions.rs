@@ -246,6 +246,7 @@ impl Dispatcher {
             let _ = places.insert(whose, Place::Opening(pending));
             key
         };
+        self.tell_sessions();
         self.peers.openings.borrow_mut().insert(key);
         self.step(key);
         Ok(())
@@ -319,7 +320,15 @@ impl Dispatcher {
     /// An opening has ended, and leaves its place. Gives who waits for it.
     fn leave_opening(&self, key: Key) -> Option<Rc<Connecting>> {
         self.peers.openings.borrow_mut().remove(&key);
-        self.peers.places.borrow_mut().remove(key)?.connecting()
+        let place = self.peers.places.borrow_mut().remove(key);
+        self.tell_sessions();
+        place?.connecting()
+    }
+
+    /// Tells how many sessions the node has, so that the next caller goes to the node with the fewest of those that
+    /// share its name.
+    pub(super) fn tell_sessions(&self) {
+        self.home.has_sessions(self.peers.places.borrow().len());
     }
 
     /// Has the epoll wait for what an opening goes on with.
@@ -352,6 +361,11 @@ impl Dispatcher {
         if session.is_remote() {
             self.count(Counter::SessionsRemote);
         }
+        if self.is_closing() {
+            // The caller was accepted before, and goes elsewhere.
+            session.send_surely(Head::goodbye(), Vec::new());
+            self.sent(session);
+        }
         self.heat(session);
     }
 
@@ -370,6 +384,7 @@ impl Dispatcher {
             self.count(Counter::PeerFaults);
         }
         self.peers.places.borrow_mut().remove(key);
+        self.tell_sessions();
         if let Some(from) = caller_of(session) {
             self.peers.gate.borrow_mut().closed(from);
         }

@@ -3,7 +3,6 @@
 use super::Dispatcher;
 use super::door::Outside;
 use super::sessions::Place;
-use super::table::Whose;
 use crate::driver::{Driver, Main, answer, take_frames};
 use crate::error::Why;
 use crate::reactor::{Reactor, Source};
@@ -56,9 +55,7 @@ impl Dispatcher {
                 Source::Process(pid) => self.process_ended(pid),
                 Source::SharedArrivals => self.arrivals_outside(Outside::Processes),
                 Source::RemoteArrivals => self.arrivals_outside(Outside::Hosts),
-                Source::LocalArrivals => self.arrivals(Whose::Here, |door, home, place, now| {
-                    door.local.as_ref()?.accept(home, place, now).transpose()
-                }),
+                Source::LocalArrivals => self.arrivals_here(),
                 Source::Application(id) => {
                     let waker = self.events.applications.borrow_mut().remove(&id);
                     if let Some(waker) = waker {

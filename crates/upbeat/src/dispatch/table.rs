@@ -133,6 +133,11 @@ impl<T> Table<T> {
         self.here.iter().map(|(_, value)| value)
     }
 
+    /// Returns how many values have a session's number.
+    pub(super) fn len(&self) -> usize {
+        self.here.len() + self.remote.len()
+    }
+
     /// Returns all values that have a session's number.
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
         self.here().chain(self.remote.iter().map(|(_, value)| value))
@@ -178,6 +183,7 @@ mod tests {
         assert!([0, 9, beyond, u64::MAX].iter().all(|number| table.remote(*number).is_none()));
         assert_eq!(table.here().count(), SESSIONS_PER_NODE_MAX);
         assert_eq!(table.iter().count(), SESSIONS_PER_NODE_MAX + 9_999);
+        assert_eq!(table.len(), table.iter().count());
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod opening;
 use super::Target;
 use super::lasting::{Watch, now_ns};
 use crate::call::{Given, MISSING, To, Until, request_head};
-use crate::client::{self, numbers};
+use crate::client::{self, LEAVING_MAX, numbers};
 use crate::error::{CallError, ConnectError, Lost, Why};
 use crate::sample::{Half, Message, Sample, Stamps, Unsampled};
 use crate::sampling::{Book, Sampling};
@@ -91,6 +91,22 @@ impl Caller {
     /// Opens a session and asks for the methods' numbers, waiting in this thread: until a time at most, or
     /// while somebody wants it, and then asleep.
     fn open(
+        target: &Target,
+        service: &'static str,
+        signatures: &[Signature],
+        watch: Option<Arc<Watch>>,
+        until: Option<Until>,
+    ) -> Result<Caller, ConnectError> {
+        let mut left = LEAVING_MAX;
+        loop {
+            match Caller::try_open(target, service, signatures, watch.clone(), until) {
+                Err(error) if left > 0 && client::has_met_leaving(&error) => left -= 1,
+                opened => return opened,
+            }
+        }
+    }
+
+    fn try_open(
         target: &Target,
         service: &'static str,
         signatures: &[Signature],

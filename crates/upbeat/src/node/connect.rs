@@ -4,7 +4,7 @@
 
 use super::{Node, Whom};
 use crate::call::Bound;
-use crate::client::{self, Client};
+use crate::client::{self, Client, LEAVING_MAX};
 use crate::error::ConnectError;
 use crate::time::Sleep;
 use std::future::Future;
@@ -129,9 +129,14 @@ async fn connect(
     let inner = &node.inner;
     let until = |time| Retry::until(inner.now_ns().saturating_add(nanoseconds(time)));
     let mut waits = wait_for.map(|time| (time, until(time)));
+    let mut left = LEAVING_MAX;
     loop {
         let error = match node.bind(&whom, &request, service).await {
             Ok(bound) => return Ok(bound),
+            Err(error) if left > 0 && client::has_met_leaving(&error) => {
+                left -= 1;
+                continue;
+            }
             Err(error) => error,
         };
         let Some((time, retry)) = waits.as_mut().filter(|_| error.may_pass()) else {

@@ -2,6 +2,7 @@
 //! next one, or the session ends in time and says so.
 
 mod boundaries;
+mod cores;
 mod ends;
 mod framing;
 mod handles;

@@ -1,0 +1,298 @@
+//! The nodes of a process that share a name, and the callers that wait for one of them.
+//!
+//! Each way in (the process's registry, a socket, a port) has a [`Group`]. Any of its nodes accepts a caller, the group
+//! hands the caller to one of them, and wakes that node. Which node, and when callers are taken back from a node that
+//! does not take them, `upbeat_core::balance` decides. Invariant: a caller that was handed over is with exactly one node
+//! of the group, and is passed on when that node leaves.
+
+use crate::error::BindError;
+use crate::home::{Home, NodeInfo};
+use crate::member::Member;
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use upbeat_core::balance::{Candidate, Watch, next_node};
+use upbeat_core::limits::PENDING_HANDSHAKES_MAX;
+
+/// What a group hands to its nodes.
+pub(crate) trait Caller {
+    /// Whether each of the nodes may have it.
+    fn is_anybodys(&self) -> bool {
+        true
+    }
+}
+
+/// A socket of another process.
+impl Caller for OwnedFd {}
+
+/// The nodes that take callers who come one way, and the callers.
+pub(crate) struct Group<T>(Mutex<State<T>>);
+
+struct State<T> {
+    entries: Vec<Entry<T>>,
+    /// The place of the node that was chosen last.
+    last: usize,
+    /// Callers that were handed over so far.
+    handed: u64,
+}
+
+struct Entry<T> {
+    info: Arc<NodeInfo>,
+    member: Arc<Member>,
+    /// The callers that wait for it, numbered.
+    callers: VecDeque<(u64, T)>,
+}
+
+/// A node's part in a group. Dropped, the node takes no more callers there.
+pub(crate) struct Seat<T: Caller> {
+    group: Arc<Group<T>>,
+    member: Arc<Member>,
+    watch: Cell<Watch>,
+}
+
+impl<T: Caller> Seat<T> {
+    /// Has a node take callers too. None if it does already, or if it does not go with those that do.
+    pub(crate) fn take(group: &Arc<Group<T>>, home: &Home) -> Result<Option<Seat<T>>, BindError> {
+        let (group, member) = (Arc::clone(group), home.member()?);
+        let joined = group.join(home.info(), &member);
+        Ok(joined.then_some(Seat { group, member, watch: Cell::default() }))
+    }
+
+    pub(crate) fn member(&self) -> &Member {
+        &self.member
+    }
+
+    /// Returns the next caller that waits for this node.
+    pub(crate) fn next(&self) -> Option<T> {
+        self.group.take(&self.member)
+    }
+
+    /// Whether a caller waits for this node.
+    pub(crate) fn has_caller(&self) -> bool {
+        self.group.has_caller(&self.member)
+    }
+
+    /// Hands a caller that this node has accepted to a node of the group; returns it if that is the same.
+    pub(crate) fn route(&self, caller: T) -> Option<T> {
+        self.group.route(&self.member, caller)
+    }
+
+    /// Hands a caller to the node of this incarnation; returns it if there is none.
+    pub(crate) fn hand_to(&self, incarnation: u64, caller: T) -> Option<T> {
+        self.group.hand_to(incarnation, caller)
+    }
+
+    /// Takes callers back from nodes that do not take them. Returns when to look again, if any caller waits for another
+    /// node.
+    pub(crate) fn look_after(&self, now_ms: u64) -> Option<u64> {
+        let mut watch = self.watch.get();
+        let oldest = self.group.oldest_elsewhere(&self.member);
+        if watch.is_overdue(oldest, now_ms) {
+            oldest.into_iter().for_each(|number| self.group.take_back(number));
+            let _ = watch.is_overdue(self.group.oldest_elsewhere(&self.member), now_ms);
+        }
+        self.watch.set(watch);
+        watch.ends_ms()
+    }
+}
+
+impl<T: Caller> Drop for Seat<T> {
+    fn drop(&mut self) {
+        self.group.leave(&self.member);
+    }
+}
+
+/// Why a caller was handed to no node.
+pub(crate) enum NotHanded<E> {
+    /// There is no node that may have it.
+    Nobody,
+    /// Too many callers wait for each.
+    Full,
+    /// It was not made.
+    NotMade(E),
+}
+
+impl<T: Caller> Group<T> {
+    pub(crate) fn new() -> Group<T> {
+        Group(Mutex::new(State { entries: Vec::new(), last: usize::MAX, handed: 0 }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has a node take callers too. False if it does already, or if it does not go with those that do.
+    fn join(&self, info: &Arc<NodeInfo>, member: &Arc<Member>) -> bool {
+        let mut state = self.state();
+        if state.entries.iter().any(|entry| !info.may_share_name_with(&entry.info)) {
+            return false;
+        }
+        let (info, member) = (Arc::clone(info), Arc::clone(member));
+        state.entries.push(Entry { info, member, callers: VecDeque::new() });
+        true
+    }
+
+    /// The node takes no more callers. Those that wait for it are passed on to the others, which look after the rest.
+    fn leave(&self, member: &Arc<Member>) {
+        let mut state = self.state();
+        let Some(place) = state.place_of(member) else { return };
+        let left = state.entries.remove(place);
+        for (_, caller) in left.callers {
+            left.member.waits_no_more();
+            if let Some(place) = state.choose(|_| true) {
+                state.put(place, caller);
+            }
+        }
+        state.entries.iter().for_each(|entry| entry.member.wake());
+    }
+
+    /// Returns the next caller that waits for this node.
+    fn take(&self, member: &Arc<Member>) -> Option<T> {
+        let mut state = self.state();
+        let place = state.place_of(member)?;
+        let (_, caller) = state.entries[place].callers.pop_front()?;
+        member.waits_no_more();
+        member.takes();
+        Some(caller)
+    }
+
+    /// Whether a caller waits for this node.
+    fn has_caller(&self, member: &Arc<Member>) -> bool {
+        let state = self.state();
+        state.place_of(member).is_some_and(|place| !state.entries[place].callers.is_empty())
+    }
+
+    /// Hands a caller that this node has accepted to a node of the group; returns it if that is the same.
+    fn route(&self, member: &Arc<Member>, caller: T) -> Option<T> {
+        let mut state = self.state();
+        let place = state.choose(|_| true).filter(|place| {
+            let entry = &state.entries[*place];
+            !Arc::ptr_eq(&entry.member, member) && entry.has_room()
+        });
+        match place {
+            Some(place) => {
+                state.put(place, caller);
+                None
+            }
+            None => {
+                member.takes();
+                Some(caller)
+            }
+        }
+    }
+
+    /// Hands a caller to a node that may have it, which is told which. The other nodes are woken besides, so that they
+    /// look after the caller if the node does not take it.
+    pub(crate) fn hand<E>(
+        &self,
+        may: impl Fn(&NodeInfo) -> bool,
+        make: impl FnOnce(&NodeInfo) -> Result<T, E>,
+    ) -> Result<(), NotHanded<E>> {
+        let mut state = self.state();
+        let place = state.choose(may).ok_or(NotHanded::Nobody)?;
+        let entry = &state.entries[place];
+        if !entry.has_room() {
+            return Err(NotHanded::Full);
+        }
+        let caller = make(&entry.info).map_err(NotHanded::NotMade)?;
+        state.put(place, caller);
+        for (other, entry) in state.entries.iter().enumerate() {
+            if other != place {
+                entry.member.wake();
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands a caller to the node of this incarnation; returns it if there is none.
+    fn hand_to(&self, incarnation: u64, caller: T) -> Option<T> {
+        let mut state = self.state();
+        let is_that = |entry: &Entry<T>| entry.info.incarnation == incarnation;
+        match state.entries.iter().position(is_that) {
+            Some(place) => {
+                state.put(place, caller);
+                None
+            }
+            None => Some(caller),
+        }
+    }
+
+    /// Returns the number of the caller that waits longest for another node and may be had by any.
+    fn oldest_elsewhere(&self, member: &Arc<Member>) -> Option<u64> {
+        let state = self.state();
+        let others = state.entries.iter().filter(|entry| !Arc::ptr_eq(&entry.member, member));
+        others.filter_map(Entry::oldest).min()
+    }
+
+    /// Passes on the callers of the node for which the caller of this number waits: the node does not take them.
+    fn take_back(&self, number: u64) {
+        let mut state = self.state();
+        let keeps = |entry: &Entry<T>| entry.oldest() == Some(number);
+        let Some(place) = state.entries.iter().position(keeps) else { return };
+        let entry = &mut state.entries[place];
+        entry.member.is_away();
+        let callers = std::mem::take(&mut entry.callers);
+        let (back, kept): (VecDeque<_>, _) =
+            callers.into_iter().partition(|(_, caller)| caller.is_anybodys());
+        entry.callers = kept;
+        back.iter().for_each(|_| entry.member.waits_no_more());
+        for (_, caller) in back {
+            if let Some(place) = state.choose(|_| true) {
+                state.put(place, caller);
+            }
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.state().entries.is_empty()
+    }
+
+    /// Whether one of the nodes is such.
+    pub(crate) fn any(&self, is: impl Fn(&NodeInfo) -> bool) -> bool {
+        self.state().entries.iter().any(|entry| is(&entry.info))
+    }
+}
+
+impl<T: Caller> State<T> {
+    fn place_of(&self, member: &Arc<Member>) -> Option<usize> {
+        self.entries.iter().position(|entry| Arc::ptr_eq(&entry.member, member))
+    }
+
+    /// Chooses a node for a caller, among those that may have it.
+    fn choose(&mut self, may: impl Fn(&NodeInfo) -> bool) -> Option<usize> {
+        let places = self.entries.iter().enumerate().filter(|(_, entry)| may(&entry.info));
+        let places: Vec<usize> = places.map(|(place, _)| place).collect();
+        let candidates = places.iter().map(|place| self.entries[*place].candidate());
+        let last = places.iter().filter(|place| **place <= self.last).count().checked_sub(1);
+        let chosen = next_node(candidates, last.unwrap_or(usize::MAX))?;
+        self.last = places[chosen];
+        Some(self.last)
+    }
+
+    /// Leaves a caller with the node at a place, and wakes the node.
+    fn put(&mut self, place: usize, caller: T) {
+        self.handed += 1;
+        let entry = &mut self.entries[place];
+        entry.callers.push_back((self.handed, caller));
+        entry.member.waits();
+        entry.member.wake();
+    }
+}
+
+impl<T: Caller> Entry<T> {
+    fn has_room(&self) -> bool {
+        self.callers.len() < PENDING_HANDSHAKES_MAX
+    }
+
+    fn candidate(&self) -> Candidate {
+        let takes = self.has_room() && self.member.looks();
+        Candidate { sessions: self.member.sessions(), takes }
+    }
+
+    /// Returns the number of the first of its callers that may be had by any node.
+    fn oldest(&self) -> Option<u64> {
+        let caller = self.callers.iter().find(|(_, caller)| caller.is_anybodys());
+        caller.map(|(number, _)| *number)
+    }
+}

@@ -1,0 +1,323 @@
+//! Several nodes on threads of their own, which share a name.
+//!
+//! Which node a client gets is the transport's; here are the threads: they start together, and end together. Invariant:
+//! no node accepts a client before all nodes are built, and no thread outlives its [`Cores`].
+
+use crate::contain::{drop_payload, panic_text};
+use crate::error::{BuildError, CoresError};
+use crate::node::Node;
+use crate::service::Serve;
+use crate::signal::Signals;
+use std::future::poll_fn;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+use upbeat_memory::fork::Process;
+
+/// Serves a service on so many threads, each with a node of this name and with what the closure makes for it.
+///
+/// A client's session goes to the node with the fewest sessions, and all calls of that client go there. State that all
+/// threads share is behind an `Arc`, which the closure clones. Threads are not bound to processors: the system moves
+/// them as it likes.
+///
+/// ```no_run
+/// # #[upbeat::service]
+/// # pub trait Counter {
+/// #     async fn add(&self, n: u64) -> u64;
+/// # }
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use std::time::Duration;
+///
+/// struct Count(Arc<AtomicU64>);
+///
+/// impl Counter for Count {
+///     async fn add(&self, n: u64) -> u64 {
+///         self.0.fetch_add(n, Ordering::Relaxed) + n
+///     }
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let count = Arc::new(AtomicU64::new(0));
+/// let cores = upbeat::serve_on("counter", 2, move || CounterServer::new(Count(count.clone())))?;
+/// cores.until_ctrl_c()?;
+/// cores.shut_down(Duration::from_secs(1))?;
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// Where a node cannot be built, a thread panics meanwhile, or the system refuses a thread: then all threads have ended.
+///
+/// # Panics
+/// When `cores` is 0.
+pub fn serve_on<S: Serve>(
+    name: &str,
+    cores: usize,
+    service: impl Fn() -> S + Send + Sync + 'static,
+) -> Result<Cores, CoresError<BuildError>> {
+    let name = name.to_owned();
+    nodes_on(cores, move || {
+        let node = Node::new(&name)?;
+        node.serve(service())?;
+        Ok(node)
+    })
+}
+
+/// Has so many threads each drive a node that the closure builds there: with options, several services, an identity.
+/// Nodes that share a name are built alike: with the same program, the same directory and, where they listen for other
+/// hosts, the same address.
+///
+/// ```
+/// # #[upbeat::service]
+/// # pub trait Counter {
+/// #     async fn add(&self, n: u64) -> u64;
+/// # }
+/// # struct Count(std::cell::Cell<u64>);
+/// # impl Counter for Count {
+/// #     async fn add(&self, n: u64) -> u64 {
+/// #         self.0.set(self.0.get() + n);
+/// #         self.0.get()
+/// #     }
+/// # }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use upbeat::{BuildError, Node, Waiting};
+///
+/// let cores = upbeat::nodes_on(2, || {
+///     let node = Node::builder("doc/cores").local_only().waiting(Waiting::Sleeping).build()?;
+///     node.serve(CounterServer::new(Count(Default::default())))?;
+///     Ok::<_, BuildError>(node)
+/// })?;
+/// // Each thread has a counter of its own, and each client goes to one of them.
+/// let client = Node::builder("doc/client").local_only().build()?;
+/// client.block_on(async {
+///     let counter: CounterClient = client.connect("doc/cores").await?;
+///     assert_eq!(counter.add(1).await?, 1);
+///     Ok::<_, Box<dyn std::error::Error>>(())
+/// })?;
+/// cores.shut_down(std::time::Duration::from_secs(1))?;
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// As [`serve_on`]; with the error of the closure where that returns one.
+///
+/// # Panics
+/// When `cores` is 0.
+pub fn nodes_on<E: Send + 'static>(
+    cores: usize,
+    build: impl Fn() -> Result<Node, E> + Send + Sync + 'static,
+) -> Result<Cores, CoresError<E>> {
+    assert!(cores > 0, "nodes on 0 threads serve nobody: give the number of threads");
+    let (ours, theirs) = UnixStream::pair()?;
+    let (build, theirs) = (Arc::new(build), Arc::new(theirs));
+    let (says, hears) = channel();
+    let shared = Arc::<Shared>::default();
+    let mut all = Cores { threads: Vec::new(), shared, ours, theirs, process: Process::this() };
+    // Dropped before `all`, so that no thread waits to start when they are waited for.
+    let mut starting = Vec::new();
+    for core in 0..cores {
+        let (build, says) = (Arc::clone(&build), says.clone());
+        let (start, starts) = channel();
+        let (shared, theirs) = (Arc::clone(&all.shared), Arc::clone(&all.theirs));
+        let part = move || {
+            let drives = AssertUnwindSafe(|| drive(core, &*build, says, &starts, &shared));
+            if let Err(panic) = catch_unwind(drives) {
+                shared.state().panicked.get_or_insert((core, panic_text(&*panic)));
+                drop_payload(panic);
+            }
+            // Has `until_ctrl_c` look at what has become of the thread.
+            let _ = Write::write(&mut &*theirs, &[0]);
+        };
+        let thread = Builder::new().name(format!("core {core}")).spawn(part)?;
+        starting.push(start);
+        all.threads.push(thread);
+    }
+    drop(says);
+    let said: Vec<_> = hears.iter().collect();
+    // A thread that has panicked has said nothing.
+    if said.len() == cores && said.iter().all(|(_, built)| built.is_ok()) {
+        for start in starting {
+            // The thread waits for it.
+            let _ = start.send(());
+        }
+        return Ok(all);
+    }
+    let failed = said.into_iter().filter_map(|(core, built)| Some((core, built.err()?)));
+    let failed = failed.min_by_key(|(core, _)| *core);
+    drop(starting);
+    match (failed, all.end(None)) {
+        (Some((core, error)), _) => Err(CoresError::Build { core, error }),
+        (None, Err(CoresError::Panicked { core, message })) => {
+            Err(CoresError::Panicked { core, message })
+        }
+        (None, _) => unreachable!("a thread that does not start its node has failed or panicked"),
+    }
+}
+
+/// Builds a node in this thread, and drives it as soon as all others are built, until it is to end.
+fn drive<E>(
+    core: usize,
+    build: &dyn Fn() -> Result<Node, E>,
+    says: Sender<(usize, Result<(), E>)>,
+    starts: &Receiver<()>,
+    shared: &Shared,
+) {
+    let (node, built) = match build() {
+        Ok(node) => (Some(node), Ok(())),
+        Err(error) => (None, Err(error)),
+    };
+    drop(says.send((core, built)));
+    // All others are built when nobody is left who says so.
+    drop(says);
+    if let (Some(node), Ok(())) = (node, starts.recv())
+        && let Some(grace) = node.block_on(shared.is_to_end())
+    {
+        node.shut_down(grace);
+    }
+}
+
+/// The threads of [`serve_on`] or [`nodes_on`]. Dropped, their nodes end at once, as a [`Node`] does that is dropped, and
+/// the threads are waited for.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let cores = upbeat::nodes_on(2, || upbeat::Node::builder("doc/guard").local_only().build())?;
+/// drop(cores);
+/// # Ok(()) }
+/// ```
+#[must_use = "the nodes end when this is dropped"]
+pub struct Cores {
+    threads: Vec<JoinHandle<()>>,
+    shared: Arc<Shared>,
+    /// Readable when a thread has ended, or on a signal.
+    ours: UnixStream,
+    theirs: Arc<UnixStream>,
+    process: Process,
+}
+
+impl Cores {
+    /// Waits in this thread until the process is asked to stop, by SIGINT (ctrl-c) or SIGTERM. The nodes serve on:
+    /// [`shut_down`](Cores::shut_down) ends them.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let cores = upbeat::nodes_on(2, || upbeat::Node::new("idle"))?;
+    /// cores.until_ctrl_c()?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`CoresError::Panicked`] as soon as a thread has panicked.
+    pub fn until_ctrl_c(&self) -> Result<(), CoresError> {
+        let _signals = Signals::into(&self.theirs)?;
+        loop {
+            match (&self.ours).read(&mut [0; 1]) {
+                Ok(_) => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.outcome()
+    }
+
+    /// Shuts all nodes down at once, as [`Node::shut_down`] does, and waits for their threads, one after the other.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let cores = upbeat::nodes_on(2, || upbeat::Node::builder("doc/ends").local_only().build())?;
+    /// // What was accepted has a second to be answered.
+    /// cores.shut_down(Duration::from_secs(1))?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`CoresError::Panicked`] if a thread has panicked. The others have ended as well.
+    pub fn shut_down(mut self, grace: Duration) -> Result<(), CoresError> {
+        self.end(Some(grace))
+    }
+
+    /// Ends all threads.
+    fn end(&mut self, grace: Option<Duration>) -> Result<(), CoresError> {
+        self.shared.end(grace);
+        for thread in self.threads.drain(..) {
+            // It has told what has become of it.
+            let _ = thread.join();
+        }
+        self.outcome()
+    }
+
+    fn outcome(&self) -> Result<(), CoresError> {
+        match self.shared.state().panicked.clone() {
+            Some((core, message)) => Err(CoresError::Panicked { core, message }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Cores {
+    fn drop(&mut self) {
+        if !self.process.is_this() {
+            // A forked child has none of the threads.
+            std::mem::take(&mut self.threads).into_iter().for_each(std::mem::forget);
+            return;
+        }
+        // The panic hook has printed the message of a thread that has panicked.
+        let _ = self.end(None);
+    }
+}
+
+impl std::fmt::Debug for Cores {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cores").field("threads", &self.threads.len()).finish_non_exhaustive()
+    }
+}
+
+/// What the threads and their owner tell each other.
+#[derive(Default)]
+struct Shared(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// With what time for what was accepted the nodes are to end, once they are.
+    grace: Option<Option<Duration>>,
+    wakers: Vec<Waker>,
+    /// The first thread that has panicked, and its message.
+    panicked: Option<(usize, String)>,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the nodes end.
+    fn end(&self, grace: Option<Duration>) {
+        let mut state = self.state();
+        state.grace.get_or_insert(grace);
+        let wakers = std::mem::take(&mut state.wakers);
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Waits until the nodes are to end. Returns the time for what was accepted, if there is any.
+    async fn is_to_end(&self) -> Option<Duration> {
+        poll_fn(|context| {
+            let mut state = self.state();
+            if let Some(grace) = state.grace {
+                return Poll::Ready(grace);
+            }
+            if !state.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
+                state.wakers.push(context.waker().clone());
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
