@@ -10,6 +10,7 @@ macro_rules! pages {
 pages! {
     Backpressure "backpressure.md",
     Connecting "connecting.md",
+    Cores "cores.md",
     Deploying "deploying.md",
     FirstProgram "first-program.md",
     FromTonicTarpc "from-tonic-tarpc.md",
