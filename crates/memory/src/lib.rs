@@ -20,6 +20,8 @@ pub mod held;
 
 pub mod seat;
 
+pub mod local;
+
 #[cfg(not(loom))]
 pub mod waker;
 

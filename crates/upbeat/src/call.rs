@@ -38,6 +38,7 @@ use crate::session::Session;
 use crate::wire::{Content, Plain, Wire};
 use std::rc::Rc;
 use upbeat_core::frame::{CallNumber, Head};
+use upbeat_memory::local::Local;
 
 /// A method that the callee does not have.
 pub(crate) const MISSING: u16 = u16::MAX;
@@ -45,10 +46,10 @@ pub(crate) const MISSING: u16 = u16::MAX;
 /// A client's way to its callee: a session, and what the methods' numbers are there.
 #[derive(Clone)]
 pub struct Bound {
-    pub(crate) node: Rc<Dispatcher>,
-    pub(crate) session: Rc<Session>,
+    pub(crate) node: Local<Rc<Dispatcher>>,
+    pub(crate) session: Local<Rc<Session>>,
     pub(crate) service: &'static str,
-    pub(crate) numbers: Rc<[u16]>,
+    pub(crate) numbers: Local<Rc<[u16]>>,
 }
 
 /// A call of a method that returns `R`.

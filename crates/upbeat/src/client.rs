@@ -95,9 +95,10 @@ pub(crate) async fn bind(
     request: &BindRequest,
     service: &'static str,
 ) -> Result<Bound, ConnectError> {
-    let (node, bind) = (Rc::clone(node), Rc::new([BIND]));
-    let way = Bound { node, session, service, numbers: bind };
+    let bind: Rc<[u16]> = Rc::new([BIND]);
+    let (node, session) = (Rc::clone(node).into(), session.into());
+    let way = Bound { node, session, service, numbers: bind.into() };
     let answer = way.call::<Vec<u8>, Vec<u8>>(0, "bind", request.encode()).await;
-    let numbers = numbers(request, answer, &way.session.peer_text())?;
+    let numbers = numbers(request, answer, &way.session.peer_text())?.into();
     Ok(Bound { numbers, ..way })
 }

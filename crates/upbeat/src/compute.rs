@@ -166,7 +166,7 @@ impl<T> Drop for Compute<T> {
 /// # Ok(()) }
 /// ```
 pub fn compute<T: Send + 'static>(closure: impl FnOnce() -> T + Send + 'static) -> Compute<T> {
-    Compute::begin(&Dispatcher::current(), closure)
+    Compute::begin(&Dispatcher::current("upbeat::compute"), closure)
 }
 
 /// Polls the node's lanes in the middle of a task's long computation, so that the node handles messages that have
@@ -229,12 +229,15 @@ pub async fn checkpoint() {
     make_way(|node| node.is_time_over()).await;
 }
 
+/// The functions that make way, in a message.
+const POLL_POINTS: &str = "upbeat::poll_point` or `upbeat::checkpoint";
+
 /// Puts the polled future behind others, once, if `must` says so.
 #[inline]
 async fn make_way(must: impl Fn(&Dispatcher) -> bool) {
     let mut made_way = false;
     poll_fn(|context| {
-        if made_way || !Dispatcher::with_current(|node| must(node)) {
+        if made_way || !Dispatcher::with_current(POLL_POINTS, |node| must(node)) {
             return Poll::Ready(());
         }
         made_way = true;

@@ -123,12 +123,13 @@ impl Drives {
     #[cold]
     fn refuse(&self, waited: Duration) -> ! {
         panic!(
-            "a future of node `{}` (a call, a one-way message, a `connect`, or a task's handle) has been \
-             awaited for {waited:.1?} while nobody drove the node, so it would wait for ever: an executor \
-             that knows nothing of the node polls it. Write `node.block_on(async {{ … }})` and await it \
-             there, or in a task of the node; under tokio await it inside `upbeat::tokio::drive(&node, \
-             async {{ … }})`; in a loop of your own call `node.turn()` between two polls. Other threads \
-             and tasks have handles (`node.handle(…)`), which need no drive",
+            "a future of node `{}` (a call, a one-way message, a `connect`, a stream, a `sleep`, or a task's \
+             handle) has been awaited for {waited:.1?} while nobody drove the node, so the future would wait for \
+             ever: an executor that knows nothing of the node polls the future. Write `node.block_on(async \
+             {{ … }})` and await the future there, or in a task of the node; under tokio await the future inside \
+             `upbeat::tokio::drive(&node, async {{ … }})`; in a loop of your own call `node.turn()` \
+             between two polls. Other threads and runtimes call through a handle, which needs no drive: `let \
+             counter: CounterHandle = upbeat::handle::connect(\"counter\")?`",
             self.node
         )
     }

@@ -11,6 +11,8 @@ mod serve;
 
 mod connect;
 
+mod shown;
+
 use std::convert::Infallible;
 use std::fmt;
 
@@ -18,6 +20,7 @@ pub use build::BuildError;
 pub use connect::ConnectError;
 pub use cores::CoresError;
 pub use serve::ServeError;
+pub(crate) use shown::debug_as_text;
 pub use upbeat_core::address::{AddressError, NodeAddressError};
 pub use upbeat_core::bind::Clash;
 use upbeat_core::channel::call::Ending;
@@ -45,7 +48,8 @@ pub use upbeat_transport::tls::{Distrust, TlsError};
 ///
 /// assert_eq!(shown(Err(CallError::Method("too many".into()))), "the method says: too many");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CallError<E = Infallible> {
     /// The method returned this error. The call has run, once.
     Method(E),
@@ -170,6 +174,7 @@ pub struct Lost {
 /// assert_eq!(lost.to_string(), "counter (process 7) was shut down and has closed the session");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Why {
     /// The peer's process was killed, or ended without closing its node or its handle.
     Died,
@@ -302,8 +307,53 @@ impl CallError<Infallible> {
 
 impl<E: fmt::Display> fmt::Display for CallError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.show(f, E::fmt)
+    }
+}
+
+/// The text for a user, and the variant behind it: a `main` that returns this error prints it so.
+impl<E: fmt::Debug> fmt::Debug for CallError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.show(f, E::fmt)?;
+        write!(f, " (CallError::{})", self.variant())
+    }
+}
+
+impl<E> CallError<E> {
+    /// Returns the name of the variant.
+    fn variant(&self) -> &'static str {
         match self {
-            CallError::Method(error) => error.fmt(f),
+            CallError::Method { .. } => "Method",
+            CallError::Unknown { .. } => "Unknown",
+            CallError::NotSent { .. } => "NotSent",
+            CallError::Failed { .. } => "Failed",
+            CallError::Deadline => "Deadline",
+            CallError::NoSuchMethod { .. } => "NoSuchMethod",
+            CallError::Value { .. } => "Value",
+            CallError::ResultTooLarge { .. } => "ResultTooLarge",
+            CallError::ResultNoMemory { .. } => "ResultNoMemory",
+            CallError::TooLarge { .. } => "TooLarge",
+            CallError::NoRoom { .. } => "NoRoom",
+            CallError::Stream { .. } => "Stream",
+            CallError::Refused { .. } => "Refused",
+            CallError::Context { .. } => "Context",
+            CallError::Full => "Full",
+            CallError::NoMemory { .. } => "NoMemory",
+            CallError::ReplyDropped { .. } => "ReplyDropped",
+            CallError::TooManyCalls { .. } => "TooManyCalls",
+            CallError::NotConnected { .. } => "NotConnected",
+            CallError::WouldBlockNode => "WouldBlockNode",
+        }
+    }
+
+    /// Writes what happened, and the method's own error by `method`.
+    fn show(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        method: impl FnOnce(&E, &mut fmt::Formatter<'_>) -> fmt::Result,
+    ) -> fmt::Result {
+        match self {
+            CallError::Method(error) => method(error, f),
             CallError::Unknown(lost) => write!(f, "{lost}; the call may have run"),
             CallError::NotSent(lost) => write!(f, "{lost}; the call was not sent"),
             CallError::Failed { code, text } if text.is_empty() => write!(f, "the callee: {code}"),
@@ -357,7 +407,9 @@ impl<E: fmt::Display> fmt::Display for CallError<E> {
             CallError::NotConnected { text } => write!(f, "not connected: {text}"),
             CallError::WouldBlockNode => write!(
                 f,
-                "a blocking call inside a node's own task would stop that node: await it instead"
+                "a blocking call inside a handler or a task of a node would stop that node: await the handle's own \
+                 method (`counter.add(1).await` instead of `counter.blocking().add(1)`, and \
+                 `node.connect(…).await` instead of making a handle), or block in another thread"
             ),
         }
     }

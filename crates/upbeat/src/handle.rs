@@ -50,7 +50,7 @@ pub(crate) use streaming::wait;
 use crate::call::Until;
 use crate::carriers::Carriers;
 use crate::dispatch::Dispatcher;
-use crate::error::{BuildError, CallError, ConnectError, Lost, Why};
+use crate::error::{BuildError, CallError, ConnectError, Lost, Why, debug_as_text};
 use crate::remote::Remote;
 use crate::sampling::Pages;
 use crate::wait::Waiting;
@@ -264,7 +264,7 @@ impl BoundHandle {
 ///     _ => unreachable!("a name has no blanks"),
 /// }
 /// ```
-#[derive(Debug)]
+#[non_exhaustive]
 pub enum HandleError {
     /// The name, the program or the directory cannot be used.
     Build(BuildError),
@@ -282,6 +282,8 @@ impl std::fmt::Display for HandleError {
 }
 
 impl std::error::Error for HandleError {}
+
+debug_as_text!(HandleError { Build, Connect });
 
 impl From<BuildError> for HandleError {
     fn from(error: BuildError) -> HandleError {

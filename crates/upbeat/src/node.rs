@@ -33,6 +33,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use upbeat_core::address::NodeAddress;
+use upbeat_memory::local::Local;
 
 /// How often a node that closes looks whether everything is answered.
 const CLOSING_LOOK: Duration = Duration::from_millis(1);
@@ -60,8 +61,8 @@ const CLOSING_LOOK: Duration = Duration::from_millis(1);
 /// ```
 #[derive(Clone)]
 pub struct Node {
-    inner: Rc<Dispatcher>,
-    end: Rc<End>,
+    inner: Local<Rc<Dispatcher>>,
+    end: Local<Rc<End>>,
 }
 
 /// Ends the node with the last [`Node`] that stands for it, whatever clients and tasks still hold.

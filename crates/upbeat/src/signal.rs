@@ -1,12 +1,22 @@
 //! Waiting for ctrl-c. Signals are touched only when this is asked for.
 
 use crate::dispatch::Dispatcher;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::low_level::{pipe, unregister};
+use signal_hook::{SigId, flag};
 use std::future::poll_fn;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Poll;
 
 /// Ends when the process is asked to stop, by SIGINT (ctrl-c) or SIGTERM.
+///
+/// A second signal ends the process at once, as it does by default: also while [`Node::shut_down`] waits for what is
+/// under way, and where nothing polls this future. A later call of this function waits for a first signal again.
+///
+/// [`Node::shut_down`]: crate::Node::shut_down
 ///
 /// # Panics
 /// Outside of a node's tasks and handlers.
@@ -19,7 +29,7 @@ use std::task::Poll;
 /// # Ok(()) }
 /// ```
 pub async fn ctrl_c() -> std::io::Result<()> {
-    let node = Dispatcher::current();
+    let node = Dispatcher::current("upbeat::ctrl_c");
     let (ours, theirs) = UnixStream::pair()?;
     ours.set_nonblocking(true)?;
     let _signals = Signals::into(&theirs)?;
@@ -29,30 +39,69 @@ pub async fn ctrl_c() -> std::io::Result<()> {
 /// The signals that ask the process to stop: each is written into a socket, until this is dropped.
 pub(crate) struct Signals {
     _registered: [Registered; 2],
+    _asked: Asked,
 }
 
 impl Signals {
     pub(crate) fn into(socket: &UnixStream) -> std::io::Result<Signals> {
-        let _registered = [
-            Registered::new(signal_hook::consts::SIGINT, socket)?,
-            Registered::new(signal_hook::consts::SIGTERM, socket)?,
-        ];
-        Ok(Signals { _registered })
+        let _asked = Asked::new()?;
+        let _registered = [Registered::new(SIGINT, socket)?, Registered::new(SIGTERM, socket)?];
+        Ok(Signals { _registered, _asked })
+    }
+}
+
+/// Whether a signal ends the process, as it does by default. A signal sets this, and a new wait clears it.
+static ENDS: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// How many waits for a signal there are.
+static WAITING: Mutex<usize> = Mutex::new(0);
+
+/// A wait for a signal. Behind the last of them, signals have their default effect.
+struct Asked(Arc<AtomicBool>);
+
+impl Asked {
+    fn new() -> std::io::Result<Asked> {
+        let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
+        let ends = match ENDS.get() {
+            Some(ends) => Arc::clone(ends),
+            None => {
+                let ends = Arc::<AtomicBool>::default();
+                for signal in [SIGINT, SIGTERM] {
+                    // In this order: the first signal sets the word, and the second one finds it set.
+                    flag::register_conditional_default(signal, Arc::clone(&ends))?;
+                    flag::register(signal, Arc::clone(&ends))?;
+                }
+                Arc::clone(ENDS.get_or_init(|| ends))
+            }
+        };
+        *waiting += 1;
+        ends.store(false, Ordering::SeqCst);
+        Ok(Asked(ends))
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
+        *waiting -= 1;
+        if *waiting == 0 {
+            self.0.store(true, Ordering::SeqCst);
+        }
     }
 }
 
 /// A signal that is written into a socket, until this is dropped.
-struct Registered(signal_hook::SigId);
+struct Registered(SigId);
 
 impl Registered {
     fn new(signal: i32, to: &UnixStream) -> std::io::Result<Registered> {
-        signal_hook::low_level::pipe::register(signal, to.try_clone()?).map(Registered)
+        pipe::register(signal, to.try_clone()?).map(Registered)
     }
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        signal_hook::low_level::unregister(self.0);
+        unregister(self.0);
     }
 }
 

@@ -9,11 +9,12 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use upbeat_memory::local::Local;
 use upbeat_memory::ticks::nanoseconds;
 
 /// A future that ends after a time.
 pub(crate) struct Sleep {
-    node: Rc<Dispatcher>,
+    node: Local<Rc<Dispatcher>>,
     at: u64,
     timer: Option<TimerId>,
 }
@@ -25,7 +26,7 @@ impl Sleep {
 
     /// Returns a future that ends at a time of the node's clock.
     pub(crate) fn until(node: &Rc<Dispatcher>, at: u64) -> Sleep {
-        Sleep { node: Rc::clone(node), at, timer: None }
+        Sleep { node: Rc::clone(node).into(), at, timer: None }
     }
 
     /// Polls it for a future that reports its own reason for waiting.
@@ -35,6 +36,7 @@ impl Sleep {
         }
         let at = self.at;
         self.wake_at(at, context.waker());
+        self.node.life.drives.is_awaited(context.waker());
         Poll::Pending
     }
 
@@ -86,7 +88,7 @@ impl Drop for Sleep {
 /// # Ok(()) }
 /// ```
 pub async fn sleep(duration: Duration) {
-    Sleep::new(&Dispatcher::current(), duration).await;
+    Sleep::new(&Dispatcher::current("upbeat::sleep"), duration).await;
 }
 
 /// Returns the time that is left to the running handler until the deadline of its call, or of the call for which that
@@ -146,7 +148,7 @@ pub fn time_left() -> Option<Duration> {
 /// # use std::time::Duration;
 /// ```
 pub async fn extend(time: Duration) -> Result<Duration, NotExtended> {
-    let node = Dispatcher::current();
+    let node = Dispatcher::current("upbeat::extend");
     let Some((_, lease)) = node.bound() else { return Ok(time) };
     let lease = lease.ok_or(NotExtended::Fixed)?;
     if let Some(reply) = lease.ask(nanoseconds(time)) {
@@ -226,7 +228,7 @@ impl std::error::Error for NotExtended {}
 pub async fn within<F: Future>(duration: Duration, future: F) -> Result<F::Output, Late<F>> {
     // The future is on the heap, because it moves to the caller while it is pending.
     let mut pending = Box::pin(future);
-    let mut sleep = Sleep::new(&Dispatcher::current(), duration);
+    let mut sleep = Sleep::new(&Dispatcher::current("upbeat::within"), duration);
     let done = std::future::poll_fn(|context| {
         if let Poll::Ready(value) = pending.as_mut().poll(context) {
             return Poll::Ready(Some(value));

@@ -435,6 +435,6 @@ fn what_a_task_has_sent_goes_on_its_way_at_its_next_poll_point() {
 fn outside_of_a_node_there_is_no_poll_point_and_nothing_to_compute_for() {
     let refused = catch_unwind(|| once(poll_point())).unwrap_err();
     let text = refused.downcast_ref::<String>().map_or("", String::as_str);
-    assert!(text.contains("inside a node's task or handler only"), "{text}");
+    assert!(text.contains("drives no node: write `node.block_on(async { … })`"), "{text}");
     assert!(catch_unwind(|| drop(upbeat::compute(|| 1))).is_err());
 }

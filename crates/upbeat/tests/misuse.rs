@@ -3,11 +3,14 @@
 
 mod common;
 
+use common::process::{Other, linger, part, say};
 use common::server::{Kind, Server};
-use common::work::{WorkClient, WorkServer, Worker};
+use common::work::{WorkClient, WorkHandle, WorkServer, Worker};
 use common::{Directory, PROGRAM, SOON, Signal, Watchdog, at_once, block_on};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Signal as Sent;
 use std::future::{Future, pending};
+use std::os::unix::process::ExitStatusExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::pin::{Pin, pin};
@@ -15,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
-use upbeat::{Node, Waiting};
+use upbeat::{CallError, ConnectError, Node, Waiting};
 
 /// How long a node is not driven before its futures are polled again.
 const PERIOD: Duration = Duration::from_millis(100);
@@ -29,7 +32,10 @@ fn node(name: &str, place: &Path) -> Node {
 /// Returns what the act panics with.
 fn panic_of(act: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(act)).expect_err("it does not panic");
-    *panic.downcast::<String>().expect("a text")
+    match panic.downcast::<String>() {
+        Ok(text) => *text,
+        Err(panic) => panic.downcast::<&str>().expect("a text").to_string(),
+    }
 }
 
 /// Whether a future was woken since this was last asked.
@@ -62,7 +68,8 @@ fn client(server: &str, place: &Path) -> (Server, Node, WorkClient) {
 }
 
 /// The futures that are awaited while nobody drives the node.
-const AWAITED: [&str; 6] = ["call", "joined", "spun", "oneway", "connect", "task"];
+const AWAITED: [&str; 8] =
+    ["call", "joined", "spun", "oneway", "connect", "task", "sleep", "within"];
 
 #[test]
 fn what_is_awaited_while_nobody_drives_the_node_panics_and_says_what_to_write() {
@@ -74,7 +81,7 @@ fn what_is_awaited_while_nobody_drives_the_node_panics_and_says_what_to_write() 
         for part in [&*name, "nobody drove the node", "node.block_on(async { … })"] {
             assert!(text.contains(part), "{what}: {text}");
         }
-        for part in ["node.turn()", "upbeat::tokio::drive", "node.handle("] {
+        for part in ["node.turn()", "upbeat::tokio::drive", "upbeat::handle::connect("] {
             assert!(text.contains(part), "{what}: {text}");
         }
     });
@@ -94,6 +101,18 @@ fn await_undriven(what: &str, place: &Path) {
             let node = node(&name, place);
             let ended = block_on(node.spawn(pending::<()>()));
             panic!("a task has ended: {ended:?}");
+        }
+        "sleep" | "within" => {
+            let node = node(&name, place);
+            // They have begun inside the node, and are awaited elsewhere.
+            let mut begun: Pin<Box<dyn Future<Output = ()>>> = match what {
+                "sleep" => Box::pin(upbeat::sleep(SOON)),
+                _ => Box::pin(async { drop(upbeat::within(SOON, pending::<()>()).await) }),
+            };
+            let first = async { begun.as_mut().poll(&mut Context::from_waker(Waker::noop())) };
+            assert!(node.block_on(first).is_pending());
+            block_on(begun);
+            panic!("{what} has ended");
         }
         "oneway" => fill(&name, place),
         _ => {
@@ -138,6 +157,94 @@ fn fill(name: &str, place: &Path) {
     for number in 0.. {
         block_on(work.note(number)).unwrap();
     }
+}
+
+/// The part of the process that is to stop.
+#[test]
+fn other() {
+    let Some((_, place)) = part() else { return };
+    let node = node("misuse/stops", &place);
+    std::thread::spawn(|| {
+        linger();
+        std::process::exit(0);
+    });
+    node.serve(WorkServer::new(Worker::default())).unwrap();
+    let asleep = node.spawn(upbeat::sleep(SOON));
+    node.block_on(async {
+        let mut asked = pin!(upbeat::ctrl_c());
+        assert!(asked.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        say("waits");
+        asked.await.unwrap();
+        say("asked");
+    });
+    let _ = node.block_on(asleep);
+    panic!("nobody has ended the process");
+}
+
+#[test]
+fn a_second_signal_ends_the_program() {
+    let _watchdog = Watchdog::new("a second signal", 60);
+    let directory = Directory::new();
+    let mut stops = Other::start("stops", &directory.path());
+    stops.expect("waits");
+    stops.signal(Sent::INT);
+    stops.expect("asked");
+    stops.signal(Sent::INT);
+    assert_eq!(stops.child.wait().unwrap().signal(), Some(Sent::INT.as_raw()));
+}
+
+#[test]
+fn what_needs_a_node_says_so_at_once_where_none_is_driven() {
+    let outside: [(&str, fn()); 4] = [
+        ("upbeat::sleep", || block_on(upbeat::sleep(Duration::ZERO))),
+        ("upbeat::within", || drop(block_on(upbeat::within(Duration::ZERO, pending::<()>())))),
+        ("upbeat::spawn", || drop(upbeat::spawn(async {}))),
+        ("upbeat::ctrl_c", || block_on(upbeat::ctrl_c()).unwrap()),
+    ];
+    for (function, act) in outside {
+        let text = panic_of(act);
+        for part in [function, "node.block_on(async { … })", "upbeat::handle::connect"] {
+            assert!(text.contains(part), "{function}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_blocking_call_and_a_drive_inside_a_node_say_what_to_write() {
+    let _watchdog = Watchdog::new("blocking inside a node", 60);
+    let directory = Directory::new();
+    let (_serves, node, _) = client("misuse/blocked", &directory.path());
+    let handle: WorkHandle = node.handle("misuse/blocked").unwrap();
+    let error = node.block_on(async { handle.blocking().add(1, 1) }).unwrap_err();
+    assert_eq!(error, CallError::WouldBlockNode);
+    let text = error.to_string();
+    assert!(text.contains("`counter.add(1).await` instead of `counter.blocking()"), "{text}");
+    let text = panic_of(|| node.block_on(async { node.block_on(async {}) }));
+    assert!(text.contains("write `future.await` there"), "{text}");
+}
+
+#[test]
+fn an_error_that_main_returns_is_a_text_with_its_variant() {
+    let directory = Directory::new();
+    let node = node("misuse/errors", &directory.path());
+    let missing = node.block_on(node.connect::<WorkClient>("misuse/nobody")).err().unwrap();
+    let boxed: Box<dyn std::error::Error> = Box::new(missing);
+    let text = format!("{boxed:?}");
+    assert!(text.starts_with(&boxed.to_string()) && text.contains("`misuse/nobody`"), "{text}");
+    assert!(text.ends_with(" (ConnectError::Open)"), "{text}");
+    node.serve(WorkServer::new(Worker::default())).unwrap();
+    let twice = node.serve(WorkServer::new(Worker::default())).unwrap_err();
+    assert_eq!(format!("{twice:?}"), format!("{twice} (ServeError::AlreadyServed)"));
+    let build = Node::builder("no name").local_only().build().err().unwrap();
+    assert_eq!(format!("{build:?}"), format!("{build} (BuildError::Name)"));
+    let handle = upbeat::handle::connect::<WorkHandle>("no name").err().unwrap();
+    assert_eq!(format!("{handle:?}"), format!("{handle} (HandleError::Connect)"));
+    let method = CallError::Method("why");
+    assert_eq!(format!("{method:?}"), "\"why\" (CallError::Method)");
+    let deadline: CallError = CallError::Deadline;
+    assert_eq!(format!("{deadline:?}"), format!("{deadline} (CallError::Deadline)"));
+    let closed = ConnectError::Call(CallError::Full);
+    assert!(format!("{closed:?}").ends_with("(ConnectError::Call)"), "{closed:?}");
 }
 
 #[test]

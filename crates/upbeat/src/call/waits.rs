@@ -10,6 +10,7 @@ use crate::sample::Sample;
 use crate::session::{Admission, Put, Session};
 use std::rc::Rc;
 use std::task::Context;
+use upbeat_memory::local::Local;
 
 /// The things that a message has that waits.
 #[derive(Default)]
@@ -32,14 +33,14 @@ impl Waits {
 
 /// The place of a message. Dropped, it is withdrawn.
 struct Place {
-    node: Rc<Dispatcher>,
-    session: Rc<Session>,
+    node: Local<Rc<Dispatcher>>,
+    session: Local<Rc<Session>>,
     admission: Admission,
 }
 
 impl Place {
     fn new(bound: &Bound) -> Place {
-        let (node, session) = (Rc::clone(&bound.node), Rc::clone(&bound.session));
+        let (node, session) = (bound.node.clone(), bound.session.clone());
         Place { node, session, admission: Admission::default() }
     }
 }

@@ -14,8 +14,6 @@ thread_local! {
     static NODES: RefCell<Vec<Option<Rc<Dispatcher>>>> = const { RefCell::new(Vec::new()) };
 }
 
-const NONE: &str = "this is used inside a node's task or handler only";
-
 /// The life of a node: where it was made, who drives it, and whether it ends.
 pub(crate) struct Life {
     /// Where it was made. A child that was forked there must not use it.
@@ -99,7 +97,23 @@ fn number(node: &Rc<Dispatcher>) {
 #[cold]
 fn nested(outer: u32) -> ! {
     DRIVEN.set(outer);
-    panic!("a node was to be driven inside a node's task or handler: await instead");
+    panic!(
+        "`block_on`, `turn` or `shut_down` of a node was called inside a handler or a task of a node, which would \
+         stop that node: write `future.await` there, or start the future with `upbeat::spawn(future)`"
+    );
+}
+
+/// Says that a function of a node's tasks was used where no node is driven.
+#[cold]
+#[inline(never)]
+fn outside(function: &str) -> ! {
+    panic!(
+        "`{function}` was used where this thread drives no node: write `node.block_on(async {{ … }})` and use \
+         `{function}` there, or in a handler or a task of the node (`node.spawn(async {{ … }})`). Under tokio the \
+         node is driven by `upbeat::tokio::drive(&node, async {{ … }})`. A task of another runtime uses \
+         that runtime's own functions (such as `tokio::time::sleep`), and calls services through a handle \
+         (`upbeat::handle::connect`)"
+    )
 }
 
 #[cold]
@@ -138,21 +152,21 @@ impl Dispatcher {
         self.life.made.is_this()
     }
 
-    /// The node that this thread is driving.
+    /// Returns the node that this thread is driving, for the function of this name.
     ///
     /// # Panics
     /// When it drives none.
-    pub(crate) fn current() -> Rc<Dispatcher> {
-        Dispatcher::with_current(Rc::clone)
+    pub(crate) fn current(function: &str) -> Rc<Dispatcher> {
+        Dispatcher::with_current(function, Rc::clone)
     }
 
-    /// Shows the node that this thread is driving.
+    /// Shows the node that this thread is driving, for the function of this name.
     ///
     /// # Panics
     /// When it drives none.
     #[inline]
-    pub(crate) fn with_current<R>(show: impl FnOnce(&Rc<Dispatcher>) -> R) -> R {
-        Dispatcher::if_driving(show).expect(NONE)
+    pub(crate) fn with_current<R>(function: &str, show: impl FnOnce(&Rc<Dispatcher>) -> R) -> R {
+        Dispatcher::if_driving(show).unwrap_or_else(|| outside(function))
     }
 
     /// The same, if it drives one.

@@ -281,9 +281,10 @@ impl Dispatcher {
             let [ran, budget] = [ran, budget].map(|ticks| Duration::from(Ticks(ticks)));
             let text = format_args!(
                 "a handler of `{service}.{method}` ran for {ran:.0?} without a pause, beyond its \
-                 budget of {budget:.0?}, while the node served nobody else: give its loops a \
-                 `checkpoint().await`, have `compute` do the work, or raise the method's budget, \
-                 unless the machine gave its processor to others"
+                 budget of {budget:.0?}, while the node served nobody else: write \
+                 `upbeat::compute(move || …).await` for a long computation, `upbeat::checkpoint().await` in its \
+                 loops, `upbeat::sleep(…).await` for `std::thread::sleep`, or raise the method's \
+                 budget, unless the machine gave its processor to others"
             );
             warn_of(names, text);
         }

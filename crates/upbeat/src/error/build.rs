@@ -1,6 +1,6 @@
 //! Why a node cannot be built.
 
-use super::ServeError;
+use super::{ServeError, debug_as_text};
 use crate::execution::UnknownExecution;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
@@ -21,7 +21,7 @@ use upbeat_transport::identity::IdentityError;
 /// };
 /// assert!(error.to_string().contains("' ' at byte 2 is not allowed"));
 /// ```
-#[derive(Debug)]
+#[non_exhaustive]
 pub enum BuildError {
     /// That is no name for a node or a program.
     Name(NameError),
@@ -155,3 +155,23 @@ impl fmt::Display for BuildError {
 }
 
 impl std::error::Error for BuildError {}
+
+debug_as_text!(BuildError {
+    Name,
+    Home,
+    Place,
+    Bind,
+    Listen,
+    ListenHost,
+    Identity,
+    OtherIdentity,
+    Protection,
+    Unprotected,
+    Sampling,
+    Stuck,
+    Statistics,
+    Execution,
+    Descriptors,
+    Serve,
+    System
+});

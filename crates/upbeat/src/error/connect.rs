@@ -1,6 +1,8 @@
 //! Why a client, or a handle, does not connect.
 
-use super::{AddressError, CallError, Clash, FailCode, NameError, NodeAddressError, OpenError};
+use super::{
+    AddressError, CallError, Clash, FailCode, NameError, NodeAddressError, OpenError, debug_as_text,
+};
 use std::fmt;
 use std::time::Duration;
 
@@ -23,7 +25,8 @@ use std::time::Duration;
 /// }
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ConnectError {
     /// That is no name for a node.
     Name(NameError),
@@ -132,6 +135,20 @@ impl std::error::Error for ConnectError {
         }
     }
 }
+
+debug_as_text!(ConnectError {
+    Name,
+    Address,
+    Unprotected,
+    NoAddress,
+    Open,
+    NotServed,
+    Clash,
+    Service,
+    Call,
+    ShutDown,
+    NotInTime,
+});
 
 impl From<NodeAddressError> for ConnectError {
     fn from(error: NodeAddressError) -> ConnectError {

@@ -1,5 +1,6 @@
 //! Why a service cannot be served.
 
+use super::debug_as_text;
 use std::fmt;
 
 /// Why a node does not serve a service that it was given.
@@ -24,7 +25,7 @@ use std::fmt;
 /// assert!(matches!(error, ServeError::AlreadyServed { service: "Echo", .. }));
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServeError {
     /// The node serves a service of this name already.
@@ -72,6 +73,8 @@ impl fmt::Display for ServeError {
 }
 
 impl std::error::Error for ServeError {}
+
+debug_as_text!(ServeError { AlreadyServed, TooManyMethods, ShutDown });
 
 #[cfg(test)]
 mod tests {

@@ -434,6 +434,6 @@ impl Builder {
         sync::attach(&inner);
         inner.open_door(Listeners { shared, local: Some(local), remote: listener })?;
         let end = Rc::new(End { inner: Rc::clone(&inner), statistics });
-        Ok(Node { inner, end })
+        Ok(Node { inner: inner.into(), end: end.into() })
     }
 }

@@ -14,6 +14,7 @@ use std::time::Duration;
 use upbeat_core::backoff::Retry;
 use upbeat_core::bind::BindRequest;
 use upbeat_core::method::Signature;
+use upbeat_memory::local::Local;
 use upbeat_memory::ticks::nanoseconds;
 
 /// Connects a client to a node: see [`Node::connect`] and [`ServiceRef::connect`](crate::ServiceRef::connect).
@@ -45,9 +46,12 @@ pub struct Connect<'n, C> {
     from_bound: fn(Bound) -> C,
 }
 
+/// The attempts to connect, under way.
+type Connecting<'n> = Pin<Box<dyn Future<Output = Result<Bound, ConnectError>> + 'n>>;
+
 enum State<'n> {
     New(Result<Whom, ConnectError>),
-    Connecting(Pin<Box<dyn Future<Output = Result<Bound, ConnectError>> + 'n>>),
+    Connecting(Local<Connecting<'n>>),
     Over,
 }
 
@@ -96,7 +100,8 @@ impl<'n, C> Connect<'n, C> {
     fn begin(&self, whom: Whom) -> Result<State<'n>, ConnectError> {
         let request = client::request(self.service, &(self.signatures)())?;
         let connecting = connect(self.node, whom, request, self.service, self.wait_for);
-        Ok(State::Connecting(Box::pin(connecting)))
+        let connecting: Connecting<'n> = Box::pin(connecting);
+        Ok(State::Connecting(connecting.into()))
     }
 }
 

@@ -58,5 +58,5 @@ impl Node {
 /// ```
 pub fn spawn<F: Future + 'static>(future: F) -> JoinHandle<F::Output> {
     // Not shown to it: a future that is refused is dropped here, and may look for its node.
-    Dispatcher::current().spawn(future, Start::default())
+    Dispatcher::current("upbeat::spawn").spawn(future, Start::default())
 }

@@ -91,10 +91,13 @@ impl Needs {
     }
 }
 
+/// The rule that asks, in a message.
+const NEEDS: &str = "#[upbeat(needs(…))]";
+
 /// Ends at once if everything is there that a method needs, or if it is a task already. Else its bet
 /// is lost, and this ends when it is polled as a task: the body begins there.
 pub async fn needs(all: impl FnOnce(&mut Needs) -> bool) {
-    if Dispatcher::with_current(|node| node.runs_task()) || all(&mut Needs(())) {
+    if Dispatcher::with_current(NEEDS, |node| node.runs_task()) || all(&mut Needs(())) {
         return;
     }
     let mut told = false;
@@ -103,7 +106,7 @@ pub async fn needs(all: impl FnOnce(&mut Needs) -> bool) {
             return Poll::Ready(());
         }
         // Whoever polled this sees to it that it is polled again.
-        Dispatcher::with_current(|node| node.lacks_needs());
+        Dispatcher::with_current(NEEDS, |node| node.lacks_needs());
         Poll::Pending
     })
     .await;

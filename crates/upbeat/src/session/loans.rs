@@ -10,6 +10,7 @@ use std::rc::Rc;
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::lease::{Above, Loan};
 use upbeat_core::term::{Step, Term};
+use upbeat_memory::local::Local;
 use upbeat_memory::pool::Key;
 
 /// A call that a node serves: its session and its number.
@@ -21,7 +22,7 @@ pub(super) type Loans = RefCell<BTreeMap<u64, (Loan, Option<Served>)>>;
 
 /// The loan of a call that a node has made. Dropping it removes the loan.
 pub(crate) struct Lent {
-    session: Rc<Session>,
+    session: Local<Rc<Session>>,
     call: CallNumber,
 }
 
@@ -34,7 +35,7 @@ impl Lent {
         above: Option<Served>,
     ) -> Lent {
         session.lend(call, term, above);
-        Lent { session: Rc::clone(session), call }
+        Lent { session: Rc::clone(session).into(), call }
     }
 }
 

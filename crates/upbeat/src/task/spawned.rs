@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use upbeat_memory::local::Local;
 use upbeat_memory::stage::Stage;
 
 /// A task's slot: memory for its future, then for its outcome.
@@ -121,7 +122,7 @@ impl<F: Future + 'static> Spawned for Slot<F> {
 /// ```
 #[must_use = "if this is dropped, the task runs on by itself"]
 pub struct JoinHandle<T> {
-    tasks: Rc<Tasks>,
+    tasks: Local<Rc<Tasks>>,
     state: State,
     gives: PhantomData<fn() -> T>,
 }
@@ -138,7 +139,7 @@ impl<T> JoinHandle<T> {
     /// Returns the handle of this task; without an ID, of a task for which there was no room.
     pub(crate) fn new(tasks: &Rc<Tasks>, id: Option<TaskId>) -> JoinHandle<T> {
         let state = id.map_or(State::Refused, State::Spawned);
-        JoinHandle { tasks: Rc::clone(tasks), state, gives: PhantomData }
+        JoinHandle { tasks: Rc::clone(tasks).into(), state, gives: PhantomData }
     }
 
     /// Ends the task at its current await: the values that it holds are dropped before this returns, and joining it

@@ -84,7 +84,7 @@ impl From<HandleError> for Broken {
     fn from(error: HandleError) -> Broken {
         match error {
             HandleError::Connect(error) => Broken::from(error),
-            HandleError::Build(error) => panic!("{error}"),
+            other => panic!("{other}"),
         }
     }
 }

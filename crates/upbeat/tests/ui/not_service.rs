@@ -16,7 +16,7 @@ impl Counter for Mine {
 }
 
 async fn connects(node: &Node) {
-    node.serve(Mine);
+    node.serve(Mine).unwrap();
     let _: CounterHandle = node.connect("counter").await.unwrap();
     let _: CounterClient = upbeat::handle::builder().connect("counter").unwrap();
 }
