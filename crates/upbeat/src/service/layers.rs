@@ -264,7 +264,7 @@ pub struct Layered<S> {
     limit: Option<usize>,
 }
 
-impl<S: Serve> Layered<S> {
+impl<S> Layered<S> {
     /// Serves this service, with nothing around it yet.
     #[doc(hidden)]
     pub fn new(service: S) -> Layered<S> {
