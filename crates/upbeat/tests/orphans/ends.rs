@@ -79,7 +79,7 @@ fn a_node_in_the_middle_that_dies_is_an_error_to_its_caller_and_ends_what_is_beh
     node.block_on(async {
         // The first one's handler panics over the error that it gets.
         let error = reach.await.unwrap().unwrap_err();
-        assert!(error.to_string().contains("why: Died"), "{error}");
+        assert!(error.to_string().contains("has died"), "{error}");
         stand.standing([0, 2, 3], 0).await;
         assert!(died.elapsed() < SOON, "{:?}", died.elapsed());
         match stand.client(0).await.reach(stand.behind(), false).await {
