@@ -84,7 +84,7 @@ fn a_node_in_the_middle_that_dies_is_an_error_to_its_caller_and_ends_what_is_beh
         assert!(died.elapsed() < SOON, "{:?}", died.elapsed());
         match stand.client(0).await.reach(stand.behind(), false).await {
             // Nobody is there under that name.
-            Err(CallError::Failed { text, .. }) => assert!(text.contains("NoSuchNode"), "{text}"),
+            Err(CallError::Failed { text, .. }) => assert!(text.contains("is dead"), "{text}"),
             other => panic!("{other:?}"),
         }
         for at in [2, 3] {
