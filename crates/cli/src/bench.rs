@@ -1,8 +1,8 @@
-//! `upbeat bench`: what this machine charges, and what a user's calls and messages cost above it.
+//! `upbeat bench` measures the costs of this machine, and the costs of calls and messages above them.
 //!
-//! A benchmark is a list of cases that a pair of pinned processes measures by turns (`rounds`).
-//! What is said is a table, or one JSON object a line. What only the developers of Upbeat measure
-//! is in `dev/bench`, with the machinery of this module.
+//! A benchmark is a list of cases that a pair of pinned processes measures alternately (`rounds`).
+//! The output is a table, or one JSON object per line. Benchmarks for the developers of Upbeat are
+//! in `dev/bench`, and use the code of this module.
 
 pub mod pin;
 pub mod error;
@@ -36,7 +36,7 @@ use error::BenchError;
 use pair::PeerArguments;
 use suite::{Bench, Choice, Suite, tell_rows};
 
-/// What `upbeat bench` is told.
+/// The arguments of `upbeat bench`.
 #[derive(Debug, Args)]
 #[command(after_long_help = HELP)]
 pub(crate) struct Arguments {
@@ -117,7 +117,7 @@ const SUITE: Suite = Suite {
     ],
 };
 
-/// `upbeat bench`.
+/// Runs `upbeat bench`.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     let chosen = SUITE.chosen(&arguments.choice)?;
     match arguments.choice.list {
@@ -126,7 +126,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     }
 }
 
-/// `upbeat bench-peer`.
+/// Runs `upbeat bench-peer`.
 pub(crate) fn run_peer(arguments: &PeerArguments) -> Result<(), BenchError> {
     match arguments.bench.as_str() {
         yardstick::BENCH => yardstick::serve(arguments.cpus.cpus()),

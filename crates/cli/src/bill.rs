@@ -1,7 +1,7 @@
-//! `upbeat bill`: where the time of a running program's messages went.
+//! `upbeat bill` shows where the messages of a running program spend their time.
 //!
 //! The command maps the pages that nodes keep for observers and reads them; the program does
-//! nothing for it. What it collects, or loads, is a [`Recording`], and every output shows one.
+//! nothing for it. The samples make a [`Recording`], and every output shows a recording.
 
 mod error;
 mod grid;
@@ -34,14 +34,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use upbeat_memory::counters::CountersView;
 
-/// Time between two looks at the pages: they hold more than is sampled meanwhile.
+/// The time between two reads of the pages. A page holds more samples than a node takes in this time.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// Time between two looks for nodes that have come since.
+/// The time between two searches for new nodes.
 const FIND_EVERY: Duration = Duration::from_millis(200);
-/// Nobody looks for longer.
+/// The longest time that a user can ask for, in seconds.
 const SECONDS_MAX: f64 = 86_400.0;
 
-/// What `upbeat bill` is told.
+/// The arguments of `upbeat bill`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Processes by number, or nodes by name; without any, all that this user may look at
@@ -92,7 +92,7 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Everything there is to show.
+/// The JSON output: a recording, its findings, and a comparison.
 #[derive(Serialize)]
 struct Bill {
     #[serde(flatten)]
@@ -102,9 +102,9 @@ struct Bill {
     compared: Option<Vec<Compared>>,
 }
 
-/// `upbeat bill`.
+/// Runs `upbeat bill`.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), BillError> {
-    // Read first, so that nobody waits for a file that is not there.
+    // The other recording is loaded first: if the file is missing, the user does not wait for samples.
     let before = arguments.compare.as_deref().map(Recording::load).transpose()?;
     let mut recording = match &arguments.load {
         Some(path) => Recording::load(path)?,
@@ -138,25 +138,25 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BillError> {
         }
     };
     match printed.and_then(|()| to.flush()) {
-        // A reader that has seen enough, like `head`, is no fault.
+        // A reader that closes the pipe early, like `head`, is not an error.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         printed => printed.map_err(BillError::Output),
     }
 }
 
-/// Writes a file, and says so.
+/// Writes a file, and reports it on standard error.
 fn written(path: &Path, text: &str) -> Result<(), BillError> {
     std::fs::write(path, text).map_err(|error| BillError::File {
         act: "written",
         path: path.into(),
         error,
     })?;
-    // Where nobody listens, nothing is lost.
+    // If standard error is closed, the report is dropped.
     let _ = writeln!(io::stderr(), "upbeat: wrote {}", path.display());
     Ok(())
 }
 
-/// The pages that are looked at.
+/// The pages from which samples are read.
 #[derive(Default)]
 struct Watched {
     sources: Vec<Source>,
@@ -165,7 +165,7 @@ struct Watched {
 }
 
 impl Watched {
-    /// Takes those that are new.
+    /// Adds the pages that are not known yet.
     fn add(&mut self, found: Vec<Found>) {
         for one in found {
             for view in one.samples {
@@ -194,7 +194,7 @@ impl Watched {
     }
 }
 
-/// Collects from running programs.
+/// Collects samples from running programs.
 fn collect(targets: &[String], lasts: Duration) -> Result<Recording, BillError> {
     let (mut watched, mut collector) = (Watched::default(), Collector::default());
     watched.add(find(targets)?);
@@ -211,7 +211,7 @@ fn collect(targets: &[String], lasts: Duration) -> Result<Recording, BillError> 
         std::thread::sleep(LOOK_EVERY.min(lasts.saturating_sub(start.elapsed())));
         if searched.elapsed() >= FIND_EVERY {
             searched = Instant::now();
-            // One that has ended since leaves what it wrote.
+            // A node that has ended leaves its samples in its page.
             watched.add(find(targets).unwrap_or_default());
             if progress {
                 shown(start.elapsed(), lasts, collector.samples());
@@ -248,6 +248,6 @@ fn shown(since: Duration, lasts: Duration, samples: u64) {
     let full = (part * 24.0) as usize;
     let bar = format!("{}{}", "#".repeat(full), "-".repeat(24 - full));
     let percent = part * 100.0;
-    // A bar that cannot be drawn is no reason to stop.
+    // A failure to draw the progress bar does not stop the collection.
     let _ = write!(io::stderr(), "\r\x1b[Kbill [{bar}] {percent:>3.0}% {samples} samples");
 }

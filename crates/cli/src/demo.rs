@@ -1,8 +1,8 @@
-//! `upbeat demo`: three nodes in three processes of this host, who calls whom, and what it costs.
+//! `upbeat demo` runs three nodes in three processes of this host, and shows their calls and the costs.
 //!
-//! The first process is the node `desk`; `shop` and `stock` are processes that it starts. All of
-//! them wait as nodes do by default. The null call is held against the floor, with `desk` and
-//! `shop` on the two CPUs between which the floor is measured by turns.
+//! The first process is the node `desk`; it starts the processes of `shop` and `stock`. All nodes wait as
+//! nodes do by default. The null call is compared with the floor: `desk` and `shop` run on the two CPUs
+//! between which the floor is measured, and the two measurements alternate.
 
 mod error;
 mod services;
@@ -22,10 +22,10 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// For so long the null call and the floor are measured by turns.
+/// The time for which measurements of the null call and the floor alternate.
 const COMPARISON: Duration = Duration::from_millis(1_200);
 
-/// What `upbeat demo` is told.
+/// The arguments of `upbeat demo`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Print one JSON object a line instead of a table
@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// What the process of another node is told.
+/// The arguments of the process of another node.
 #[derive(Debug, Args)]
 pub(crate) struct NodeArguments {
     #[command(flatten)]
@@ -41,15 +41,15 @@ pub(crate) struct NodeArguments {
 }
 
 impl NodeArguments {
-    /// The node.
+    /// Returns the name of the node.
     pub(crate) fn node(&self) -> &str {
         &self.process.node
     }
 }
 
-/// `upbeat demo`.
+/// Runs `upbeat demo`.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), DemoError> {
-    // Made first, so that it goes last.
+    // The directory is created first, so that it is dropped last.
     let scratch = Scratch::make()?;
     let desk = Desk::new(process::node("desk", &scratch.path)?);
     let cpus = yardstick::cpus();
@@ -75,12 +75,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), DemoError> {
     Report { nodes, calls, line }.print(arguments.json).map_err(DemoError::Output)
 }
 
-/// `upbeat demo-node`.
+/// Runs `upbeat demo-node`.
 pub(crate) fn run_node(arguments: &NodeArguments) -> Result<(), DemoError> {
     process::run(&arguments.process)
 }
 
-/// Null calls, by turns with the floor.
+/// Measures null calls and the floor alternately.
 fn compared(
     desk: &Desk,
     clients: &Clients,
@@ -111,7 +111,7 @@ fn compared(
     Ok((calls, Compared::of(row).ok_or_else(nothing)?))
 }
 
-/// A directory of this program's alone, for as long as it runs.
+/// A directory for the sockets, which is removed at the end.
 struct Scratch {
     path: PathBuf,
 }
@@ -124,7 +124,7 @@ impl Scratch {
             let path = std::env::temp_dir().join(name);
             match std::fs::DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Ok(Scratch { path }),
-                // One that was killed has left it behind.
+                // A killed process has left its directory behind.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists && count < 100 => count += 1,
                 Err(error) => return Err(DemoError::Scratch { path, error }),
             }
@@ -134,7 +134,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is in a directory for such things.
+        // A directory that cannot be removed remains among the system's temporary files.
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }

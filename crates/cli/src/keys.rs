@@ -1,8 +1,8 @@
-//! `upbeat keys`: a program's private authority, and the identities of its nodes.
+//! `upbeat keys` makes a program's private authority and the identities of its nodes.
 //!
-//! The authority is a file of a certificate and its key, needed only where identities are issued. An
-//! identity is a file of its own ([`upbeat_transport::identity`]). Files are made whole under another name,
-//! for their owner alone, and take their place once they are found to be good.
+//! The authority is a file with a certificate and its key, which is needed only where identities are issued. An
+//! identity is a separate file ([`upbeat_transport::identity`]). A file is written under another name, readable
+//! by its owner alone, and renamed after it was found to be correct.
 
 mod error;
 mod target;
@@ -27,7 +27,7 @@ Examples:
 Copy each identity to the host of its node (`install -m 600`), and start the node with
 UPBEAT_IDENTITY=counter.pem. The authority stays where it is.";
 
-/// What `upbeat keys` is told.
+/// The arguments of `upbeat keys`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     command: Command,
 }
 
-/// What `upbeat keys` can do.
+/// The subcommands of `upbeat keys`.
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Make the private authority of a program
@@ -49,7 +49,7 @@ enum Command {
     Show(ShowArguments),
 }
 
-/// Of which program, and where its authority is.
+/// The program, and the directory of its authority.
 #[derive(Debug, Args)]
 struct Whose {
     /// The program; without it UPBEAT_PROGRAM, else `default`
@@ -61,7 +61,7 @@ struct Whose {
     dir: Option<PathBuf>,
 }
 
-/// What `upbeat keys init` is told.
+/// The arguments of `upbeat keys init`.
 #[derive(Debug, Args)]
 struct InitArguments {
     #[command(flatten)]
@@ -76,7 +76,7 @@ struct InitArguments {
     force: bool,
 }
 
-/// What `upbeat keys issue` is told.
+/// The arguments of `upbeat keys issue`.
 #[derive(Debug, Args)]
 struct IssueArguments {
     /// Nodes that may use the identity: `counter`, `worker/*`, or `*` for all
@@ -103,7 +103,7 @@ struct IssueArguments {
     force: bool,
 }
 
-/// What `upbeat keys show` is told.
+/// The arguments of `upbeat keys show`.
 #[derive(Debug, Args)]
 struct ShowArguments {
     /// The file of an identity or of an authority
@@ -119,7 +119,7 @@ fn days() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=36_500)
 }
 
-/// Makes an authority of a program and an identity of these nodes, in a directory that will not last.
+/// Makes an authority of a program and an identity of these nodes, in a temporary directory.
 pub(crate) fn temporary(
     program: ProgramName,
     nodes: Pattern,
@@ -132,7 +132,7 @@ pub(crate) fn temporary(
     Ok(issue::make(&authority, &names, DAYS, &directory.join("identity.pem"), false)?.0)
 }
 
-/// `upbeat keys`.
+/// Runs `upbeat keys`.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), KeysError> {
     match &arguments.command {
         Command::Init(arguments) => {

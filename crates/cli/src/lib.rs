@@ -1,10 +1,10 @@
-//! The `upbeat` command. `demo` shows a program of three nodes; `bench` measures what this machine
-//! charges, and what Upbeat adds to it; `bill` says where the time of a running program went; `keys` makes
-//! the certificates by which nodes of several hosts know each other.
+//! The `upbeat` command. `demo` runs a program of three nodes; `bench` measures the costs of this machine
+//! and what Upbeat adds to them; `bill` shows where a running program spends its time; `keys` makes the
+//! certificates by which nodes of several hosts know each other.
 //!
-//! Each subcommand is a module with its arguments and a `run`; this file only picks one. It is a
-//! library so that `dev/bench` measures with the machinery of `bench`; what is public is what
-//! `dev/bench` needs, and is promised to nobody else.
+//! Each subcommand is a module with its arguments and a `run` function; this file only chooses one. The
+//! command is a library so that `dev/bench` can use the measuring code of `bench`. Public items are those
+//! that `dev/bench` needs; they are no stable interface.
 
 #![forbid(unsafe_code)]
 
@@ -43,7 +43,7 @@ enum Command {
     DemoNode(demo::NodeArguments),
 }
 
-/// The command: does what the arguments of this process say.
+/// Runs the command with the arguments of this process, and returns its exit code.
 pub fn main() -> ExitCode {
     let done = match Upbeat::parse().command {
         Command::Demo(arguments) => demo::run(&arguments).map_err(|error| error.to_string()),

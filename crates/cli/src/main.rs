@@ -1,4 +1,4 @@
-//! The `upbeat` command: what it does is in the library beside it.
+//! The `upbeat` command, whose code is in the library beside this file.
 
 #![forbid(unsafe_code)]
 

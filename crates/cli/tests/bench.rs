@@ -1,4 +1,4 @@
-//! The `upbeat bench` command as a user meets it.
+//! Tests the `upbeat bench` command from a user's view.
 
 mod bench_command;
 

@@ -1,4 +1,4 @@
-//! The `upbeat bill` command as a user meets it, over a made-up program in this process.
+//! Tests the `upbeat bill` command from a user's view, with an invented program in this process.
 
 mod program;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::process::{Command, Stdio};
 use upbeat_core::bill::way::CALL;
 
-/// The nodes of a program of [`program`].
+/// Returns the names of the nodes of a [`program`].
 fn names(nodes: &[Pages; 2]) -> [&str; 2] {
     [&nodes[0].name, &nodes[1].name]
 }
@@ -33,7 +33,7 @@ fn what_made_calls_slow_is_said_in_words() {
         "Bank.transfer  call from `words/desk` to `bank`",
         "Sink.note  one-way from `words/desk` to `words/sink`",
     ] {
-        // Sentences are broken into lines.
+        // The test joins lines, because sentences are broken into lines.
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains(&told), "{told}\n{text}");

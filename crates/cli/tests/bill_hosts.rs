@@ -1,4 +1,4 @@
-//! `upbeat bill` over a real program between two processes that meet as hosts do: over TCP, and under TLS.
+//! Tests `upbeat bill` with two processes that connect as hosts do: over TCP, and over TLS.
 
 #[allow(dead_code, reason = "the made-up program is for other tests")]
 mod program;
@@ -12,15 +12,15 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 use upbeat::{Builder, Counter, Identity, Node};
 
-/// Set in the process of the server: the directory of its sockets.
+/// The variable with the directory of the sockets, set in the server's process.
 const PLACE: &str = "UPBEAT_TEST_HOSTS_PLACE";
-/// The file of both sides' identity; none where messages go as they are.
+/// The variable with the file of both sides' identity; without a file the connection is not encrypted.
 const IDENTITY: &str = "UPBEAT_TEST_HOSTS_IDENTITY";
-/// The name of the server.
+/// The variable with the name of the server.
 const SERVER: &str = "UPBEAT_TEST_HOSTS_SERVER";
-/// Samples that are taken.
+/// The number of samples that the test waits for.
 const SAMPLES: u64 = 500;
-/// A test that hangs must not hold up the others for ever.
+/// The time after which the watchdog ends a test that hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 #[upbeat::service]
@@ -48,12 +48,12 @@ fn builder(name: &str, place: &Path, identity: Option<&str>) -> Builder {
     }
 }
 
-/// The server. In the test's own process this does nothing.
+/// Runs the server. In the test's own process this function does nothing.
 #[test]
 fn the_server() {
     let Ok(place) = std::env::var(PLACE) else { return };
     std::thread::spawn(|| {
-        // The input ends with the test, whatever becomes of it.
+        // The input is closed when the test ends, even if the test panics.
         let _ = std::io::stdin().read_line(&mut String::new());
         std::process::exit(0);
     });
@@ -65,7 +65,7 @@ fn the_server() {
     node.block_on(std::future::pending::<()>());
 }
 
-/// A process that ends with the test.
+/// A server process that ends with the test.
 struct Server {
     child: Child,
     at: String,
@@ -91,12 +91,12 @@ impl Drop for Server {
     }
 }
 
-/// Ends the process, aloud, if the test still has what this returns when `PATIENCE` is over.
+/// Ends the process with a message if the test still holds the returned sender after `PATIENCE`.
 fn watchdog(what: String) -> Sender<()> {
     let (over, ended) = channel();
     std::thread::spawn(move || {
         if ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-            // Past the harness, which keeps what is printed until the test is over.
+            // The message bypasses the test harness, which shows printed text only after the test.
             let _ = writeln!(stderr(), "watchdog: {what} is not done after {PATIENCE:?}");
             std::process::abort();
         }
@@ -104,7 +104,7 @@ fn watchdog(what: String) -> Sender<()> {
     over
 }
 
-/// Issues an identity for all nodes of the program, by the commands that a user has.
+/// Issues an identity for all nodes of the program, with the commands that a user has.
 fn identity(scratch: &Scratch) -> String {
     let (authority, path) = (scratch.path("ca"), scratch.path("nodes.pem"));
     for line in [
@@ -118,20 +118,20 @@ fn identity(scratch: &Scratch) -> String {
     path
 }
 
-/// The bill of a node after calls and one-way messages over a network.
+/// The bills of two nodes after calls and one-way messages over a network.
 struct Billed {
-    /// Of the caller's node, as text.
+    /// The bill of the caller's node as text.
     text: String,
     caller: Value,
-    /// Of the server's node, which bills one-way messages.
+    /// The bill of the server's node, which contains the one-way messages.
     server: Value,
-    /// The caller's as a page.
+    /// The bill of the caller's node as a page.
     page: String,
     /// The server's address.
     at: String,
 }
 
-/// Calls, and sends one-way messages, over a network until there are samples.
+/// Makes calls and sends one-way messages over a network until there are samples.
 fn bill_of(what: &str, is_encrypted: bool) -> Billed {
     let scratch = Scratch::new(&format!("hosts-{what}"));
     let identity = is_encrypted.then(|| identity(&scratch));
@@ -156,7 +156,7 @@ fn bill_of(what: &str, is_encrypted: bool) -> Billed {
     Billed { text, caller, server, page, at: running.at.clone() }
 }
 
-/// The nanoseconds of each line of the only subject of a bill, a mean and a median: they add up to the whole.
+/// Returns a function that looks up the mean and median of an item, and checks that the items add up to the whole.
 fn items(bill: &Value, method: &str) -> impl Fn(&str, &str) -> Option<(f64, f64)> {
     let subjects = bill["subjects"].as_array().unwrap();
     assert_eq!(subjects.len(), 1, "{bill:#}");
@@ -171,7 +171,7 @@ fn items(bill: &Value, method: &str) -> impl Fn(&str, &str) -> Option<(f64, f64)
     }
 }
 
-/// Holds a bill against what was done: one method, over one session, whose items add up to the whole.
+/// Checks a bill: one method, over one session, whose items add up to the whole.
 fn holds(what: &str, carrier: &str, is_encrypted: bool) {
     let _watchdog = watchdog(format!("the bill over {carrier}"));
     let Billed { text, caller: json, server: receiver, page, at } = bill_of(what, is_encrypted);
@@ -187,13 +187,13 @@ fn holds(what: &str, carrier: &str, is_encrypted: bool) {
     assert_eq!(subjects.len(), 1, "{json:#}");
     let (subject, lines) = (&subjects[0], subjects[0]["lines"].as_array().unwrap());
     assert_eq!(subject["method"], "add");
-    // Some samples only tell what a stamp costs.
+    // Some samples only measure the cost of a stamp.
     let count = |of: &str| subject[of].as_u64().unwrap();
     assert!(samples == count("stories") + count("pairs") && samples > SAMPLES / 2, "{text}");
     assert_eq!(subject["carrier"], carrier.to_lowercase().as_str());
     let mean = |of: &Value| of["mean"].as_f64().unwrap();
     let whole = mean(&subject["whole"]);
-    // What each side does with the socket is told apart, and is of its own leg.
+    // The socket work of each side is a separate item in the leg of that side.
     let (ns, of_note) = (items(&json, "add"), items(&receiver, "note"));
     // The table of the page has a row for each item of each node.
     let rows: Vec<&str> = page.split("<tr><th scope=\"row\" title=").skip(1).collect();
@@ -211,7 +211,7 @@ fn holds(what: &str, carrier: &str, is_encrypted: bool) {
                 .any(|row| row.split("</th>").next().is_some_and(|head| head.contains(&told)));
             assert_eq!(is_row, is_there, "{item} of the {leg} in the page");
         }
-        // A one-way message is written by its sender and read by its receiver.
+        // The sender of a one-way message writes it, and the receiver reads it.
         let told = [of_note(item, "caller"), of_note(item, "callee")];
         let is_reading = item == "read";
         assert_eq!(
@@ -224,7 +224,7 @@ fn holds(what: &str, carrier: &str, is_encrypted: bool) {
     }
     let taken = |of: &str| receiver["subjects"][0][of].as_u64().unwrap();
     assert!(taken("stories") + taken("pairs") > SAMPLES / 2, "{receiver:#}");
-    // Between the processes lie two system calls at least, on the way out and on the way back.
+    // The wire contains at least two system calls in each direction.
     let wire = lines.iter().filter(|line| line["leg"] == "out" || line["leg"] == "back");
     assert!(wire.map(mean).sum::<f64>() > 1_000.0, "{text}");
 }

@@ -1,4 +1,4 @@
-//! The `upbeat demo` command as a user meets it.
+//! Tests the `upbeat demo` command from a user's view.
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// A demo that hangs must not hold up the tests for ever.
+/// The time after which a demo that hangs is killed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A directory for what the demo leaves behind, which must be nothing.
+/// A directory in which the demo must leave no file.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -44,7 +44,7 @@ impl Drop for Scratch {
 
 fn wait(mut child: Child) -> Output {
     let start = Instant::now();
-    // The output of a run fits the pipes, so nobody waits for us to read it.
+    // The output fits into the pipes, so the demo ends without a reader.
     while child.try_wait().unwrap().is_none() {
         if start.elapsed() > PATIENCE {
             child.kill().unwrap();
@@ -94,8 +94,8 @@ fn an_interrupted_demo_puts_everything_away() {
         let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
         kill_process(pid, Signal::INT).unwrap();
         let output = wait(child);
-        // Where the machine is slow, the signal may come before the demo listens for it; where it
-        // is quick, behind the end.
+        // On a slow machine the signal may come before the demo waits for it; on a fast machine the demo may
+        // have ended.
         if text(&output.stderr).contains("interrupted") {
             assert!(!output.status.success() && output.stdout.is_empty());
             assert_eq!(scratch.left(), [] as [PathBuf; 0]);

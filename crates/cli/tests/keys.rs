@@ -1,4 +1,4 @@
-//! The `upbeat keys` command as a user meets it.
+//! Tests the `upbeat keys` command from a user's view.
 
 use serde_json::Value;
 use std::fs::Permissions;
@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::SystemTime;
 use upbeat_transport::identity::Identity;
 
-/// A directory of a test's own, which goes with it.
+/// A directory for one test, which is removed at the end.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -31,7 +31,7 @@ impl Scratch {
             .unwrap()
     }
 
-    /// What it printed, if it ended well.
+    /// Returns the output of a command that succeeds.
     fn good(&self, line: &str) -> String {
         let output = self.keys(line);
         assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
@@ -39,7 +39,7 @@ impl Scratch {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Why it did not end well.
+    /// Returns the error message of a command that fails.
     fn bad(&self, line: &str) -> String {
         let before = self.left();
         let output = self.keys(line);
@@ -48,7 +48,7 @@ impl Scratch {
         String::from_utf8(output.stderr).unwrap()
     }
 
-    /// All files, with what is in them.
+    /// Returns all files with their contents.
     fn left(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut left = Vec::new();
         for directory in [self.0.clone(), self.0.join("config/upbeat")] {
@@ -137,7 +137,7 @@ fn nothing_is_replaced_that_was_not_to_be() {
     scratch.good("issue counter -o a.pem --force");
     assert_ne!(std::fs::read(scratch.0.join("a.pem")).unwrap(), first);
     assert_eq!(mode(&scratch.0.join("a.pem")), 0o600);
-    // Identities of the authority that was replaced know another one.
+    // An identity of the replaced authority names another authority.
     let before = scratch.json("a.pem")["authorities"][0]["fingerprint_sha256"].clone();
     scratch.good("init --force");
     scratch.good("issue counter -o a.pem --force");
@@ -159,7 +159,7 @@ fn what_cannot_be_done_is_refused_before_anything_is_made() {
     assert!(scratch.bad("issue --program demo a//b -o a.pem").contains("is no name of a node"));
     assert!(scratch.bad("issue --program a/b c -o a.pem").contains("is no name of a program"));
     assert!(scratch.bad("issue --program demo a -o a.pem --days 0").contains("--days"));
-    // The authority of another program, and one to which others have rights.
+    // Neither the authority of another program nor one with open permissions can be used.
     let authority = scratch.0.join("config/upbeat/demo.authority.pem");
     std::fs::copy(&authority, scratch.0.join("config/upbeat/other.authority.pem")).unwrap();
     let error = scratch.bad("issue --program other a -o a.pem");

@@ -1,7 +1,7 @@
-//! The page of `upbeat bill --html` in a real browser: Chromium from Debian's packages, headless.
+//! Tests the page of `upbeat bill --html` in a real browser: a headless Chromium from Debian's packages.
 //!
-//! Without a Chromium it is left out aloud, unless `CI` is set. `UPBEAT_KEEP=<directory>` keeps
-//! page and pictures there, to be looked at.
+//! Without Chromium the test prints that it is skipped, or fails if `CI` is set. `UPBEAT_KEEP=<directory>`
+//! keeps the page and the pictures in that directory.
 
 mod program;
 
@@ -10,13 +10,13 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use upbeat_core::bill::way::CALL;
 
-/// Seconds that the browser has for a page.
+/// The time in seconds that the browser has for a page.
 const SECONDS: &str = "40";
 
-/// The sizes of window that people have: a desk, and a phone or half a screen.
+/// The sizes of common windows: a desktop, and a phone or half a screen.
 const WINDOWS: [(u32, u32); 2] = [(1280, 900), (480, 900)];
 
-/// A browser that is there, or None if it may be left out.
+/// Returns an installed browser, or `None` if the test may be skipped.
 fn chromium() -> Option<&'static str> {
     let there = |name: &&str| {
         let version = Command::new(name).arg("--version").stdin(Stdio::null()).output();
@@ -30,7 +30,7 @@ fn chromium() -> Option<&'static str> {
     found
 }
 
-/// What a browser makes of a page: the document after its scripts, and what went wrong in them.
+/// A rendered page: the document after its scripts ran, and the errors of the scripts.
 struct Rendered {
     document: String,
     complaints: Vec<String>,
@@ -67,7 +67,7 @@ impl Browser {
         Rendered { document, complaints: complaints.collect() }
     }
 
-    /// A page with a script behind all others.
+    /// Renders the page with an additional script at its end.
     fn with_script(&self, page: &str, script: &str) -> String {
         let html = std::fs::read_to_string(page).unwrap();
         assert!(html.contains("</body>"));
@@ -77,7 +77,7 @@ impl Browser {
         path
     }
 
-    /// A picture of the page: its width and height, and the bytes of it.
+    /// Takes a picture of the page. Returns its width, height and bytes.
     fn picture(&self, window: (u32, u32), page: &str) -> (u32, u32, Vec<u8>) {
         let path = self.scratch.path(&format!("{}x{}.png", window.0, window.1));
         self.run(window, &[&format!("--screenshot={path}")], page);
@@ -88,7 +88,7 @@ impl Browser {
     }
 }
 
-/// The text of a document without its scripts and its marks.
+/// Returns the text of a document without its scripts and tags.
 fn words(document: &str) -> String {
     let body = document.split("<body").nth(1).unwrap().split("<script").next().unwrap();
     let (mut words, mut inside) = (String::new(), true);
@@ -133,7 +133,7 @@ fn the_page_names_what_made_calls_slow() {
     }
     assert!(!rendered.document.contains("id=\"picker\" hidden"), "its script has run");
 
-    // Nothing sticks out to the right, on a narrow window either.
+    // Nothing overflows to the right, on a narrow window either.
     let measure = "document.body.dataset.over = document.documentElement.scrollWidth - innerWidth";
     let measured = browser.with_script(&page, measure);
     for window in WINDOWS {
@@ -153,7 +153,7 @@ fn the_page_names_what_made_calls_slow() {
     ]);
 }
 
-/// A file that is chosen is compared by the page itself.
+/// Checks that the page compares itself with a chosen file.
 fn compares_a_file(browser: &Browser, page: &str, before: &str) {
     let text = std::fs::read_to_string(before).unwrap().replace('<', "\\u003c");
     let choose = format!(
@@ -189,12 +189,12 @@ fn names_of_programs_are_text_in_the_browser() {
     assert_eq!(rendered.document.matches("<script").count(), 2);
     assert!(!rendered.document.contains("<img") && !rendered.document.contains("<b onclick"));
 
-    // And complaints would have been seen.
+    // The check would have seen errors of scripts.
     let noisy = browser.with_script(&page, "nothing.at.all()");
     assert!(!browser.render(WINDOWS[1], &noisy).complaints.is_empty());
 }
 
-/// Keeps files where somebody wants to look at them.
+/// Copies files into the directory `UPBEAT_KEEP`, if it is set.
 fn keep(files: &[&str]) {
     let Some(to) = std::env::var_os("UPBEAT_KEEP").map(PathBuf::from) else { return };
     std::fs::create_dir_all(&to).unwrap();

@@ -1,5 +1,5 @@
-//! `upbeat bill` over a real program whose calls are slow for known reasons: the example
-//! `slow_calls`, in a process of its own.
+//! Tests `upbeat bill` with a real program whose calls are slow for known reasons: the example
+//! `slow_calls`, in a separate process.
 
 #[allow(dead_code, reason = "the made-up program is for other tests")]
 mod program;
@@ -15,12 +15,12 @@ use std::os::unix::fs::DirBuilderExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Set in the process that is looked at.
+/// The variable that is set in the process of the example.
 const PART: &str = "UPBEAT_TEST_SLOW_CALLS";
-/// Where the machine is so busy that something else is worse, another look is taken, for so long.
+/// The time for which the test repeats its check, because on a busy machine other delays may be longer.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// Each method with a cause, and how it is named: as what made one message slow, or among others.
+/// Each method with its cause, and two texts: as the headline of a slow message, or as a further finding.
 const CAUSES: [(&str, &str, [&str; 2]); 4] = [
     ("Bank", "transfer", ["us waiting for the lock `accounts`", "us for the lock `accounts`"]),
     (
@@ -32,21 +32,21 @@ const CAUSES: [(&str, &str, [&str; 2]); 4] = [
     ("Diary", "note", ["for room in a full lane to `slowpoke`"; 2]),
 ];
 
-/// The program that is looked at. In the test's own process this does nothing.
+/// Runs the example. In the test's own process this function does nothing.
 #[test]
 fn the_program() {
     if std::env::var_os(PART).is_none() {
         return;
     }
     std::thread::spawn(|| {
-        // The input ends with the test, whatever becomes of it.
+        // The input is closed when the test ends, even if the test panics.
         let _ = std::io::stdin().read(&mut [0]);
         std::process::exit(0);
     });
     slow_calls::call_for(Duration::from_secs(3600)).unwrap();
 }
 
-/// The running program.
+/// The running example.
 struct Running(Child);
 
 impl Running {
@@ -64,7 +64,7 @@ impl Running {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let ready = lines.any(|line| line.unwrap().contains("ready: "));
         assert!(ready, "it ended before it was ready");
-        // The test harness goes on writing.
+        // The thread reads the further output of the test harness.
         std::thread::spawn(|| lines.for_each(drop));
         Running(child)
     }
@@ -77,7 +77,7 @@ impl Drop for Running {
     }
 }
 
-/// What is said of a method.
+/// Returns the findings about a method.
 fn said<'a>(bill: &'a Value, service: &str, method: &str) -> Vec<&'a str> {
     let of = |finding: &Value| {
         let at = finding["subject"].as_u64()? as usize;
@@ -88,7 +88,7 @@ fn said<'a>(bill: &'a Value, service: &str, method: &str) -> Vec<&'a str> {
     findings.filter(|one| of(one).is_some()).map(|one| one["title"].as_str().unwrap()).collect()
 }
 
-/// The words of a page.
+/// Returns the text of a page without tags.
 fn words(page: &str) -> String {
     let body = page.split("<body").nth(1).unwrap().split("<script").next().unwrap();
     body.split('<')
@@ -111,7 +111,7 @@ fn all_four_causes_are_named_each_with_its_method() {
         let missing = CAUSES.iter().find(|(service, method, causes)| {
             let said = said(&json, service, method);
             let named = said.iter().find(|title| causes.iter().any(|cause| title.contains(cause)));
-            // What is found is on the page, in the same words.
+            // The page contains the findings in the same words.
             named.is_none_or(|title| !words.contains(&title.replace('`', "")))
         });
         let Some((service, method, _)) = missing else { break };

@@ -85,7 +85,7 @@ fn sides_that_may_not_share_memory_do_without() {
     }
 }
 
-/// What a run is asked for by `UPBEAT_TEST_CARRIER` it has: of a peer at an address, errors name that.
+/// Sessions use the carrier that `UPBEAT_TEST_CARRIER` names, and errors about a peer at an address name the address.
 #[test]
 fn sessions_go_over_what_the_environment_asks_for() {
     let _alone = alone();

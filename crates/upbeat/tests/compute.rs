@@ -54,7 +54,7 @@ impl Sums for Adder {
     }
 }
 
-/// What a server's main future does: computes beside its node until it is told to go on.
+/// The main future of a server: computes beside its node until the signal is given.
 type Drive = Box<dyn FnOnce(&Node, Signal) + Send>;
 
 /// A server in another thread, and a client's node in this one.
@@ -92,7 +92,7 @@ impl Stand {
         self.node.connect(&self.name).await.unwrap()
     }
 
-    /// What the server has shown of a counter.
+    /// Returns the value that the server shows of a counter.
     fn shown(&self, counter: Counter) -> u64 {
         let pages = counters::observe(std::process::id()).unwrap();
         let page = pages.iter().find(|page| page.node() == self.name).expect("the server's");
@@ -259,7 +259,7 @@ fn beside_a_computation_every_node_sleeps_and_a_message_wakes_it() {
             if waiting != Waiting::Polling {
                 return;
             }
-            // It looks again, and is woken no more.
+            // The node polls again, and nothing wakes it any more.
             until(|| !stand.sleeps()).await;
             let (sleeps, before) = (stand.shown(Counter::Sleeps), woken());
             let polled = sums.counted(Counter::MessagesPolled as u64).await.unwrap();

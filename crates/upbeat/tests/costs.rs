@@ -1,4 +1,4 @@
-//! What a null call costs in the steady state: no allocation, no system call, one copy each way.
+//! Tests the costs of a null call in the steady state: no allocation, no system call, one copy each way.
 //!
 //! The calls run in a process of their own, where no other test allocates. Where `strace` is
 //! installed it counts the system calls of that process and of the server's.
@@ -160,7 +160,7 @@ fn call(place: &Path, calls: u64) {
         };
         // Until whatever grows has grown: samples in flight too.
         run(2_000).await;
-        // What asking costs is not the calls'.
+        // The costs of asking are not counted as the calls' own.
         let none = run(0).await;
         let began = Instant::now();
         assert_eq!(run(calls).await, none, "{calls} calls allocate");
@@ -188,7 +188,7 @@ fn no_allocation() {
 fn relay(place: &Path, calls: u64) {
     let node = |name| node(name, place, Waiting::Polling);
     let (server, between, client) = (node(SERVER), node("relay"), node("client"));
-    // What a sampled handler that waits is billed for is kept beside it.
+    // The bill of a sampled handler that waits is kept beside the handler, so sampling is off.
     for node in [&server, &between, &client] {
         node.set_sampling(0);
     }

@@ -92,7 +92,7 @@ fn await_undriven(what: &str, place: &Path) {
     let name = format!("misuse/{what}");
     match what {
         "connect" => {
-            // It is in this thread, and accepts nobody.
+            // The server is in this thread, and accepts no connection.
             let (_server, node) = (node(&format!("{name}/server"), place), node(&name, place));
             let connected = block_on(node.connect::<WorkClient>(&format!("{name}/server")));
             panic!("connected: {}", connected.is_ok());

@@ -155,7 +155,7 @@ impl Arena {
         [&mut self.adaptive, &mut self.sleeping].map(|group| group.run(ms))
     }
 
-    /// What adaptive nodes make of the calls of sleeping ones: the median of rounds that alternate.
+    /// Returns the ratio of adaptive to sleeping nodes: the median of rounds that alternate.
     fn ratio(&mut self) -> f64 {
         let (rounds, ms) = (setting("UPBEAT_PACE_ROUNDS", 3), setting("UPBEAT_PACE_MS", 100));
         let mut ratios: Vec<f64> = (0..rounds)
@@ -186,7 +186,7 @@ fn both_sides_on_one_cpu_keep_up_with_sleeping_ones() {
     let (_alone, _watchdog) = (alone(), Watchdog::new("a pair on one CPU", 120));
     for manner in MANNERS {
         let mut arena = Arena::new(manner, 1, 1);
-        // They were elsewhere when they were built, and have polled there.
+        // The nodes were built on other CPUs, and have polled there.
         arena.round(20);
         arena.keep_on(&allowed()[..1]);
         arena.reaches(0.6, &format!("{manner}, one CPU"));

@@ -13,14 +13,14 @@ use std::time::Duration;
 use upbeat::sync::{Condvar, Monitor, RwLock, Semaphore, Signal};
 use upbeat::{Counter, Mutex, Node, Waiting};
 
-/// What the application's task is called in what was written down.
+/// The number of the application's task in the log.
 const APPLICATION: u64 = 1_000;
 /// From when on waits are reported.
 const STUCK: Duration = Duration::from_millis(40);
 
 /// The sections, by number.
 const SECTIONS: u8 = 4;
-/// What is waited for and signalled, by number.
+/// The number of conditions to wait for and to signal.
 const CONDITIONS: u8 = 3;
 
 #[upbeat::service]
@@ -31,7 +31,7 @@ trait Desk {
     async fn vacate(&self);
     /// Writes its number down inside of a section.
     async fn stamp(&self, section: u8, number: u64);
-    /// The same, if it can go in so soon.
+    /// Enters the section and leaves the stamp, if the lock is free within the time.
     async fn stamp_within(&self, section: u8, number: u64, ms: u64) -> bool;
     /// Writes its number down when it was signalled.
     async fn when(&self, condition: u8, priority: u32, number: u64);
@@ -42,7 +42,7 @@ trait Desk {
     async fn counted(&self, counter: u64) -> u64;
     /// Takes one fork, and then the other.
     async fn dine(&self, first: u8, second: u8);
-    /// What was reported.
+    /// Returns the reports.
     async fn reports(&self) -> Vec<String>;
 }
 
@@ -150,7 +150,7 @@ impl Desk for Served {
     async fn dine(&self, first: u8, second: u8) {
         let [first, second] = [first, second].map(|fork| &self.0.forks[usize::from(fork)]);
         let _first = first.lock().await;
-        // So that the other has its first one as well.
+        // The sleep lets the other task take its first lock as well.
         upbeat::sleep(Duration::from_millis(20)).await;
         let _second = second.lock().await;
     }
@@ -275,7 +275,7 @@ fn handlers_wait_for_the_application_give_the_processor_back_and_go_on_in_order(
                 }
                 let order = [&inside[..], &[0, 1, 2, 4, 5, 6, 7]].concat();
                 assert_eq!(desk.stamped().await, Ok(order), "section {section}");
-                // What finds nobody inside is done when it is first polled.
+                // A handler that finds the section free is done when it is first polled.
                 let won = lost_to(&desk, Counter::HandlersInline).await;
                 desk.stamp(section, 8).await.unwrap();
                 assert_eq!(lost_to(&desk, Counter::HandlersInline).await, won + 2);

@@ -109,7 +109,7 @@ fn the_bounds_are_those_of_the_code() {
         let row = format!("| `{name}` | {} |", listed(&numbers));
         assert!(DOCUMENT.contains(&row), "docs/wire.md has not: {row}");
     }
-    // What the text says in passing.
+    // The numbers that the text mentions in passing.
     assert_eq!((ring::SLOT, ring::HEAD, segment::PAGE), (128, 24, 4096));
     assert_eq!((lane::HEAD_LINES, lane::LANE_BYTES, page::PAGE_WORDS), (8, 8192, 16));
     assert_eq!(lane::GROWN_BYTES, [64 << 10, 2 << 20]);
@@ -339,7 +339,7 @@ struct Passed {
 
 impl Passed {
     fn dump(&self, text: &mut String, what: &str) {
-        // What lies idle is retired at some time.
+        // Idle memory is retired at some time.
         if self.kind == Kind::Retire {
             return;
         }

@@ -1,7 +1,7 @@
-//! Calls: what a typed call costs above the floors, in every way in which nodes can wait.
+//! Calls: the cost of a typed call above the floors, for every way in which nodes wait.
 //!
-//! Every case exists on both sides. The second process finds the node that serves a case by its
-//! path and drives it until the caller has had enough.
+//! Every case exists on both sides. The second process finds the node of a case by the path of the case,
+//! and drives the node until the caller ends the round.
 
 mod plain;
 mod threads;
@@ -33,35 +33,35 @@ use threads::{HandleCalls, Waits};
 /// The name of this benchmark.
 pub(crate) const BENCH: &str = "call";
 
-/// What is measured in a case.
+/// The calls of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// One call after another, from a node of another process.
+    /// Calls one after another, from a node of another process.
     Shared(Payload, Policy),
-    /// One call after another, from a node of another thread.
+    /// Calls one after another, from a node of another thread.
     Local(Payload, Policy),
-    /// Many calls at once.
+    /// Many concurrent calls.
     Flight(Policy),
-    /// One message after another over a bare unix socket, both sides reading until there is something.
+    /// Messages one after another over a bare unix socket; both sides poll the socket.
     Socket,
-    /// One call after another, from a node of another process that shares no memory.
+    /// Calls one after another, from a node of another process that shares no memory.
     Stream(Payload, Policy),
-    /// One call after another, from a thread that has no node.
+    /// Calls one after another, from a thread that has no node.
     Handle(Waits),
-    /// One call after another, to a node with many idle sessions.
+    /// Calls one after another, to a node with many idle sessions.
     Crowd,
-    /// So many nodes in a ring, each calling the next.
+    /// Calls in a ring of so many nodes, each of which calls the next.
     Circle(usize, Policy),
 }
 
-/// A case: what is measured, and its path.
+/// A case: its calls, and its path.
 struct Case {
     path: String,
     about: String,
     kind: Kind,
 }
 
-/// All cases, in the order in which they are measured: a baseline stands before what is compared
+/// Returns all cases in the order in which they are measured. A baseline precedes the cases that are compared
 /// with it.
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
@@ -114,12 +114,12 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// The cases and what each is.
+/// Returns the cases and their descriptions.
 pub(crate) fn list() -> Vec<(String, String)> {
     cases().into_iter().map(|case| (case.path, case.about)).collect()
 }
 
-/// The cases that are wanted, with those that they are compared with.
+/// Returns the chosen cases, and the cases that they are compared with.
 pub(crate) fn subjects(
     pair: &Pair,
     wanted: &dyn Fn(&str) -> bool,
@@ -140,7 +140,7 @@ pub(crate) fn subjects(
     Ok(subjects)
 }
 
-/// The case that this one is compared with.
+/// Returns the path of the case that this one is compared with.
 fn baseline(case: &Case) -> Option<String> {
     let of_polling = || Some("null/shared/polling".to_owned());
     match case.kind {
@@ -152,13 +152,13 @@ fn baseline(case: &Case) -> Option<String> {
     }
 }
 
-/// Where the cases of this process find their nodes.
+/// The nodes that the cases of this process use.
 struct Stage {
     scratch: PathBuf,
     cpus: Cpus,
-    /// Callers by policy, which cases of all payloads share.
+    /// The calling nodes by policy, which the cases of all payloads share.
     callers: RefCell<HashMap<&'static str, Rc<plain::Shared>>>,
-    /// Those that share no memory, by policy.
+    /// The calling nodes without shared memory, by policy.
     apart: RefCell<HashMap<&'static str, Rc<plain::Shared>>>,
     /// A bare stream to the second process.
     socket: OwnedFd,
@@ -204,7 +204,7 @@ fn kept<T>(
     Ok(one)
 }
 
-/// What a subject works with, once it has begun.
+/// The state of a subject after its first round has begun.
 enum Doing {
     Shared(Rc<plain::Shared>),
     Socket,
@@ -316,7 +316,7 @@ pub(crate) struct CallServer {
     cpus: Cpus,
 }
 
-/// The second process's side.
+/// Creates the second process's side.
 pub(crate) fn server(
     control: &Control,
     ground: &Ground,

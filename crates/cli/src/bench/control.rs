@@ -1,6 +1,6 @@
 //! The socket between the two processes of a benchmark: small messages in JSON, with descriptors.
 //!
-//! Nothing that is measured goes here. A message is one packet, so it comes whole or not at all.
+//! Measured data does not use this socket. A message is one packet, so it arrives as a whole or not at all.
 
 use crate::bench::error::BenchError;
 use crate::bench::timing::Work;
@@ -15,51 +15,51 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// The longest message.
+/// The largest size of a message, in bytes.
 const BYTES_MAX: usize = 4096;
-/// The most descriptors that come with one.
+/// The largest number of descriptors in a message.
 const DESCRIPTORS_MAX: usize = 16;
 
-/// What the first process asks of the second.
+/// A request of the first process to the second.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// Do the other side of a round.
+    /// Do the second process's side of a round.
     Round {
-        /// Of what.
+        /// The work of the round.
         job: Job,
-        /// How much.
+        /// The amount of work.
         work: Work,
     },
-    /// Leave.
+    /// End the process.
     End,
 }
 
-/// What a round is of.
+/// The work of a round.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Job {
-    /// Two lines, with so many pauses between looks.
+    /// Round trips of two lines.
     Lines {
-        /// How many.
+        /// The number of pauses between two polls.
         pauses: u32,
     },
-    /// Two eventfds, both sides sleeping.
+    /// Round trips of two eventfds, with both sides sleeping.
     Eventfds,
     /// Writing lines that the other side then loads.
     Dirty,
-    /// Arithmetic until the other side has seen enough.
+    /// Arithmetic until the other side ends the round.
     Arithmetic,
     /// A case of the benchmark, by its name.
     Case(String),
 }
 
-/// The second process has done its side of a round.
+/// The second process has finished its side of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done;
 
-/// Segments and other descriptors come with this message.
+/// A message that brings segments and other descriptors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offer {
-    /// The bytes of each segment. The first descriptors are theirs.
+    /// The bytes of each segment. The first descriptors are those of the segments.
     pub segments: Vec<usize>,
 }
 
@@ -69,7 +69,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Both ends.
+    /// Creates both ends.
     pub fn pair() -> Result<(Control, OwnedFd), BenchError> {
         let (one, other) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
@@ -77,7 +77,7 @@ impl Control {
         Ok((Control::from(one), other))
     }
 
-    /// The end that the second process has as its standard input.
+    /// Returns the end that the second process has as its standard input.
     pub(crate) fn inherited() -> Result<Control, BenchError> {
         let socket = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 3)
             .map_err(BenchError::system("dup of the control socket"))?;

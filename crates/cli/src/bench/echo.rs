@@ -1,4 +1,4 @@
-//! The service that calls and messages are measured with.
+//! The service that benchmarks call and send messages to.
 
 use crate::bench::message::{Lying, Message, add_up};
 use std::cell::{Cell, RefCell};
@@ -9,72 +9,72 @@ use std::task::{Poll, Waker};
 use upbeat::Stream;
 use upbeat_memory::region::Region;
 
-/// Gives back what it is given.
+/// A service that returns its arguments.
 #[upbeat::service]
 pub trait Echo {
-    /// Nothing at all.
+    /// Does nothing.
     async fn null(&self);
-    /// 16 bytes there and back.
+    /// Returns 16 bytes.
     async fn bytes16(&self, bytes: [u8; 16]) -> [u8; 16];
-    /// 64 bytes there and back.
+    /// Returns 64 bytes.
     async fn bytes64(&self, bytes: [u8; 64]) -> [u8; 64];
-    /// 256 bytes there and back.
+    /// Returns 256 bytes.
     async fn bytes256(&self, bytes: [u8; 256]) -> [u8; 256];
-    /// 1000 bytes there and back, as in LYNX's bigop.
+    /// Returns 1000 bytes, as LYNX's bigop does.
     async fn bytes1000(&self, bytes: [u8; 1000]) -> [u8; 1000];
-    /// 1 KiB there and back.
+    /// Returns 1 KiB.
     async fn bytes1024(&self, bytes: [u8; 1024]) -> [u8; 1024];
-    /// 1 KiB there and back, by reference.
+    /// Returns 1 KiB that is passed by reference.
     async fn reference1024(&self, bytes: &[u8; 1024]) -> [u8; 1024];
-    /// A vector there and back.
+    /// Returns a vector.
     async fn vector(&self, bytes: Vec<u8>) -> Vec<u8>;
-    /// 4 KiB there and back.
+    /// Returns 4 KiB.
     async fn bytes4096(&self, bytes: [u8; 4096]) -> [u8; 4096];
-    /// Any number of bytes there and back.
+    /// Returns any number of bytes.
     async fn bounce(&self, message: Message) -> Message;
-    /// A message of 8 bytes.
+    /// Receives a message of 8 bytes.
     #[oneway]
     async fn hit(&self, n: u64);
-    /// A message of 64 bytes.
+    /// Receives a message of 64 bytes.
     #[oneway]
     async fn hit64(&self, bytes: [u8; 64]);
-    /// A message of any number of bytes.
+    /// Receives a message of any number of bytes.
     #[oneway]
     async fn land(&self, message: Message);
-    /// The same, whose bytes are added up.
+    /// Receives a message of any number of bytes, and adds its words up.
     #[oneway]
     async fn sum(&self, message: Message);
-    /// The same, read where it lies. One that does not lie with its sender is not counted.
+    /// Adds the words of a message up in its sender's memory. A message elsewhere is not counted.
     #[oneway]
     async fn lie(&self, message: Lying);
-    /// The same, copied into a buffer that is kept.
+    /// Copies a message from its sender's memory into a buffer that is kept.
     #[oneway]
     async fn keep(&self, message: Lying);
-    /// So many numbers, one after another.
+    /// Returns a stream of `count` numbers.
     async fn numbers(&self, count: u64) -> Stream<u64>;
-    /// How many numbers have come.
+    /// Returns how many numbers the stream had.
     async fn counted(&self, numbers: Stream<u64>) -> u64;
-    /// A message that is answered by a store into a line of the callee's.
+    /// Receives a message, and answers with a store into a line of the callee's memory.
     #[oneway]
     async fn mark(&self, n: u64);
-    /// How many messages have come so far.
+    /// Returns how many messages have arrived so far.
     async fn hits(&self) -> u64;
-    /// The caller needs the node no longer.
+    /// Tells the node that the caller has ended the round.
     async fn rest(&self);
 }
 
-/// What serves it.
+/// The implementation of the service.
 pub struct EchoService {
     hits: Cell<u64>,
-    /// Where what is kept is copied to.
+    /// The buffer for messages that are copied.
     kept: RefCell<Vec<u8>>,
-    /// Where marks are left, and at which word.
+    /// The region of the marks, and the word in it.
     marks: Option<(Region, usize)>,
     rest: Rest,
 }
 
 impl EchoService {
-    /// A service that says to `rest` when a caller needs the node no longer.
+    /// Creates a service that signals `rest` when a caller ends the round.
     pub fn new(rest: Rest, marks: Option<(Region, usize)>) -> EchoService {
         EchoService { hits: Cell::new(0), kept: RefCell::default(), marks, rest }
     }
@@ -178,7 +178,7 @@ impl Echo for EchoService {
     }
 }
 
-/// A caller's word that it needs the node no longer. It is kept until somebody waits for it.
+/// A signal that the caller has ended the round. The signal is kept until it is awaited.
 #[derive(Clone, Default)]
 pub struct Rest {
     inner: Rc<RestInner>,
@@ -191,7 +191,7 @@ struct RestInner {
 }
 
 impl Rest {
-    /// Gives the word.
+    /// Gives the signal.
     pub fn begin(&self) {
         self.inner.said.set(true);
         if let Some(waker) = self.inner.waiting.take() {
@@ -199,12 +199,12 @@ impl Rest {
         }
     }
 
-    /// Whether the word was given, which is taken.
+    /// Returns whether the signal was given, and clears it.
     pub fn has_begun(&self) -> bool {
         self.inner.said.replace(false)
     }
 
-    /// Waits for the word, and takes it.
+    /// Waits for the signal, and clears it.
     pub async fn begun(&self) {
         poll_fn(|context| {
             if self.has_begun() {

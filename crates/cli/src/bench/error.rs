@@ -1,74 +1,74 @@
-//! Why a benchmark cannot be run.
+//! The errors of benchmarks.
 
 use crate::bench::pin::PinError;
 use rustix::io::Errno;
 use std::fmt;
 use upbeat_memory::segment::SegmentError;
 
-/// Why a benchmark cannot be run, or was broken off.
+/// The reason why a benchmark fails.
 #[derive(Debug)]
 pub enum BenchError {
-    /// The system refused.
+    /// A system call failed.
     System {
-        /// What was asked of it.
+        /// The action that failed.
         act: &'static str,
-        /// What it said.
+        /// The error of the system.
         error: Errno,
     },
-    /// Shared memory could not be made or opened.
+    /// A segment of shared memory could not be created or opened.
     Segment {
-        /// What it was for.
+        /// The purpose of the segment.
         label: &'static str,
-        /// Why not.
+        /// The error of the segment.
         error: SegmentError,
     },
     /// The CPUs cannot be used.
     Pin(PinError),
     /// No case has this name.
     Case {
-        /// The name that was given.
+        /// The name that the user gave.
         name: String,
-        /// The command that lists those that there are.
+        /// The command that lists the cases.
         command: &'static str,
     },
     /// The second process could not be started.
     Start {
-        /// Why not.
+        /// The error of the system.
         error: std::io::Error,
     },
-    /// Upbeat itself refused.
+    /// Upbeat returned an error.
     Runtime {
-        /// What was asked of it.
+        /// The action that failed.
         act: &'static str,
-        /// What it said.
+        /// The text of the error.
         text: String,
     },
-    /// The second process is gone.
+    /// The second process has ended.
     PeerGone,
-    /// The two processes do not understand each other, which is a fault of this program.
+    /// The two processes do not understand each other, which is an error in this program.
     Protocol {
-        /// What was not understood.
+        /// A description of the wrong message.
         what: String,
     },
-    /// The results could not be written.
+    /// The results cannot be written.
     Output {
-        /// Why not.
+        /// The error of the system.
         error: std::io::Error,
     },
 }
 
 impl BenchError {
-    /// For `map_err`: the system refused `act`.
+    /// Returns a function for `map_err` that names the failed action `act`.
     pub fn system(act: &'static str) -> impl FnOnce(Errno) -> BenchError {
         move |error| BenchError::System { act, error }
     }
 
-    /// For `map_err`: the segment called `label` could not be made or opened.
+    /// Returns a function for `map_err` that names the segment `label`.
     pub fn segment(label: &'static str) -> impl FnOnce(SegmentError) -> BenchError {
         move |error| BenchError::Segment { label, error }
     }
 
-    /// A fault of this program in how its two processes talk.
+    /// Returns the error of two processes that do not understand each other.
     pub fn protocol(what: impl Into<String>) -> BenchError {
         BenchError::Protocol { what: what.into() }
     }

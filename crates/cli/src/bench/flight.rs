@@ -1,4 +1,4 @@
-//! Rounds of many calls at once, and of messages in bursts, from one node.
+//! Rounds of many concurrent calls, and of messages in bursts, from one node.
 
 use crate::bench::echo::EchoClient;
 use crate::bench::error::BenchError;
@@ -8,21 +8,21 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use upbeat::{CallError, Node};
 
-/// Calls that are open at any time.
+/// The number of calls that are open at any time.
 pub const CALLS: usize = 64;
-/// Calls in a batch.
+/// The number of calls in a batch.
 pub const BURST: u32 = 2048;
 
-/// The round, as the tasks that call share it.
+/// The state of a round, which the calling tasks share.
 struct Flight {
     laps: RefCell<Laps>,
-    /// Calls that are still to end in this lap.
+    /// The number of calls of this lap that have not ended.
     left: Cell<u32>,
     over: Cell<bool>,
 }
 
 impl Flight {
-    /// A call has ended.
+    /// Counts a call that has ended.
     fn landed(&self) {
         match self.left.get() {
             0 | 1 => match self.laps.borrow_mut().next() {
@@ -34,7 +34,7 @@ impl Flight {
     }
 }
 
-/// Keeps 64 of these calls open until the round is over.
+/// Keeps [`CALLS`] of these calls open until the round is over.
 pub async fn fly(
     node: &Node,
     work: Work,
@@ -68,7 +68,7 @@ pub async fn fly(
     })
 }
 
-/// Bursts of messages, each with a call behind it, which must find them all.
+/// Sends bursts of messages, each followed by a call that checks whether all messages have arrived.
 pub fn burst(
     sender: &Caller,
     work: Work,

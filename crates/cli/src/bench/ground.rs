@@ -1,8 +1,8 @@
-//! What both processes of a benchmark stand on: lines that they share, and eventfds.
+//! The shared memory and eventfds of both processes of a benchmark.
 //!
-//! The lines lie in memory of exactly the kind that a session's lanes have: two sealed segments,
-//! each mapped writable by its maker and read-only by the other side. One more segment may be
-//! written by both, for the one floor that needs it.
+//! The lines are in memory of exactly the kind that a session's lanes have: two sealed segments,
+//! each mapped writable by its creator and read-only by the other side. One more segment is
+//! writable by both, for the one floor that needs this.
 
 use crate::bench::control::{Control, Offer};
 use crate::bench::error::BenchError;
@@ -11,54 +11,54 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use upbeat_memory::region::{Region, WORD};
 use upbeat_memory::segment::{self, PAGE, Segment, Writers};
 
-/// Words in a cache line.
+/// The number of words in a cache line.
 pub(crate) const LINE_WORDS: usize = 8;
-/// Where the process that measures writes its line. The two lie at different offsets of a page,
-/// or a processor would take a load of one for a load of the other at first.
+/// The index of the line that the measuring process writes. The two lines have different offsets in a page,
+/// because a processor may otherwise confuse loads of the two lines at first.
 pub(crate) const CLIENT_LINE: usize = LINE_WORDS;
-/// Where the second process writes its line.
+/// The index of the line that the second process writes.
 pub(crate) const SERVER_LINE: usize = 3 * LINE_WORDS;
-/// A second line, for what has to be told beside a round trip.
+/// The index of a second line, for values besides a round trip.
 pub(crate) const SECOND_LINE: usize = 5 * LINE_WORDS;
-/// A line for how far a ring was read.
+/// The index of the line with the reader's position in a ring.
 pub(crate) const PROGRESS_LINE: usize = 7 * LINE_WORDS;
-/// A line for marks that handlers leave.
+/// The index of the line for the marks of handlers.
 pub(crate) const MARK_LINE: usize = 9 * LINE_WORDS;
-/// Where the second process says what its nodes of a ring have done: a word for each.
+/// The index of the second process's results of its nodes in a ring of nodes, with a word for each node.
 pub(crate) const RING_LINE: usize = 11 * LINE_WORDS;
-/// Where the second process says what it has counted: a word for each count.
+/// The index of the second process's counts, with a word for each count.
 pub const COUNT_LINE: usize = 13 * LINE_WORDS;
-/// Where the lines begin that are written to be loaded by the other side.
+/// The index of the first of the lines that one side writes and the other loads.
 pub(crate) const DIRTY: usize = PAGE / WORD;
-/// From one of those to the next that is loaded: odd, so all are, and far, so none is foreseen.
+/// The step between two such loads: odd, so that all lines are loaded, and large, so that none is prefetched.
 pub(crate) const DIRTY_STEP: usize = 97;
-/// How many those are: few enough for the first cache.
+/// The number of those lines, which fit into the first cache.
 pub(crate) const DIRTY_LINES: usize = 256;
 
-/// Bytes of each side's segment.
+/// The size of each side's segment, in bytes.
 const BYTES: usize = PAGE + DIRTY_LINES * LINE_WORDS * WORD;
 
 const LINES: &str = "upbeat-bench-lines";
 const BOTH: &str = "upbeat-bench-both";
 
-/// One side's view.
+/// One side's view of the shared memory.
 pub struct Ground {
-    /// Lines that this side writes.
+    /// The lines that this side writes.
     pub ours: Region,
-    /// Lines that the other side writes.
+    /// The lines that the other side writes.
     pub theirs: Region,
-    /// Lines that both sides write.
+    /// The lines that both sides write.
     pub(crate) both: Region,
-    /// Round trips so far, the same on both sides: what is written is never what was there.
+    /// The number of round trips so far, equal on both sides, so that a written value is always new.
     pub(crate) turn: u64,
-    /// What wakes us.
+    /// The eventfd that wakes this side.
     pub(crate) own_bell: OwnedFd,
-    /// What wakes the other side.
+    /// The eventfd that wakes the other side.
     pub(crate) peer_bell: OwnedFd,
 }
 
 impl Ground {
-    /// Makes it, and tells the second process.
+    /// Creates the segments and eventfds, and sends them to the second process.
     pub(crate) fn lay(control: &Control) -> Result<Ground, BenchError> {
         let ours = lines()?;
         let both = Segment::create(BOTH, PAGE, Writers::Everybody)
@@ -74,7 +74,7 @@ impl Ground {
         Ok(Ground { ours: ours.into_region(), theirs, both, turn: 0, own_bell, peer_bell })
     }
 
-    /// Joins what the first process has made.
+    /// Receives the segments and eventfds of the first process.
     pub(crate) fn join(control: &Control) -> Result<Ground, BenchError> {
         let [theirs, both, own_bell, peer_bell] = receive(control)?;
         let theirs = open(LINES, theirs.as_fd(), BYTES)?;
@@ -86,7 +86,7 @@ impl Ground {
     }
 }
 
-/// Receives exactly so many descriptors.
+/// Receives exactly `N` descriptors.
 pub fn receive<const N: usize>(control: &Control) -> Result<[OwnedFd; N], BenchError> {
     let (offer, descriptors) = control.receive_with::<Offer>()?;
     let count = descriptors.len();
@@ -118,7 +118,7 @@ fn bell() -> Result<OwnedFd, BenchError> {
 pub(crate) mod tests {
     use super::{BYTES, BenchError, Control, Ground, Offer, receive};
 
-    /// Both sides, in one process.
+    /// Creates both sides in one process.
     pub(crate) fn both_sides() -> (Ground, Ground) {
         let (client, socket) = Control::pair().unwrap();
         let server = std::thread::spawn(move || {

@@ -1,8 +1,8 @@
-//! Nodes on both sides: those that serve, and those that call.
+//! Nodes on both sides: serving nodes and calling nodes.
 //!
-//! A node is driven only during a round of its own, so that the floors in between have the same
-//! two threads. The side that calls ends a round by a last call, `rest`, and the other side's
-//! node leaves its loop. Sessions last from round to round.
+//! A node is driven only during its own rounds, so that the floors between the rounds use the same
+//! two threads. The calling side ends a round by a last call, `rest`, and the other side's node then
+//! leaves its loop. Sessions last from round to round.
 
 use crate::bench::echo::{EchoClient, EchoHandle, EchoServer, EchoService, Rest};
 use crate::bench::error::BenchError;
@@ -14,25 +14,25 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use upbeat::{Builder, CallError, Counter, Identity, Node, Waiting};
 
-/// The program that all nodes of a benchmark belong to.
+/// The program to which all nodes of a benchmark belong.
 pub(crate) const PROGRAM: &str = "upbeat-bench";
 
 /// How the nodes of a case wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// They look for ever.
+    /// Nodes poll for ever.
     Polling,
-    /// They sleep whenever there is nothing.
+    /// Nodes sleep whenever they have no work.
     Sleeping,
-    /// They look for a while, then sleep; this is what nodes do by themselves.
+    /// Nodes poll for a while, then sleep, which is the default of nodes.
     Adaptive,
 }
 
 impl Policy {
-    /// All of them.
+    /// All policies.
     pub const ALL: [Policy; 3] = [Policy::Polling, Policy::Sleeping, Policy::Adaptive];
 
-    /// The word for it in a case's path.
+    /// Returns the policy's word in the path of a case.
     pub fn word(self) -> &'static str {
         match self {
             Policy::Polling => "polling",
@@ -53,17 +53,17 @@ impl Policy {
 /// How the nodes of a case send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// Without asking for room: this is what nodes do by themselves.
+    /// Nodes send without reserving room, which is the default of nodes.
     Optimistic,
-    /// Whatever is not short only where room was reserved.
+    /// Nodes reserve room for every message that is not short.
     Conservative,
 }
 
 impl Flow {
-    /// Both.
+    /// Both ways of sending.
     pub const BOTH: [Flow; 2] = [Flow::Optimistic, Flow::Conservative];
 
-    /// The word for it in a case's path.
+    /// Returns the word in the path of a case.
     pub fn word(self) -> &'static str {
         match self {
             Flow::Optimistic => "optimistic",
@@ -72,31 +72,31 @@ impl Flow {
     }
 }
 
-/// The name of the node of the second process that serves with this policy.
+/// Returns the name of the second process's node that serves with this policy.
 pub fn host_name(policy: Policy) -> String {
     format!("bench/{}", policy.word())
 }
 
-/// For `map_err`: the runtime refused `act`.
+/// Returns a function for `map_err` that names the failed action `act`.
 pub fn refused<E: std::fmt::Display>(act: &'static str) -> impl FnOnce(E) -> BenchError {
     move |error| BenchError::Runtime { act, text: error.to_string() }
 }
 
-/// Makes a node; one that no other process can reach if there is no directory.
+/// Creates a node. Without a directory no other process can reach the node.
 pub fn node(name: &str, directory: Option<&Path>, policy: Policy) -> Result<Node, BenchError> {
     builder(name, directory, policy).build().map_err(refused("a node"))
 }
 
-/// Makes a node that sends so, whatever the environment says.
+/// Creates a node that sends in this way, regardless of the environment.
 fn flowing(name: &str, directory: &Path, policy: Policy, flow: Flow) -> Result<Node, BenchError> {
     let builder = builder(name, Some(directory), policy);
     builder.conservative(flow == Flow::Conservative).build().map_err(refused("a node"))
 }
 
-/// The longest message that a benchmark sends has 64 MiB and its count.
+/// The size of the longest message of a benchmark, which has 64 MiB and its count.
 const LONGEST: usize = 65 << 20;
 
-/// What nodes of benchmarks have in common.
+/// Returns a builder with the properties of all nodes of benchmarks.
 pub fn builder(name: &str, directory: Option<&Path>, policy: Policy) -> Builder {
     let builder = Node::builder(name).program(PROGRAM).waiting(policy.waiting());
     let builder = builder.max_message_bytes(LONGEST);
@@ -106,7 +106,7 @@ pub fn builder(name: &str, directory: Option<&Path>, policy: Policy) -> Builder 
     }
 }
 
-/// Has what goes between hosts go under TLS if there is an identity, else as it is.
+/// Uses TLS between hosts if there is an identity, and plaintext otherwise.
 fn secured(builder: Builder, identity: Option<&Identity>) -> Builder {
     match identity {
         Some(identity) => builder.identity(identity.clone()),
@@ -114,16 +114,16 @@ fn secured(builder: Builder, identity: Option<&Identity>) -> Builder {
     }
 }
 
-/// A node that serves.
+/// A serving node.
 pub struct Host {
     /// The node.
     pub node: Node,
-    /// Says when a round is over.
+    /// The signal that a round is over.
     pub rest: Rest,
 }
 
 impl Host {
-    /// A node of this name that serves [`crate::bench::echo::Echo`].
+    /// Creates a node of this name that serves [`crate::bench::echo::Echo`].
     pub fn new(
         name: &str,
         directory: Option<&Path>,
@@ -133,7 +133,7 @@ impl Host {
         Host::of(node(name, directory, policy)?, ground)
     }
 
-    /// The same, which listens at a port of this host: by TLS if there is an identity.
+    /// Creates a serving node that listens at a port of this host, with TLS if there is an identity.
     pub(crate) fn listening(
         name: &str,
         directory: &Path,
@@ -145,7 +145,7 @@ impl Host {
         Host::of(node, None)
     }
 
-    /// The same, which sends so.
+    /// Creates a serving node that sends in this way.
     pub fn flowing(
         name: &str,
         directory: &Path,
@@ -163,13 +163,13 @@ impl Host {
         Ok(Host { node, rest })
     }
 
-    /// Serves until the caller says that the round is over.
+    /// Serves until the caller ends the round.
     pub fn round(&self) {
         self.node.block_on(self.rest.begun());
     }
 }
 
-/// A node that calls.
+/// A calling node.
 pub struct Caller {
     node: Node,
     peer: String,
@@ -177,7 +177,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// A node of this name that calls that peer.
+    /// Creates a node of this name that calls the peer.
     pub fn new(
         name: &str,
         peer: &str,
@@ -187,7 +187,7 @@ impl Caller {
         Ok(Caller::of(node(name, directory, policy)?, peer))
     }
 
-    /// The same, which shares no memory with its peer.
+    /// Creates a calling node that shares no memory with its peer.
     pub(crate) fn apart(
         name: &str,
         peer: &str,
@@ -198,8 +198,8 @@ impl Caller {
         Ok(Caller::of(builder.build().map_err(refused("a node"))?, peer))
     }
 
-    /// The same, which calls its peer at an address: by TLS if there is an identity. A node that shares no memory
-    /// reaches an address of its own host over the network, as any other.
+    /// Creates a node that calls its peer at an address, with TLS if there is an identity. A node that shares no
+    /// memory connects to an address of its own host over the network, as to any other address.
     pub(crate) fn far(
         name: &str,
         peer: &str,
@@ -212,7 +212,7 @@ impl Caller {
         Ok(Caller::of(node, peer))
     }
 
-    /// The same, which sends so.
+    /// Creates a calling node that sends in this way.
     pub fn flowing(
         name: &str,
         peer: &str,
@@ -227,7 +227,7 @@ impl Caller {
         Caller { node, peer: peer.to_owned(), client: OnceCell::new() }
     }
 
-    /// Checks that the node's session goes over the network, once it has one.
+    /// Checks that the node's session uses the network, once the node has a session.
     pub(crate) fn check_far(&self) -> Result<(), BenchError> {
         match self.node.counted(Counter::SessionsRemote) {
             0 => {
@@ -237,12 +237,12 @@ impl Caller {
         }
     }
 
-    /// The node.
+    /// Returns the node.
     pub fn node(&self) -> &Node {
         &self.node
     }
 
-    /// Does a round: connects if this is the first, calls, and tells the peer to rest.
+    /// Does a round: connects in the first round, makes the calls, and tells the peer to end the round.
     pub fn round<T>(
         &self,
         calls: impl AsyncFnOnce(&EchoClient) -> Result<T, CallError>,
@@ -262,7 +262,7 @@ impl Caller {
     }
 }
 
-/// A handle to a node of the second process.
+/// Connects a handle to a node of the second process.
 pub fn handle(peer: &str, directory: &Path, policy: Policy) -> Result<EchoHandle, BenchError> {
     upbeat::handle::builder()
         .program(PROGRAM)
@@ -273,7 +273,7 @@ pub fn handle(peer: &str, directory: &Path, policy: Policy) -> Result<EchoHandle
         .map_err(refused("connecting a handle"))
 }
 
-/// Does the calls of a round one after another.
+/// Makes the calls of a round one after another.
 pub async fn each<T>(
     work: Work,
     mut call: impl AsyncFnMut() -> Result<T, CallError>,
@@ -287,19 +287,19 @@ pub async fn each<T>(
     Ok(laps.round())
 }
 
-/// A node that serves on a thread of this process, on a CPU of its own.
+/// A serving node on a thread of this process, on a CPU of its own.
 pub struct LocalHost {
     orders: Sender<()>,
     done: Receiver<Result<(), BenchError>>,
 }
 
 impl LocalHost {
-    /// Starts the thread, and waits for its node, which no other process can reach.
+    /// Starts the thread, and waits until its node is ready. No other process can reach the node.
     pub fn start(name: String, policy: Policy, cpu: usize) -> Result<LocalHost, BenchError> {
         LocalHost::start_in(name, None, policy, cpu)
     }
 
-    /// The same with a node that others can reach if there is a directory.
+    /// Starts the thread with a node that other processes can reach if there is a directory.
     pub fn start_in(
         name: String,
         directory: Option<PathBuf>,
@@ -319,7 +319,7 @@ impl LocalHost {
                     return;
                 }
             };
-            // Whoever does not listen any more has ended the benchmark.
+            // The loop ends when the benchmark drops its end of a channel.
             while say.send(Ok(())).is_ok() && ordered.recv().is_ok() {
                 host.round();
             }
@@ -329,7 +329,7 @@ impl LocalHost {
         Ok(host)
     }
 
-    /// Does a round: the thread's node serves while `calls` does its part.
+    /// Does a round: the thread's node serves while `calls` runs.
     pub fn round<T>(&self, calls: impl FnOnce() -> Result<T, BenchError>) -> Result<T, BenchError> {
         let gone = |_| BenchError::protocol("the thread that serves is gone");
         self.orders.send(()).map_err(gone)?;

@@ -1,4 +1,4 @@
-//! The rounds of one case, told apart by where the two CPUs were.
+//! The rounds of one case, grouped by the placement of the two CPUs.
 
 use crate::bench::report::Placement;
 use crate::bench::stats::{Figures, Ratios, Summary};
@@ -6,36 +6,36 @@ use crate::bench::timing::Round;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// A placement that was seen in fewer rounds is told only if there is no other.
+/// The number of rounds below which a placement is not reported, unless there is no other.
 const ROUNDS_MIN: u64 = 3;
 
-/// What was measured of a case.
+/// The measurements of a case.
 pub(crate) struct Ledger {
-    /// Operations in a batch: the same in all rounds.
+    /// The number of operations in a batch, which is equal in all rounds.
     size: u32,
-    /// Rounds of which it is not known yet where they belong.
+    /// The rounds whose placement is not known yet.
     pending: Vec<(Round, Ratios)>,
     figures: BTreeMap<Placement, Figures>,
 }
 
-/// What is told of a case in one placement.
+/// The results of a case in one placement.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Told {
-    /// Where the CPUs were.
+    /// The placement of the CPUs.
     pub(crate) placement: Placement,
-    /// What was measured there.
+    /// The summary of the measurements.
     pub(crate) summary: Summary,
-    /// Rounds of the case that were dropped.
+    /// The number of dropped rounds of the case.
     pub(crate) rounds_dropped: u64,
 }
 
 impl Ledger {
-    /// Nothing yet, of batches of `size`.
+    /// Creates an empty ledger for batches of `size`.
     pub(crate) fn new(size: u32) -> Ledger {
         Ledger { size, pending: Vec::new(), figures: BTreeMap::new() }
     }
 
-    /// Operations in a batch.
+    /// Returns the number of operations in a batch.
     pub(crate) fn size(&self) -> u32 {
         self.size
     }
@@ -45,8 +45,8 @@ impl Ledger {
         self.pending.push((round, ratios));
     }
 
-    /// The rounds since the last time were done between two probes that found this. Where they
-    /// differ, the rounds belong nowhere.
+    /// Assigns the rounds since the last call to the placement that two probes found before and after them. If the
+    /// placements differ, the rounds belong to none.
     pub(crate) fn settle(&mut self, before: Placement, after: Placement) {
         if self.pending.is_empty() {
             return;
@@ -59,8 +59,8 @@ impl Ledger {
         }
     }
 
-    /// What is told: a summary for each placement, that of most rounds first. What belongs nowhere
-    /// is dropped, unless there is nothing else.
+    /// Returns a summary for each placement, that of most rounds first. Rounds without a placement
+    /// are dropped, unless there are no others.
     pub(crate) fn told(mut self) -> Vec<Told> {
         let unsettled = self.figures.remove(&Placement::Unsettled);
         let mut kept: Vec<(Placement, Figures)> = self.figures.into_iter().collect();

@@ -1,6 +1,6 @@
-//! What this machine charges, with no library in between: the floors under everything else.
+//! The costs of this machine without a library: the floors below all other figures.
 //!
-//! Nothing here is Upbeat's but the shared memory that lanes are made of, and their ring.
+//! Only the shared memory of lanes, and their ring, are Upbeat's code.
 
 mod tools;
 mod lines;
@@ -20,17 +20,17 @@ use tools::{Limit, Tools};
 /// The name of this benchmark.
 pub(crate) const BENCH: &str = "limits";
 
-/// All limits, in the order in which they are measured.
+/// Returns all limits in the order in which they are measured.
 fn limits() -> impl Iterator<Item = &'static Limit> {
     lines::LIMITS.iter().chain(systems::LIMITS).chain(copies::LIMITS)
 }
 
-/// The cases and what each is.
+/// Returns the cases and their descriptions.
 pub(crate) fn list() -> Vec<(String, String)> {
     limits().map(|limit| (limit.case.to_owned(), limit.about.to_owned())).collect()
 }
 
-/// The cases that are wanted, ready to be measured with this pair.
+/// Returns the chosen cases as subjects of this pair.
 pub(crate) fn subjects(
     pair: &Pair,
     wanted: &dyn Fn(&str) -> bool,
@@ -40,7 +40,7 @@ pub(crate) fn subjects(
     Ok(limits().filter(|one| wanted(one.case)).map(|one| subject(one) as Box<_>).collect())
 }
 
-/// The second process's side.
+/// Creates the second process's side.
 pub(crate) fn server(control: &Control, _: &Ground) -> Result<impl Server + use<>, BenchError> {
     Ok(LimitServer { tools: Tools::join(control)? })
 }

@@ -1,4 +1,4 @@
-//! The floors that everything is held against: a round trip of cache lines, and of eventfds.
+//! The floors of all comparisons: round trips of cache lines, and of eventfds.
 //!
 //! Each function here does one side of a round; the other process does the other side of the same
 //! round at the same time.
@@ -13,7 +13,7 @@ use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{Ordering, fence};
 use upbeat_memory::region::Region;
 
-/// Looks until the word holds the value, with so many pauses between looks.
+/// Polls until the word has the value, with so many pauses between two polls.
 #[inline(always)]
 pub(crate) fn await_word<const PAUSES: u32>(region: &Region, at: usize, value: u64) {
     while region.load(at) != value {
@@ -24,7 +24,7 @@ pub(crate) fn await_word<const PAUSES: u32>(region: &Region, at: usize, value: u
     fence(Ordering::Acquire);
 }
 
-/// The measuring side of round trips of two lines with one writer each.
+/// Measures round trips of two lines with one writer each.
 pub(crate) fn ping(ground: &mut Ground, work: Work, pauses: u32) -> Result<Round, BenchError> {
     Ok(match pauses {
         0 => paced_ping::<0>(ground, work),
@@ -38,7 +38,7 @@ pub(crate) fn ping(ground: &mut Ground, work: Work, pauses: u32) -> Result<Round
     })
 }
 
-/// The answering side of [`ping`].
+/// Answers [`ping`].
 pub(crate) fn pong(ground: &mut Ground, work: Work, pauses: u32) -> Result<(), BenchError> {
     match pauses {
         0 => paced_pong::<0>(ground, work),
@@ -79,7 +79,7 @@ fn paced_pong<const PAUSES: u32>(ground: &mut Ground, work: Work) {
     ground.turn = last;
 }
 
-/// The measuring side of round trips of one line that both sides write.
+/// Measures round trips of one line that both sides write.
 pub(crate) fn ping_both<const PAUSES: u32>(ground: &mut Ground, work: Work) -> Round {
     let line = &ground.both;
     let mut turn = ground.turn;
@@ -92,7 +92,7 @@ pub(crate) fn ping_both<const PAUSES: u32>(ground: &mut Ground, work: Work) -> R
     round
 }
 
-/// The answering side of [`ping_both`].
+/// Answers [`ping_both`].
 pub(crate) fn pong_both<const PAUSES: u32>(ground: &mut Ground, work: Work) {
     let line = &ground.both;
     let last = ground.turn + work.total();
@@ -103,7 +103,7 @@ pub(crate) fn pong_both<const PAUSES: u32>(ground: &mut Ground, work: Work) {
     ground.turn = last;
 }
 
-/// The measuring side of round trips of two eventfds, both sides sleeping in between.
+/// Measures round trips of two eventfds, with both sides sleeping.
 pub(crate) fn ring(ground: &mut Ground, work: Work) -> Result<Round, BenchError> {
     work.try_run(|| {
         wake(&ground.peer_bell)?;
@@ -111,7 +111,7 @@ pub(crate) fn ring(ground: &mut Ground, work: Work) -> Result<Round, BenchError>
     })
 }
 
-/// The answering side of [`ring`].
+/// Answers [`ring`].
 pub(crate) fn ring_back(ground: &mut Ground, work: Work) -> Result<(), BenchError> {
     for _ in 0..work.total() {
         sleep(&ground.own_bell)?;
@@ -127,7 +127,7 @@ pub(crate) fn wake(bell: impl AsFd) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Waits until an eventfd is not zero, and takes what it holds.
+/// Waits until an eventfd is not zero, and returns its value.
 #[inline]
 pub(crate) fn sleep(bell: impl AsFd) -> Result<(), BenchError> {
     let mut count = [0; 8];
@@ -136,8 +136,8 @@ pub(crate) fn sleep(bell: impl AsFd) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// The measuring side of loads of lines that the other side has just written, in bursts of
-/// [`DIRTY_LINES`]. What passes between two bursts is not measured.
+/// Measures loads of lines that the other side has just written, in bursts of
+/// [`DIRTY_LINES`]. The time between two bursts is not measured.
 pub(crate) fn load_dirty(ground: &mut Ground, work: Work) -> Round {
     let (ours, theirs) = (&ground.ours, &ground.theirs);
     let mut turn = ground.turn;
@@ -161,7 +161,7 @@ pub(crate) fn load_dirty(ground: &mut Ground, work: Work) -> Round {
     Round::of_batches(DIRTY_LINES as u32, batches)
 }
 
-/// The writing side of [`load_dirty`].
+/// Writes the lines for [`load_dirty`].
 pub(crate) fn write_dirty(ground: &mut Ground, work: Work) {
     let (ours, theirs) = (&ground.ours, &ground.theirs);
     let last = ground.turn + u64::from(work.batches) + 1;
@@ -181,7 +181,7 @@ mod tests {
     use super::{Work, load_dirty, ping, ping_both, pong, pong_both, ring, ring_back, write_dirty};
     use crate::bench::ground::tests::both_sides;
 
-    /// The paces that a round trip of two lines can be asked for, in pauses between looks.
+    /// The possible rates of polling in a round trip of two lines, in pauses between two polls.
     const PACES: &[u32] = &[0, 1, 2, 4, 8, 16, 32];
 
     #[test]

@@ -1,6 +1,6 @@
-//! What the system says of a process's memory, in kibibytes.
+//! The memory of a process as the system reports it, in kibibytes.
 
-/// The number in the line of a file that begins so.
+/// Returns the number in the line of a file that begins with `head`.
 pub fn line(path: &str, head: &str) -> Option<f64> {
     let text = std::fs::read_to_string(path).ok()?;
     number(&text, head)

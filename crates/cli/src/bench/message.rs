@@ -1,8 +1,8 @@
-//! A message of any number of bytes, for benchmarks that go by size.
+//! A message of any number of bytes, for benchmarks that vary the size.
 //!
-//! The frame carries just these bytes: a `Vec<u8>` has eight more, its length. Who sends keeps his
-//! bytes and may send them again; who receives has a vector of his own. So a message is copied once
-//! into the lane and once out of it, and nothing else is.
+//! The frame carries only these bytes, whereas a `Vec<u8>` has eight more for its length. The sender keeps its
+//! bytes and may send them again; the receiver gets a vector. So a message is copied once into the lane
+//! and once out of the lane.
 
 use std::rc::Rc;
 use upbeat::InPlace;
@@ -11,20 +11,20 @@ use upbeat::wire::{Describe, Input, Output, Wire, WireError};
 /// A message.
 #[derive(Clone)]
 pub enum Message {
-    /// Bytes that are sent.
+    /// The bytes of a sender.
     Kept(Rc<[u8]>),
-    /// Bytes that have come.
+    /// The bytes of a receiver.
     Come(Vec<u8>),
 }
 
 impl Message {
-    /// One of so many bytes, no two runs of which are alike.
+    /// Creates a message of `bytes` bytes without repetitions.
     pub fn of(bytes: usize) -> Message {
         let pattern = |at: usize| (at ^ (at >> 8) ^ (at >> 16)) as u8;
         Message::Kept((0..bytes).map(pattern).collect())
     }
 
-    /// Its bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> &[u8] {
         match self {
             Message::Kept(bytes) => bytes,
@@ -48,31 +48,31 @@ impl Wire for Message {
     }
 
     fn take(input: &mut Input<'_>) -> Result<Message, WireError> {
-        // As a vector's elements are taken: the bytes are written once.
+        // The vector is taken as elements, so that the bytes are written once.
         input.items(input.remaining()).map(Message::Come)
     }
 }
 
-/// The same, read where its sender wrote it: on the wire an `InPlace<u8>`, whose count is in the
-/// frame's bytes, so that both are of one length.
+/// A message that is read in its sender's memory. On the wire it is an `InPlace<u8>`, whose count is part of
+/// the frame, so that both kinds of frames have the same length.
 #[derive(Clone)]
 pub enum Lying {
-    /// Bytes that are sent.
+    /// The bytes of a sender.
     Kept(Rc<[u8]>),
-    /// Bytes that lie with their sender.
+    /// The bytes in the sender's memory, as the receiver sees them.
     Come(Rc<InPlace<u8>>),
 }
 
-/// Bytes of the count before the bytes.
+/// The size of the count before the bytes.
 const COUNT_BYTES: usize = size_of::<u64>();
 
 impl Lying {
-    /// A message whose frame is as long as that of another.
+    /// Creates a message whose frame is as long as that of another message.
     pub fn of(message: &Message) -> Lying {
         Lying::Kept(message.bytes().iter().skip(COUNT_BYTES).copied().collect())
     }
 
-    /// The sum of its words, if it lies with its sender.
+    /// Returns the sum of the message's words, if the message is in its sender's memory.
     pub fn sum_there(&self) -> Option<u64> {
         let Lying::Come(bytes) = self else { return None };
         let mut sum = 0;
@@ -80,7 +80,7 @@ impl Lying {
         bytes.is_lent().then_some(sum)
     }
 
-    /// Copies its bytes into a buffer, if they lie with their sender.
+    /// Copies the bytes into a buffer, if the message is in its sender's memory.
     pub fn keep(&self, buffer: &mut Vec<u8>) -> bool {
         let Lying::Come(bytes) = self else { return false };
         if buffer.len() < bytes.len() {
@@ -121,7 +121,7 @@ impl Wire for Lying {
     }
 }
 
-/// Adds the words of some bytes, and what is left over behind them, to a sum.
+/// Adds the words of some bytes, and the bytes after the last whole word, to a sum.
 pub fn add_up(sum: u64, bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks();
     let words = words.iter().map(|word| u64::from_ne_bytes(*word));

@@ -1,5 +1,5 @@
-//! One-way messages: how many get through when there are many, and how soon a lone one does. Beside them
-//! the items of streams, which go the same way and are held back by who reads them.
+//! One-way messages: the throughput of many, and the latency of a single message. The benchmark also measures
+//! the items of streams, which use the same path with backpressure from their reader.
 
 use crate::bench::control::{Control, Done, Job};
 use crate::bench::echo::EchoClient;
@@ -19,21 +19,21 @@ use upbeat::{CallError, Stream};
 /// The name of this benchmark.
 pub(crate) const BENCH: &str = "oneway";
 
-/// Messages in a burst, behind which stands a call that says whether all have come.
+/// The number of messages in a burst. A call after the burst returns whether all messages have arrived.
 const BURST: u32 = 50_000;
 
-/// What is measured in a case.
+/// The messages of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Messages of 8 bytes, as many as get through.
+    /// The throughput of messages of 8 bytes.
     Small,
-    /// Messages of 64 bytes, as many as get through.
+    /// The throughput of messages of 64 bytes.
     Medium,
-    /// Items of 8 bytes of a stream, which is a result.
+    /// The throughput of items of 8 bytes in a stream that is a result.
     Results,
-    /// The same of one that is an argument.
+    /// The throughput of items of 8 bytes in a stream that is an argument.
     Arguments,
-    /// A lone message of 8 bytes, answered by a bare cache line.
+    /// A single message of 8 bytes, answered by a bare cache line.
     Lone,
 }
 
@@ -84,12 +84,12 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// The cases and what each is.
+/// Returns the cases and their descriptions.
 pub(crate) fn list() -> Vec<(String, String)> {
     CASES.iter().map(|case| (case.path.to_owned(), case.about.to_owned())).collect()
 }
 
-/// The cases that are wanted.
+/// Returns the chosen cases.
 pub(crate) fn subjects(
     pair: &Pair,
     wanted: &dyn Fn(&str) -> bool,
@@ -116,7 +116,7 @@ pub(crate) fn subjects(
 struct Oneway {
     case: &'static Case,
     sender: Rc<Caller>,
-    /// Lone messages so far.
+    /// The number of single messages so far.
     marks: u64,
 }
 
@@ -171,7 +171,7 @@ impl Subject for Oneway {
     }
 }
 
-/// Bursts that are a stream each, of which all items must come.
+/// Does bursts, each of which is a stream whose items must all arrive.
 fn streams(
     caller: &Caller,
     work: Work,
@@ -190,7 +190,7 @@ fn streams(
     }
 }
 
-/// One message, and a look at the line in which its handler leaves a mark.
+/// Sends a message, and polls the line in which its handler leaves a mark.
 async fn lone(client: &EchoClient, ground: &Ground, mark: u64) -> Result<(), CallError> {
     client.mark(mark).await?;
     await_word::<1>(&ground.theirs, MARK_LINE, mark);
@@ -202,7 +202,7 @@ pub(crate) struct OnewayServer {
     hosts: HashMap<&'static str, Host>,
 }
 
-/// The second process's side.
+/// Creates the second process's side.
 pub(crate) fn server(
     control: &Control,
     ground: &Ground,

@@ -1,12 +1,12 @@
 //! The two processes of a benchmark.
 //!
 //! The first starts its own program again as the second, with the control socket as its standard
-//! input, and pins it to the other CPU. From then on both do rounds in lockstep: an order says
-//! what and how much, each does its side, the second says that it is done. Between rounds the
+//! input, and pins it to the other CPU. Then both do rounds in lockstep: an order names the work
+//! and its amount, each process does its side, and the second reports the end. Between rounds the
 //! second process sleeps.
 //!
-//! Neither outlives the other: the second process is killed with its parent, and when it ends
-//! unasked a watcher ends the first one, whatever that waits for.
+//! Neither process outlives the other: the system kills the second one with its parent, and if the second
+//! ends unexpectedly, a watcher ends the first.
 
 use crate::bench::control::{Control, Done, Job, Order};
 use crate::bench::error::BenchError;
@@ -32,10 +32,10 @@ use upbeat_memory::ticks::ticks;
 /// The hidden subcommand of the second process.
 const SUBCOMMAND: &str = "bench-peer";
 
-/// What the second process is told, after the word `bench-peer`.
+/// The arguments of the second process, after the word `bench-peer`.
 #[derive(Debug, Args)]
 pub struct PeerArguments {
-    /// The CPUs that both run on.
+    /// The CPUs of both processes.
     #[arg(long)]
     pub cpus: Wanted,
     /// A directory of the benchmark's own.
@@ -47,11 +47,11 @@ pub struct PeerArguments {
 
 /// The first process's view of the second.
 pub struct Pair {
-    /// What both stand on.
+    /// The shared memory and eventfds of both.
     pub ground: Ground,
-    /// Where they run.
+    /// The CPUs of both.
     pub cpus: Cpus,
-    /// Before the socket, so that its watcher does not take the socket's end for a death.
+    /// The peer is declared before the socket, so that its watcher is told to leave before the socket closes.
     peer: Peer,
     control: Control,
     scratch: Scratch,
@@ -84,17 +84,17 @@ impl Pair {
         Ok(Pair { ground, cpus, control, scratch, peer })
     }
 
-    /// A directory of both processes alone, for sockets.
+    /// Returns a directory for the sockets of both processes.
     pub fn scratch(&self) -> &Path {
         &self.scratch.path
     }
 
-    /// The second process's number.
+    /// Returns the number of the second process.
     pub fn peer_pid(&self) -> u32 {
         self.peer.pid
     }
 
-    /// Lets the second process go, and waits until it has gone.
+    /// Ends the second process, and waits for its end.
     pub fn end(mut self) -> Result<(), BenchError> {
         self.peer.leaving.store(true, Ordering::Relaxed);
         self.control.send(&Order::End)?;
@@ -104,12 +104,12 @@ impl Pair {
         Ok(())
     }
 
-    /// The socket, for what a benchmark has to hand over before its first round.
+    /// Returns the socket, by which a benchmark hands over descriptors before its first round.
     pub fn control(&self) -> &Control {
         &self.control
     }
 
-    /// Does one round: `client` is our side of it, `job` names the other.
+    /// Does one round: `client` is this process's side, `job` names the other side's work.
     pub fn round<T>(
         &mut self,
         job: Job,
@@ -122,20 +122,21 @@ impl Pair {
         Ok(measured)
     }
 
-    /// A round of two lines.
+    /// Does a round of two lines.
     pub(crate) fn lines(&mut self, work: Work, pauses: u32) -> Result<Round, BenchError> {
         self.round(Job::Lines { pauses }, work, |ground| line::ping(ground, work, pauses))
     }
 
-    /// A round of two eventfds.
+    /// Does a round of two eventfds.
     pub(crate) fn eventfds(&mut self, work: Work) -> Result<Round, BenchError> {
         self.round(Job::Eventfds, work, |ground| line::ring(ground, work))
     }
 }
 
 impl Peer {
-    /// Waits, on a thread, for the second process to end. Should it do so unasked, nothing that
-    /// the first process waits for will ever come, so that ends too.
+    /// Starts a thread that waits for the end of the second process. If that end is unexpected, the thread ends the
+    /// first process too,
+    /// because nothing that it waits for can arrive.
     fn watch(mut child: Child, scratch: PathBuf) -> Result<Peer, BenchError> {
         let pid = child.id();
         let handle = Pid::from_raw(pid.cast_signed())
@@ -165,21 +166,21 @@ impl Peer {
 impl Drop for Peer {
     fn drop(&mut self) {
         let Some(watcher) = self.watcher.take() else { return };
-        // Something went wrong here, and the second process may wait for what will not come.
+        // A round has failed, and the second process may wait for a reply that does not come.
         self.leaving.store(true, Ordering::Relaxed);
         let _ = rustix::process::pidfd_send_signal(&self.handle, Signal::KILL);
         let _ = watcher.join();
     }
 }
 
-/// What the directories of pairs are called; the number of their process follows.
+/// The first part of the names of pairs' directories; the number of their process follows.
 const SCRATCH: &str = "upbeat-bench-";
 
-/// How old they are when they are taken for left behind. No benchmark takes so long, not even one
-/// of another container that shares the directory, whose processes are not seen from here.
+/// The age at which a directory counts as abandoned. No benchmark takes so long, not even one of another
+/// container that shares the directory and whose processes are not visible here.
 const STALE: Duration = Duration::from_secs(3600);
 
-/// A directory that lives as long as the pair.
+/// A directory that exists as long as the pair.
 struct Scratch {
     path: PathBuf,
 }
@@ -195,7 +196,7 @@ impl Scratch {
         Ok(Scratch { path })
     }
 
-    /// Removes what interrupted benchmarks have left. What cannot be removed is somebody else's.
+    /// Removes the directories of interrupted benchmarks. Directories of other users remain.
     fn sweep(all: &Path) {
         let Ok(entries) = std::fs::read_dir(all) else { return };
         for entry in entries.flatten() {
@@ -213,7 +214,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is empty sockets in a directory for such things.
+        // A directory that cannot be removed contains only empty sockets, among the system's temporary files.
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }
@@ -224,8 +225,8 @@ pub trait Server {
     fn round(&mut self, case: &str, work: Work, ground: &mut Ground) -> Result<(), BenchError>;
 }
 
-/// The second process: pins itself, joins, and does rounds until it is told to leave. `open` makes
-/// the server once both stand on their ground; no order comes before it says that it is ready.
+/// Runs the second process: pins it, joins the pair, and does rounds until the first process ends it. `open`
+/// creates the server once both sides share their memory; orders come only after the server is ready.
 pub fn serve<S: Server>(
     cpus: Cpus,
     open: impl FnOnce(&Control, &Ground) -> Result<S, BenchError>,
@@ -257,7 +258,7 @@ pub fn serve<S: Server>(
     }
 }
 
-/// How long each of so many pieces of arithmetic takes, in ticks.
+/// Returns the ticks of each of `pieces` pieces of arithmetic.
 pub(crate) fn arithmetic_pieces(pieces: usize) -> Vec<u64> {
     let piece = |_| {
         let start = ticks();
@@ -267,7 +268,7 @@ pub(crate) fn arithmetic_pieces(pieces: usize) -> Vec<u64> {
     (0..pieces).map(piece).collect()
 }
 
-/// Does arithmetic from when the other side is told until it has seen enough.
+/// Does arithmetic from the beginning of a round until the other side ends the round.
 fn arithmetic_until_told(ground: &mut Ground) {
     use crate::bench::ground::{CLIENT_LINE, SERVER_LINE};
     ground.turn += 1;
@@ -278,7 +279,7 @@ fn arithmetic_until_told(ground: &mut Ground) {
     }
 }
 
-/// A piece of arithmetic that keeps the units of a core busy: some ten microseconds of it.
+/// Does a piece of arithmetic that uses the units of a core for some ten microseconds.
 fn arithmetic() {
     let mut lanes: [u64; 8] = black_box([1, 2, 3, 4, 5, 6, 7, 8]);
     for _ in 0..4_000 {

@@ -1,6 +1,6 @@
-//! Which two CPUs a benchmark runs on.
+//! The choice of the two CPUs that a benchmark runs on.
 //!
-//! Both processes of a pair poll, so they need a CPU each: on a shared one every message would
+//! Both processes of a pair poll, so each needs its own CPU: on a shared CPU every message would
 //! wait for the end of a time slice.
 
 use rustix::io::Errno;
@@ -8,7 +8,7 @@ use rustix::thread::CpuSet;
 use std::fmt;
 use std::str::FromStr;
 
-/// What `--pin A,B` says: two different CPU numbers, not yet known to be usable.
+/// The value of `--pin A,B`: two different CPU numbers, which may not be usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted(usize, usize);
 
@@ -32,7 +32,7 @@ impl FromStr for Wanted {
 }
 
 impl Wanted {
-    /// The same as the two CPUs of a benchmark, where another process has found them usable.
+    /// Returns the two CPUs without a check, because another process has checked them.
     pub fn cpus(self) -> Cpus {
         Cpus { client: self.0, server: self.1 }
     }
@@ -41,19 +41,19 @@ impl Wanted {
 /// The two CPUs of a benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cpus {
-    /// Where the process runs that measures.
+    /// The CPU of the measuring process.
     pub client: usize,
-    /// Where the second process runs.
+    /// The CPU of the second process.
     pub server: usize,
 }
 
 impl Cpus {
-    /// As it is written after `--pin`.
+    /// Returns the value for `--pin`.
     pub fn argument(self) -> String {
         format!("{},{}", self.client, self.server)
     }
 
-    /// Takes what is wanted if this process may use it, else the first two CPUs that it may use.
+    /// Chooses the wanted CPUs if this process may use them, or the first two allowed CPUs if none are wanted.
     pub fn choose(wanted: Option<Wanted>, allowed: &[usize]) -> Result<Cpus, PinError> {
         if let Some(Wanted(client, server)) = wanted {
             let missing = [client, server].into_iter().find(|cpu| !allowed.contains(cpu));
@@ -69,19 +69,19 @@ impl Cpus {
     }
 }
 
-/// The CPUs that this thread may run on.
+/// Returns the CPUs that this thread may run on.
 pub fn allowed() -> Result<Vec<usize>, PinError> {
     let set = rustix::thread::sched_getaffinity(None)
         .map_err(|error| PinError::System { cpu: None, error })?;
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
 }
 
-/// Keeps this thread, and those that it starts from now on, on one CPU.
+/// Pins this thread, and the threads that it starts afterwards, to one CPU.
 pub fn pin(cpu: usize) -> Result<(), PinError> {
     keep_on(&[cpu])
 }
 
-/// Keeps this thread on these CPUs.
+/// Restricts this thread to these CPUs.
 pub fn keep_on(cpus: &[usize]) -> Result<(), PinError> {
     let mut set = CpuSet::new();
     cpus.iter().for_each(|&cpu| set.set(cpu));
@@ -89,46 +89,46 @@ pub fn keep_on(cpus: &[usize]) -> Result<(), PinError> {
         .map_err(|error| PinError::System { cpu: cpus.first().copied(), error })
 }
 
-/// Why the CPUs cannot be used.
+/// The reason why the CPUs cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PinError {
-    /// Not two numbers with a comma.
+    /// The value is not two numbers with a comma.
     Shape {
-        /// What was given.
+        /// The value that the user gave.
         text: String,
     },
-    /// One of the two is no number.
+    /// One of the two is not a number.
     Number {
-        /// What was given.
+        /// The text that the user gave.
         text: String,
     },
-    /// A number that no CPU of any Linux machine has.
+    /// The number is higher than that of any CPU of a Linux machine.
     TooHigh {
         /// The number.
         cpu: usize,
     },
-    /// Twice the same.
+    /// The two numbers are equal.
     Same {
         /// The number.
         cpu: usize,
     },
-    /// This process may not run there, or there is no such CPU.
+    /// This process may not run on the CPU, or there is no such CPU.
     NotAllowed {
         /// The number.
         cpu: usize,
-        /// Where it may run.
+        /// The allowed CPUs.
         allowed: Vec<usize>,
     },
     /// This process may not run on two CPUs.
     TooFew {
-        /// Where it may run.
+        /// The allowed CPUs.
         allowed: Vec<usize>,
     },
-    /// The system refused.
+    /// A system call failed.
     System {
-        /// The CPU that was to be used; none when the system was only asked which may be.
+        /// The CPU to pin to; `None` if the failed call asked for the allowed CPUs.
         cpu: Option<usize>,
-        /// What it said.
+        /// The error of the system.
         error: Errno,
     },
 }
@@ -171,7 +171,7 @@ impl fmt::Display for PinError {
 
 impl std::error::Error for PinError {}
 
-/// Writes `[0, 1, 2, 5]` as `0-2, 5`.
+/// Formats `[0, 1, 2, 5]` as `0-2, 5`.
 fn ranges(cpus: &[usize]) -> String {
     let mut text = String::new();
     for run in cpus.chunk_by(|a, b| a + 1 == *b) {

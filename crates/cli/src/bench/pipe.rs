@@ -1,8 +1,8 @@
-//! A bare ring in shared memory through which messages pass in one direction, piece by piece, with
-//! no library in between: what moving bytes costs.
+//! A bare ring in shared memory through which messages pass in one direction, piece by piece, without
+//! a library: the cost of moving bytes.
 //!
-//! The first process writes, the second one reads. How far each is stands in a line of its own, and
-//! both count pieces from the ground's turn on, which goes on from round to round.
+//! The first process writes, the second one reads. Each publishes its position in a line of its own, and
+//! both count pieces from the ground's turn, which continues from round to round.
 
 use crate::bench::error::BenchError;
 use crate::bench::ground::{Ground, LINE_WORDS, SECOND_LINE};
@@ -13,40 +13,40 @@ use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{Ordering, fence};
 use upbeat_memory::region::{Region, WORD};
 
-/// Bytes of a cache line: a piece begins at one.
+/// The size of a cache line. Each piece begins at a line.
 const LINE: usize = LINE_WORDS * WORD;
 
-/// Bytes that are looked at at a time where they are not copied out.
+/// The number of bytes that are read at a time if they are not copied out.
 const WINDOW: usize = 4096;
 
-/// How a ring is cut up for messages of one size.
+/// The division of a ring into pieces for messages of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// Bytes of each message.
+    /// The size of each message.
     message: usize,
-    /// Bytes of a piece of one; the last is shorter.
+    /// The size of a piece of a message; the last piece is shorter.
     piece: usize,
-    /// Bytes from one piece to the next.
+    /// The distance from one piece to the next.
     stride: usize,
-    /// Pieces that the ring holds.
+    /// The number of pieces in the ring.
     slots: u64,
-    /// Pauses of the reader when there is nothing: who reads on the writer's heels takes away the
-    /// lines that it writes, and slows both down.
+    /// The number of pauses of a reader that finds no piece: a reader close behind the writer takes away
+    /// the lines that are being written, and slows both sides down.
     patience: u32,
 }
 
 impl Cut {
-    /// Of a ring of so many bytes: messages go whole if so many of them fit.
+    /// Divides a ring of `ring` bytes. Messages are not split if `fit` of them fit into the ring.
     pub fn of(ring: usize, message: usize, fit: usize) -> Cut {
         let piece = message.min(ring / fit);
         let (lines, full) = (piece.next_multiple_of(LINE), ring / fit);
-        // A processor takes a load for one of a store before it whose address has the same last
-        // bits: pieces of whole pages would all lie like the bytes that they are copied from.
+        // A processor confuses a load with an earlier store whose address has the same last bits. With
+        // pieces of whole pages, source and destination would have the same last bits.
         let stride = if lines > LINE && lines < full { lines + LINE } else { lines };
         Cut { message, piece, stride, slots: (ring / stride) as u64, patience: 1 }
     }
 
-    /// The same for a reader that pauses so often when there is nothing.
+    /// Returns the division for a reader with so many pauses when it finds no piece.
     pub fn with_patience(self, patience: u32) -> Cut {
         Cut { patience, ..self }
     }
@@ -55,13 +55,13 @@ impl Cut {
         self.message.div_ceil(self.piece) as u64
     }
 
-    /// Where a piece lies in the ring.
+    /// Returns the offset of a piece in the ring.
     fn place(self, turn: u64) -> usize {
         (turn % self.slots) as usize * self.stride
     }
 }
 
-/// Our side of a round: copies messages into the ring.
+/// Does this side of a round: copies messages into the ring.
 pub fn send(
     ring: &Region,
     cut: Cut,
@@ -84,7 +84,7 @@ pub fn send(
                 ours.publish(SECOND_LINE, turn);
             }
         }
-        // The burst is over when all of it is out of the ring.
+        // The burst is over when the reader has read all of it.
         await_word::<1>(theirs, SECOND_LINE, turn);
         taken = turn;
         Ok(())
@@ -93,7 +93,7 @@ pub fn send(
     round
 }
 
-/// The second process's side: copies them out of it.
+/// Does the second process's side: copies messages out of the ring.
 pub fn copy_out(ring: &Region, cut: Cut, to: &mut [u8], ground: &mut Ground, work: Work) {
     receive(cut, ground, work, |place, at, bytes| {
         ring.read(place, &mut to[at..at + bytes]);
@@ -101,7 +101,7 @@ pub fn copy_out(ring: &Region, cut: Cut, to: &mut [u8], ground: &mut Ground, wor
     });
 }
 
-/// The second process's side: adds up their words, through a window that stays in its first cache.
+/// Does the second process's side: adds up the words, through a window that stays in the first cache.
 pub fn sum_up(ring: &Region, cut: Cut, ground: &mut Ground, work: Work) {
     let mut sum = 0_u64;
     receive(cut, ground, work, |place, _, bytes| {
@@ -115,7 +115,7 @@ pub fn sum_up(ring: &Region, cut: Cut, ground: &mut Ground, work: Work) {
     black_box(sum);
 }
 
-/// Passes each piece on: its place in the ring, its place in the message, its length.
+/// Passes each piece on: its offset in the ring, its offset in the message, and its length.
 fn receive(cut: Cut, ground: &mut Ground, work: Work, mut take: impl FnMut(usize, usize, usize)) {
     let (ours, theirs) = (&ground.ours, &ground.theirs);
     let last = ground.turn + work.total() * cut.pieces();
@@ -130,7 +130,7 @@ fn receive(cut: Cut, ground: &mut Ground, work: Work, mut take: impl FnMut(usize
         let bytes = cut.piece.min(cut.message - at);
         take(cut.place(turn), at, bytes);
         at = if at + bytes == cut.message { 0 } else { at + bytes };
-        // Not for each small one: it is a line that the sender then loads.
+        // The position is not published for each small piece, because the sender then loads its line.
         let done = turn + 1;
         if done == there || done.is_multiple_of((cut.slots / 4).max(1)) {
             ours.publish(SECOND_LINE, done);

@@ -1,8 +1,8 @@
-//! Where the two CPUs are, found by looking: a virtual machine does not say, and moves them.
+//! Measures the placement of the two CPUs, because a virtual machine does not report it and moves them.
 //!
-//! A probe takes 20 to 40 ms and has three parts, each of which tells two placements apart better
+//! A probe takes 20 to 40 ms and has three parts, each of which distinguishes two placements better
 //! than the others do: the round trip of two lines, the load of a line that the other side has
-//! just written, and how much slower arithmetic gets while the other CPU works too.
+//! just written, and the slowdown of arithmetic while the other CPU works too.
 
 use crate::bench::control::Job;
 use crate::bench::error::BenchError;
@@ -24,21 +24,21 @@ const DIRTY_ONE_L3_NS: f64 = 50.0;
 /// Two threads of one core slow each other down by more than this, two cores by less.
 const SLOWDOWN_ONE_CORE: f64 = 1.25;
 
-/// What a probe found.
+/// The results of a probe.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Probe {
-    /// A round trip of two lines, polled without a pause.
+    /// The time of a round trip of two lines, polled without a pause.
     pub(crate) line_ns: f64,
-    /// The load of a line that the other side has just written.
+    /// The time of the load of a line that the other side has just written.
     pub(crate) dirty_ns: f64,
-    /// How much longer arithmetic takes while the other CPU works.
+    /// The time of arithmetic while the other CPU works, relative to its time while the other CPU sleeps.
     pub(crate) slowdown: f64,
 }
 
 impl Probe {
-    /// Takes one.
+    /// Measures a probe.
     pub(crate) fn take(pair: &mut Pair) -> Result<Probe, BenchError> {
-        // Low ranks, for whoever else runs on these CPUs only makes things slower.
+        // The probe uses low percentiles, because other load on these CPUs only makes measurements slower.
         let lines = pair.lines(Work::of(300, 32), 0)?;
         let dirty = Work::of(60, DIRTY_LINES as u32);
         let dirty = pair.round(Job::Dirty, dirty, |ground| Ok(line::load_dirty(ground, dirty)))?;
@@ -49,7 +49,7 @@ impl Probe {
         })
     }
 
-    /// The name of what was found: what two of the three parts agree on.
+    /// Returns the placement on which two of the three parts agree.
     pub(crate) fn placement(&self) -> Placement {
         let by = |value: f64, one_core: f64, one_l3: f64| match value {
             value if value < one_core => Placement::OneCore,
@@ -63,13 +63,13 @@ impl Probe {
             (line, dirty, _) if line == dirty => line,
             (Placement::OneCore, _, true) | (_, Placement::OneCore, true) => Placement::OneCore,
             (Placement::OneCore, other, false) | (other, Placement::OneCore, false) => other,
-            // One L3 or two: the round trip is the steadier of the two.
+            // The round trip distinguishes one L3 from two more reliably.
             (line, _, _) => line,
         }
     }
 }
 
-/// How much longer arithmetic takes while the other CPU works than while it sleeps.
+/// Returns the time of arithmetic while the other CPU works, relative to its time while the other sleeps.
 fn slowdown(pair: &mut Pair) -> Result<f64, BenchError> {
     const PIECES: usize = 300;
     let alone = quick(pair::arithmetic_pieces(PIECES));
@@ -83,7 +83,7 @@ fn slowdown(pair: &mut Pair) -> Result<f64, BenchError> {
     Ok(beside / alone.max(1.0))
 }
 
-/// The nanoseconds that one of the quicker pieces took.
+/// Returns the nanoseconds of one of the faster pieces.
 fn quick(pieces: Vec<u64>) -> f64 {
     Round::of_batches(1, pieces).ns_at(0.2).max(nanoseconds(1.0))
 }
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_neighbours_work_does_not_change_the_name() {
-        // Arithmetic is slowed by whoever else runs there.
+        // Other load on the CPU slows arithmetic down.
         assert_eq!(of(110.0, 19.0, 1.9), Placement::OneL3);
         assert_eq!(of(520.0, 105.0, 2.5), Placement::TwoL3s);
         assert_eq!(of(45.0, 4.0, 1.0), Placement::OneCore);

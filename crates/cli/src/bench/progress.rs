@@ -1,4 +1,4 @@
-//! A bar on stderr for whoever waits at a terminal; elsewhere nothing.
+//! A progress bar on stderr, shown only at a terminal.
 
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
@@ -7,29 +7,29 @@ use std::time::{Duration, Instant};
 const WIDTH: usize = 24;
 const EVERY: Duration = Duration::from_millis(100);
 
-/// The bar.
+/// A progress bar.
 pub struct Progress {
     shown: Option<Instant>,
     visible: bool,
 }
 
 impl Progress {
-    /// A bar if stderr is a terminal.
+    /// Creates a bar, which is shown if stderr is a terminal.
     pub fn new() -> Progress {
         Progress { shown: None, visible: std::io::stderr().is_terminal() }
     }
 
-    /// Says how much of `bench` is done, what is next, and how things stand: where the CPUs are.
+    /// Shows the completed share of `bench`, the next case, and `state`, which is the placement of the CPUs.
     pub fn show(&mut self, bench: &str, done: f64, case: &str, state: impl Display) {
         if !self.visible || self.shown.is_some_and(|shown| shown.elapsed() < EVERY) {
             return;
         }
         self.shown = Some(Instant::now());
-        // A bar that cannot be drawn is no reason to stop.
+        // A failure to draw the bar does not stop the benchmark.
         let _ = write!(std::io::stderr(), "\r\x1b[K{}", bar(bench, done, case, state));
     }
 
-    /// Wipes the bar.
+    /// Erases the bar.
     pub fn end(&mut self) {
         if self.visible && self.shown.take().is_some() {
             let _ = write!(std::io::stderr(), "\r\x1b[K");

@@ -1,4 +1,4 @@
-//! What is printed: a table for people, one JSON object a line for programs.
+//! The output: a table for people, or one JSON object per line for programs.
 
 mod row;
 
@@ -41,7 +41,7 @@ fn items(row: &Row, billed: &Billed, to: &mut impl Write) -> io::Result<()> {
     writeln!(to, "    {:<20} {:>+9.1}%", "error", estimate_error_percent)
 }
 
-/// The placements of rows, that of most rounds first.
+/// Returns the placements of rows, that of most rounds first.
 pub fn placements(rows: &[Row]) -> Vec<Placement> {
     let mut all: Vec<(Placement, u64)> = Vec::new();
     for row in rows {
@@ -63,7 +63,7 @@ pub fn json(rows: &[Row], to: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes rows for people: a table for each placement, with those columns that say something.
+/// Writes rows for people: a table for each placement, without empty columns.
 pub fn table(rows: &[Row], to: &mut impl Write) -> io::Result<()> {
     let mut groups: Vec<(&str, Placement)> = Vec::new();
     for row in rows {
@@ -87,7 +87,7 @@ pub fn table(rows: &[Row], to: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A column: its title and what stands in it for a row.
+/// A column: its title, and the text of its cell in a row.
 struct Column {
     title: &'static str,
     text: fn(&Row) -> String,
@@ -146,7 +146,7 @@ fn grid(rows: &[&Row], to: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// What the table does not say by itself.
+/// The explanation of the table.
 pub const NOTES: &str = "\
 min and p50 are of batches; p99 and p99.9 of operations timed one by one, which adds one reading
 of the clock to each, or of batches where marked *. The ratios are medians over rounds that
@@ -178,7 +178,7 @@ fn plain(value: Option<f64>) -> String {
     value.map(|value| format!("{value:.1}")).unwrap_or_default()
 }
 
-/// Nanoseconds with the unit that suits them.
+/// Formats nanoseconds with a suitable unit.
 pub fn time(nanoseconds: f64) -> String {
     match nanoseconds {
         ns if ns < 999.5 => format!("{ns:.1} ns"),
@@ -188,7 +188,7 @@ pub fn time(nanoseconds: f64) -> String {
     }
 }
 
-/// A count with thousands, millions or billions named.
+/// Formats a count in thousands, millions or billions.
 pub fn short(count: f64) -> String {
     match count {
         count if count < 9_999.5 => format!("{count:.0}"),

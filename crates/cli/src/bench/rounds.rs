@@ -1,9 +1,9 @@
 //! Alternation: short rounds of subjects and of their floors, in one pair of processes.
 //!
-//! A sweep is a probe of the placement, then rounds of as many subjects as come next in a quarter
-//! of a second, and a probe again. Right before and right after a subject whose cost is a round
-//! trip stands a round of the floors, and its ratio is that of its median to the mean of theirs. A
-//! sweep in which the placement changed is dropped; what was kept is told apart by placement. So a
+//! A sweep is a probe of the placement, then rounds of as many subjects as fit into a quarter
+//! of a second, and another probe. A subject whose cost is a round trip has a round of the floors directly
+//! before and after it, and its ratio is that of its median to the mean of theirs. A sweep in
+//! which the placement changed is dropped; the other sweeps are grouped by placement. So a
 //! drift of the machine that is slower than a few milliseconds cancels in the ratios.
 
 use crate::bench::error::BenchError;
@@ -17,17 +17,17 @@ use crate::bench::timing::{Round, Shape, Work};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// How long a round of one floor takes.
+/// The duration of a round of one floor.
 const FLOOR: Duration = Duration::from_millis(2);
-/// How long a sweep takes, but for the rest of its last round.
+/// The duration of a sweep, without the end of its last round.
 const SWEEP: Duration = Duration::from_millis(250);
-/// By so much rounds are shortened when the first ones take more than their part of the time.
+/// The factor by which rounds are shortened if the first ones take too much of the time.
 const HURRY: u32 = 8;
 
-/// What a subject's cost is compared with.
+/// The floor that a subject's cost is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Floor {
-    /// Nothing: it is no round trip.
+    /// The subject is not a round trip, and is not compared.
     Nothing,
     /// Round trips of two lines.
     Lines,
@@ -35,73 +35,73 @@ pub enum Floor {
     Eventfds,
 }
 
-/// What is said of a subject per second.
+/// The throughput that is reported of a subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
-    /// Nothing.
+    /// No throughput is reported.
     Nothing,
-    /// Its operations.
+    /// Operations per second.
     Operations,
-    /// Its bytes, of which each operation has so many.
+    /// Bytes per second, with the number of bytes of an operation.
     Bytes(u64),
 }
 
-/// Something to measure, as the first process sees it.
+/// A measurement, as the first process sees it.
 pub trait Subject {
-    /// Its path.
+    /// Returns the path of the case.
     fn case(&self) -> &str;
 
-    /// How it is timed.
+    /// Returns how the operation is timed.
     fn shape(&self) -> Shape;
 
-    /// What it is compared with.
+    /// Returns the floor that the cost is compared with.
     fn floor(&self) -> Floor;
 
-    /// What is said of it per second.
+    /// Returns the throughput to report.
     fn rate(&self) -> Rate {
         Rate::Nothing
     }
 
-    /// An earlier case that it is compared with.
+    /// Returns an earlier case that this one is compared with.
     fn baseline(&self) -> Option<&str> {
         None
     }
 
-    /// Does a round, both sides of it.
+    /// Does both sides of a round.
     fn round(&mut self, pair: &mut Pair, work: Work) -> Result<Round, BenchError>;
 
-    /// The rounds since the last time were all done in this placement, or are dropped if there is
-    /// none: for subjects that keep something of their own.
+    /// Receives the placement of the rounds since the last call, or `None` if they are dropped. A subject with
+    /// measurements of its own keeps or drops them accordingly.
     fn settle(&mut self, _placement: Option<Placement>) {}
 
-    /// Adds to a row what only the subject knows.
+    /// Adds figures to a row that only the subject knows.
     fn finish(&mut self, _row: &mut Row) {}
 }
 
-/// How long things may take.
+/// The durations of rounds.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
-    /// One round of a subject.
+    /// The duration of a round of a subject.
     pub round: Duration,
-    /// All rounds of all subjects. Each gets at least one.
+    /// The duration of all rounds of all subjects. Each subject has at least one round.
     pub total: Duration,
 }
 
 impl Schedule {
-    /// The schedule for some of all cases: shorter, but not in proportion.
+    /// Returns the schedule for some of all cases, which is shorter, but not proportionally.
     pub fn for_part(self, some: usize, all: usize) -> Schedule {
         let part = (some as f64 / all.max(1) as f64).clamp(0.2, 1.0);
         Schedule { total: self.total.mul_f64(part), ..self }
     }
 
-    /// Whether the first rounds of `all` subjects, of which so many are done, take too much of the
-    /// time, for others run on these CPUs as well.
+    /// Returns whether the first rounds of `all` subjects, of which `rounds` are done, take too much of the
+    /// time, because of other load on these CPUs.
     fn is_late(&self, spent: f64, rounds: usize, all: usize) -> bool {
         rounds < all && spent > 0.1 + 0.7 * rounds as f64 / all as f64
     }
 }
 
-/// Measures the subjects of `bench` by turns.
+/// Measures the subjects of `bench` alternately.
 pub fn alternate(
     bench: &'static str,
     pair: &mut Pair,
@@ -133,15 +133,15 @@ pub fn alternate(
     Ok(alternation.rows(bench))
 }
 
-/// A subject and what is known of it.
+/// A subject and its measurements.
 struct Entry<'a> {
     subject: Box<dyn Subject + 'a>,
-    /// What an operation took lately.
+    /// A recent estimate of the time of an operation.
     op_ns: f64,
     ledger: Ledger,
 }
 
-/// The floors, measured once.
+/// A single measurement of the floors.
 #[derive(Clone, Copy, Debug, Default)]
 struct Floors {
     tight_ns: f64,
@@ -150,7 +150,7 @@ struct Floors {
 }
 
 impl Floors {
-    /// What a round between these two costs, in floors.
+    /// Returns the cost of a round between two measurements of the floors, relative to the floors.
     fn ratios(before: Floors, after: Floors, op_ns: f64) -> Ratios {
         let of = |a: f64, b: f64| Some(op_ns / ((a + b) / 2.0)).filter(|ratio| ratio.is_finite());
         Ratios {
@@ -162,22 +162,22 @@ impl Floors {
     }
 }
 
-/// What alternates, and in which two processes.
+/// The alternating subjects, and the pair of processes.
 struct Alternation<'a, 'p> {
     pair: &'p mut Pair,
     entries: Vec<Entry<'a>>,
-    /// What the last rounds of the floors said, to plan the next.
+    /// The last measurement of the floors, from which the next rounds are planned.
     floors: Floors,
-    /// The floors right before what comes next, if they were measured.
+    /// The floors directly before the next subject, if they were measured.
     before: Option<Floors>,
-    /// The last medians of the subjects, as long as the placement is the same.
+    /// The last medians of the subjects in the present placement.
     medians: HashMap<String, f64>,
     /// Whether rounds have to be short.
     hurry: bool,
 }
 
 impl<'a, 'p> Alternation<'a, 'p> {
-    /// Finds out about how long everything takes.
+    /// Creates the alternation, and estimates how long each operation takes.
     fn new(
         pair: &'p mut Pair,
         subjects: Vec<Box<dyn Subject + 'a>>,
@@ -198,12 +198,12 @@ impl<'a, 'p> Alternation<'a, 'p> {
         Ok(Alternation { pair, entries, floors, before, medians, hurry })
     }
 
-    /// One round of one subject, and of the floors around it.
+    /// Measures one round of one subject, and the floors around it.
     fn take(&mut self, at: usize, round: Duration) -> Result<(), BenchError> {
         let floor = self.entries[at].subject.floor();
         let near = match (floor, self.before.take()) {
             (Floor::Nothing, _) => None,
-            // What stood behind the last subject stands before this one.
+            // The floors after the last subject are also the floors before this one.
             (Floor::Lines, Some(floors)) => Some(floors),
             (Floor::Eventfds, Some(floors)) if floors.eventfd_ns.is_some() => Some(floors),
             _ => Some(self.take_floors(floor)?),
@@ -229,7 +229,7 @@ impl<'a, 'p> Alternation<'a, 'p> {
         let entry = &mut self.entries[at];
         let work = Work::planned(entry.subject.shape(), entry.ledger.size(), entry.op_ns, round);
         let round = entry.subject.round(self.pair, work)?;
-        // Half the old estimate: one bad round does not make the next too short.
+        // The new estimate has the old one as its half, so that one bad round does not make the next too short.
         entry.op_ns = (entry.op_ns + round.median_ns()) / 2.0;
         Ok(round)
     }
@@ -252,12 +252,12 @@ impl<'a, 'p> Alternation<'a, 'p> {
         Ok(floors)
     }
 
-    /// How long a round may take.
+    /// Returns the duration of a round, which is shorter when time is scarce.
     fn hurried(&self, round: Duration) -> Duration {
         if self.hurry { round / HURRY } else { round }
     }
 
-    /// Keeps what was measured since the last time, if the placement was the same throughout.
+    /// Keeps the measurements since the last call, if the placement did not change.
     fn settle(&mut self, before: Placement, after: Placement) {
         for entry in &mut self.entries {
             entry.ledger.settle(before, after);

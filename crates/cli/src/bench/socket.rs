@@ -1,4 +1,4 @@
-//! Round trips of a few bytes over sockets, with no library in between.
+//! Round trips of a few bytes over sockets, without a library.
 
 use crate::bench::error::BenchError;
 use crate::bench::timing::{Round, Work};
@@ -8,10 +8,10 @@ use rustix::net::{RecvFlags, SendFlags};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 
-/// Bytes of a message.
+/// The size of a message.
 const MESSAGE: usize = 8;
 
-/// Both ends of a TCP connection on this host, which sends small messages at once.
+/// Creates both ends of a TCP connection on this host, which sends small messages without delay.
 pub(crate) fn tcp_pair() -> Result<(OwnedFd, OwnedFd), BenchError> {
     let failed = |act| {
         move |error: std::io::Error| BenchError::System {
@@ -29,7 +29,7 @@ pub(crate) fn tcp_pair() -> Result<(OwnedFd, OwnedFd), BenchError> {
     Ok((near.into(), far.into()))
 }
 
-/// Our side of round trips of a few bytes.
+/// Measures round trips of a few bytes.
 pub(crate) fn ask(socket: impl AsFd, work: Work, flags: RecvFlags) -> Result<Round, BenchError> {
     work.try_run(|| {
         send(&socket)?;
@@ -37,7 +37,7 @@ pub(crate) fn ask(socket: impl AsFd, work: Work, flags: RecvFlags) -> Result<Rou
     })
 }
 
-/// The other side.
+/// Answers [`ask`].
 pub(crate) fn answer(socket: impl AsFd, work: Work, flags: RecvFlags) -> Result<(), BenchError> {
     repeat(work, || {
         receive(&socket, flags)?;
@@ -51,7 +51,7 @@ fn send(socket: impl AsFd) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Receives a message, waiting or trying again and again.
+/// Receives a message: blocks, or polls if the flags say so.
 fn receive(socket: impl AsFd, flags: RecvFlags) -> Result<(), BenchError> {
     let mut bytes = [0; MESSAGE];
     let mut have = 0;
@@ -66,7 +66,7 @@ fn receive(socket: impl AsFd, flags: RecvFlags) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// The other side of a round.
+/// Does the other side of a round.
 pub(crate) fn repeat(
     work: Work,
     mut operation: impl FnMut() -> Result<(), BenchError>,

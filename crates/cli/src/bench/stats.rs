@@ -1,16 +1,16 @@
-//! Samples of many rounds, and what is said about them.
+//! The samples of many rounds, and their summary.
 //!
-//! Minimum and median are of batches; the 99th and 99.9th percentiles are of operations that were
-//! timed one by one (`timing` says why). Ratios are medians of what each round gave against its
+//! Minimum and median are those of batches; the 99th and 99.9th percentiles are those of operations that
+//! were timed one by one (`timing` gives the reason). Ratios are medians of each round's ratio to its
 //! own neighbours, so that drift cancels.
 
 use crate::bench::timing::{Round, nanoseconds};
 use hdrhistogram::Histogram;
 
-/// Significant digits of a histogram.
+/// The significant digits of a histogram.
 const DIGITS: u8 = 3;
 
-/// What was measured of one case in one placement.
+/// The measurements of one case in one placement.
 pub(crate) struct Figures {
     size: u32,
     batches: Histogram<u64>,
@@ -24,46 +24,46 @@ pub(crate) struct Figures {
     baseline: Vec<f64>,
 }
 
-/// One round's ratios to what was measured next to it.
+/// The ratios of a round to the measurements next to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Ratios {
-    /// To the best-paced round trip of two lines.
+    /// The ratio to a round trip of two lines at the best rate of polling.
     pub(crate) line: Option<f64>,
-    /// To the same, polled without a pause.
+    /// The ratio to a round trip of two lines polled without a pause.
     pub(crate) tight: Option<f64>,
-    /// To a round trip of two eventfds, both sides sleeping.
+    /// The ratio to a round trip of two eventfds, with both sides sleeping.
     pub(crate) eventfd: Option<f64>,
-    /// To another case.
+    /// The ratio to another case.
     pub(crate) baseline: Option<f64>,
 }
 
-/// What is said of the figures, in nanoseconds an operation.
+/// The summary of the measurements, in nanoseconds per operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Summary {
-    /// Operations measured.
+    /// The number of measured operations.
     pub(crate) n: u64,
-    /// Rounds they were measured in.
+    /// The number of rounds.
     pub(crate) rounds: u64,
-    /// Operations in a batch.
+    /// The number of operations in a batch.
     pub(crate) batch: u32,
-    /// Whether the percentiles from the 99th on are of single operations.
+    /// Whether the 99th and higher percentiles are those of single operations.
     pub(crate) single_tails: bool,
     /// The fastest batch.
     pub(crate) min_ns: f64,
     /// The median batch.
     pub(crate) p50_ns: f64,
-    /// 99 of 100 operations are faster.
+    /// The 99th percentile.
     pub(crate) p99_ns: f64,
-    /// 999 of 1,000 operations are faster.
+    /// The 99.9th percentile.
     pub(crate) p999_ns: f64,
-    /// The median calls a second of the node that got the fewest.
+    /// The median calls per second of the node with the fewest calls.
     pub(crate) least_per_second: Option<f64>,
     /// The medians of the rounds' ratios.
     pub(crate) ratios: Ratios,
 }
 
 impl Figures {
-    /// Nothing yet, for batches of `size`.
+    /// Creates empty figures for batches of `size`.
     pub(crate) fn new(size: u32) -> Figures {
         let histogram = || Histogram::new(DIGITS).expect("3 digits are allowed");
         Figures {
@@ -93,12 +93,12 @@ impl Figures {
         self.baseline.extend(ratios.baseline);
     }
 
-    /// The number of rounds.
+    /// Returns the number of rounds.
     pub(crate) fn rounds(&self) -> u64 {
         self.rounds
     }
 
-    /// What is said of all of it.
+    /// Returns the summary of all rounds.
     pub(crate) fn summary(&self) -> Summary {
         let size = f64::from(self.size.max(1));
         let batch = |rank: f64| nanoseconds(self.batches.value_at_quantile(rank) as f64 / size);
@@ -130,12 +130,12 @@ impl Figures {
 fn record(histogram: &mut Histogram<u64>, values: &[u64]) {
     histogram.auto(true);
     for &value in values {
-        // One that grows takes every number but those near the largest, which are centuries.
+        // A resizable histogram refuses only values near the maximum, which are centuries.
         let _ = histogram.record(value.max(1));
     }
 }
 
-/// The median of some numbers: of two in the middle their mean. None of none.
+/// Returns the median: of two numbers in the middle their mean, and `None` without numbers.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,5 +1,5 @@
-//! A list of benchmarks: which cases there are, which of them are asked for, and how they are
-//! measured and told. `upbeat bench` has one list, the measurement for developers another.
+//! A list of benchmarks: its cases, the choice among them, their measurement and output.
+//! `upbeat bench` has one list, the benchmarks for developers another.
 
 use crate::bench::error::BenchError;
 use crate::bench::pair::{Pair, PeerArguments};
@@ -36,7 +36,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// How long a round of this benchmark takes, and all of its rounds.
+    /// Returns the duration of a round of this benchmark, and of all its rounds.
     fn schedule(&self, bench: &Bench) -> Schedule {
         let schedule = if self.quick { bench.quick } else { bench.full };
         let total = self.seconds.map_or(schedule.total, Duration::from_secs);
@@ -44,46 +44,46 @@ impl Choice {
     }
 }
 
-/// Makes subjects for a pair, of the cases that are wanted.
+/// Creates the subjects of the chosen cases for a pair.
 pub type Subjects = fn(&Pair, &dyn Fn(&str) -> bool) -> Result<Vec<Box<dyn Subject>>, BenchError>;
 
-/// Says rows, for people or for programs, of the cases that are wanted.
+/// Writes the rows of the chosen cases, for people or for programs.
 pub type Tell = fn(&[Row], &dyn Fn(&str) -> bool, bool, &mut Output) -> std::io::Result<()>;
 
-/// Where rows are said.
+/// The output for rows.
 pub type Output = BufWriter<StdoutLock<'static>>;
 
 /// A benchmark.
 pub struct Bench {
     /// The first word of its cases.
     pub name: &'static str,
-    /// What it measures, in words.
+    /// A description of the benchmark.
     pub about: &'static str,
-    /// Its cases, and what each is.
+    /// Returns the cases and their descriptions.
     pub list: fn() -> Vec<(String, String)>,
-    /// The first process's side of them.
+    /// Creates the first process's side of the cases.
     pub subjects: Subjects,
-    /// The second process.
+    /// Runs the second process.
     pub serve: fn(Cpus, &Path) -> Result<(), BenchError>,
-    /// How long its rounds take.
+    /// The durations of its rounds.
     pub full: Schedule,
-    /// How long they take in a quick run.
+    /// The durations of its rounds in a quick run.
     pub quick: Schedule,
-    /// How its rows are said.
+    /// Writes its rows.
     pub tell: Tell,
-    /// What a reader should know of the figures, said once for those that share it.
+    /// An explanation of the figures, printed once for benchmarks that share it.
     pub notes: &'static str,
 }
 
 impl Bench {
-    /// A round and all rounds, in milliseconds.
+    /// Returns the durations of a round and of all rounds, given in milliseconds.
     pub const fn schedule(round_ms: u64, total_ms: u64) -> Schedule {
         let (round, total) = (Duration::from_millis(round_ms), Duration::from_millis(total_ms));
         Schedule { round, total }
     }
 }
 
-/// Says rows as they were measured.
+/// Writes rows as they were measured.
 pub fn tell_rows(
     rows: &[Row],
     _: &dyn Fn(&str) -> bool,
@@ -97,12 +97,12 @@ pub fn tell_rows(
 pub struct Suite {
     /// The words of a command line that run it.
     pub command: &'static str,
-    /// All of them, in the order in which they are listed and measured.
+    /// All benchmarks, in the order in which they are listed and measured.
     pub benches: &'static [Bench],
 }
 
 impl Suite {
-    /// The cases that are asked for. A name that means no case is refused.
+    /// Returns the chosen cases, or an error if a name matches no case.
     pub fn chosen<'a>(&'a self, choice: &'a Choice) -> Result<Chosen<'a>, BenchError> {
         let names: Vec<String> =
             choice.cases.iter().map(|name| name.trim_end_matches('/').to_owned()).collect();
@@ -125,8 +125,8 @@ impl Suite {
         }
     }
 
-    /// Whether a case is meant by one of the names; all are when there are none. The name of a benchmark
-    /// means no cases of others that begin so.
+    /// Returns whether one of the names selects a case; without names all cases are selected. The name of a
+    /// benchmark does not select cases of other benchmarks that begin with the name.
     fn is_wanted(&self, names: &[String], bench: &str, case: &str) -> bool {
         let begins = |path: &str, name: &str| {
             path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -141,7 +141,7 @@ impl Suite {
         BenchError::Case { name: name.to_owned(), command: self.command }
     }
 
-    /// The second process of a benchmark.
+    /// Runs the second process of a benchmark.
     pub fn serve(&self, arguments: &PeerArguments) -> Result<(), BenchError> {
         let bench = self.benches.iter().find(|bench| bench.name == arguments.bench);
         let bench = bench.ok_or_else(|| self.unknown(&arguments.bench))?;
@@ -149,7 +149,7 @@ impl Suite {
     }
 }
 
-/// The cases of a suite that are asked for.
+/// The chosen cases of a suite.
 pub struct Chosen<'a> {
     suite: &'a Suite,
     choice: &'a Choice,
@@ -157,22 +157,22 @@ pub struct Chosen<'a> {
 }
 
 impl Chosen<'_> {
-    /// The names that were given; none means everything.
+    /// Returns the names that the user gave; no names mean all cases.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Whether a case is meant by one of the names.
+    /// Returns whether one of the names selects a case.
     pub fn wants(&self, bench: &Bench, case: &str) -> bool {
         self.suite.is_wanted(&self.names, bench.name, case)
     }
 
-    /// Whether any case of a benchmark is meant.
+    /// Returns whether a name selects any case of a benchmark.
     pub fn wants_any_of(&self, bench: &Bench) -> bool {
         (bench.list)().iter().any(|(case, _)| self.wants(bench, case))
     }
 
-    /// Prints the cases and what each is.
+    /// Prints the cases and their descriptions.
     pub fn list(&self) -> Result<(), BenchError> {
         self.write_list().or_else(unless_closed)
     }
@@ -194,8 +194,8 @@ impl Chosen<'_> {
         to.flush()
     }
 
-    /// Measures the cases and prints their rows, but for those that are left out. `then` gets the
-    /// rows of each benchmark once they are printed.
+    /// Measures the cases and prints their rows, without those that are left out. `then` receives the
+    /// rows of each benchmark after they are printed.
     pub fn measure<E: From<BenchError>>(
         &self,
         left_out: impl Fn(&Bench, &str) -> bool,
@@ -226,7 +226,7 @@ impl Chosen<'_> {
     }
 }
 
-/// A reader that has seen enough, like `head`, is no fault.
+/// Ignores the error of a reader that closes the pipe early, like `head`.
 fn unless_closed(error: std::io::Error) -> Result<(), BenchError> {
     match error.kind() {
         std::io::ErrorKind::BrokenPipe => Ok(()),

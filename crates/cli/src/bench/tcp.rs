@@ -1,8 +1,8 @@
 //! Calls and messages over TCP and TLS on this host, each beside a bare connection that moves as many
 //! bytes: two sockets, or two connections of rustls.
 //!
-//! Bare connections wait as the nodes do: they try again and again where those poll, and block where
-//! those sleep. A case stands right behind what it is compared with, so that both are measured within a
+//! Bare connections wait as the nodes do: they poll if the nodes poll, and block if the nodes sleep.
+//! A case directly follows the case that it is compared with, so that both are measured within a
 //! few milliseconds.
 
 mod bare;
@@ -36,7 +36,7 @@ const SMALL_BURST: u32 = 50_000;
 /// The number of 1 MiB messages in a burst, which ends with such a call too.
 const LONG_BURST: u32 = 16;
 
-/// What carries the bytes.
+/// The carrier of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Carrier {
     Tcp,
@@ -57,22 +57,22 @@ impl Carrier {
 /// The messages of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
-    /// A call of nothing; 8 bytes there and back.
+    /// Calls without arguments; 8 bytes in each direction.
     Null,
-    /// 1 KiB there and back.
+    /// 1 KiB in each direction.
     KiB1,
-    /// 64 KiB there and back.
+    /// 64 KiB in each direction.
     KiB64,
-    /// Messages of 1 MiB in one direction, added up where they are received.
+    /// Messages of 1 MiB in one direction, which the receiver adds up.
     MiB1,
-    /// The same, read where the runtime has received them.
+    /// Messages of 1 MiB in one direction, which the receiver reads in the runtime's buffers.
     MiB1InPlace,
-    /// Messages of 8 bytes in one direction, as many as get through.
+    /// Messages of 8 bytes in one direction, as many as possible.
     Small,
 }
 
 impl What {
-    /// The cases that are measured where both sides poll. Where both sleep, only the round trips are measured.
+    /// The cases that are measured if both sides poll. If both sleep, only the round trips are measured.
     const ALL: [What; 6] =
         [What::Null, What::KiB1, What::KiB64, What::MiB1, What::MiB1InPlace, What::Small];
 
@@ -143,11 +143,11 @@ struct Case {
     carrier: Carrier,
     policy: Policy,
     what: What,
-    /// The path of the bare connection that it is compared with; a bare connection has none.
+    /// The path of the bare connection that the case is compared with; a bare connection has none.
     baseline: Option<String>,
 }
 
-/// All cases, in the order in which they are measured.
+/// Returns all cases, in the order in which they are measured.
 fn cases() -> Vec<Case> {
     let mut cases: Vec<Case> = Vec::new();
     for carrier in Carrier::ALL {
@@ -178,28 +178,28 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// The cases and what each is.
+/// Returns the cases and their descriptions.
 pub(crate) fn list() -> Vec<(String, String)> {
     cases().into_iter().map(|case| (case.path, case.about)).collect()
 }
 
-/// The name of the node of the second process that serves a case.
+/// Returns the name of the second process's node that serves a case.
 fn host_name(carrier: Carrier, policy: Policy) -> String {
     format!("bench/{}/{}", carrier.word(), policy.word())
 }
 
-/// The second process sends this to the first, which connects by it.
+/// The message with which the second process tells the first how to connect.
 #[derive(Serialize, Deserialize)]
 struct Meeting {
-    /// The addresses of its nodes, by their names.
+    /// The addresses of the nodes, by the names of the nodes.
     nodes: Vec<(String, String)>,
     /// The file of the identity of all nodes.
     identity: PathBuf,
-    /// The certificate of its side of the bare TLS connection.
+    /// The certificate of the second process's side of the bare TLS connection.
     certificate: Vec<u8>,
 }
 
-/// The cases that are wanted, with those that they are compared with.
+/// Returns the chosen cases, and the cases that they are compared with.
 pub(crate) fn subjects(
     pair: &Pair,
     wanted: &dyn Fn(&str) -> bool,
@@ -237,7 +237,7 @@ struct Stage {
     directory: PathBuf,
     identity: Identity,
     nodes: HashMap<String, String>,
-    /// Nodes that call, by the names of those that they call.
+    /// The calling nodes, by the names of the nodes that they call.
     callers: RefCell<HashMap<String, Rc<Caller>>>,
     tcp: RefCell<Connection>,
     tls: RefCell<Connection>,
@@ -342,7 +342,7 @@ pub(crate) struct TcpServer {
     tls: Connection,
 }
 
-/// The second process's side.
+/// Creates the second process's side.
 pub(crate) fn server(control: &Control, scratch: &Path) -> Result<TcpServer, BenchError> {
     let all = "*".parse().map_err(refused("naming nodes"))?;
     let program = PROGRAM.parse().map_err(refused("naming a program"))?;

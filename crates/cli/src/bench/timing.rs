@@ -1,49 +1,49 @@
-//! One short round of one operation: how much of it is done, and what the clock said.
+//! One short round of one operation: the number of operations, and their times.
 //!
-//! A round has three parts. The first operations warm up and are forgotten. Then come batches,
-//! one reading of the clock for each: medians and minima are theirs, for the clock costs nothing
-//! there. The last operations are timed one by one, because the mean of a batch hides its tail;
-//! each of them pays for one reading.
+//! A round has three parts. The first operations warm up and are not measured. Then come batches,
+//! with one reading of the clock for each: medians and minima are those of batches, in which the cost of
+//! the clock does not matter. The last operations are timed one by one, because the mean of a batch hides
+//! its tail; each of them contains the cost of one reading.
 
 use serde::{Deserialize, Serialize};
 use std::convert::Infallible;
 use std::time::Duration;
 use upbeat_memory::ticks::{ticks, ticks_per_second};
 
-/// An operation that takes longer is timed one by one and not in batches.
+/// The time from which an operation is timed alone and not in batches.
 const ALONE_FROM_NS: f64 = 3_000.0;
-/// How long a batch should take.
+/// The intended duration of a batch.
 const BATCH_NS: f64 = 5_000.0;
 
-/// What is done in a round. Both processes know it, so that both do the same number of operations.
+/// The operations of a round. Both processes know them, so that both do the same number of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Work {
-    /// Operations that are not measured.
+    /// The number of operations that are not measured.
     pub warm: u32,
-    /// Batches.
+    /// The number of batches.
     pub batches: u32,
-    /// Operations in a batch.
+    /// The number of operations in a batch.
     pub size: u32,
-    /// Operations that are timed one by one.
+    /// The number of operations that are timed one by one.
     pub singles: u32,
 }
 
-/// What an operation is like to time.
+/// How operations can be timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// An operation begins when the last one has ended: batches, and some one by one.
+    /// An operation begins when the last one has ended: batches are timed, and some single operations.
     Each,
-    /// Operations are done in bursts of so many and cannot be told apart.
+    /// Operations are done in bursts of this number and cannot be timed one by one.
     Bursts(u32),
 }
 
 impl Work {
-    /// A round of `batches` batches of `size`, and a little to warm up.
+    /// Returns a round of `batches` batches of `size`, with a few operations to warm up.
     pub fn of(batches: u32, size: u32) -> Work {
         Work { warm: size, batches, size, singles: 0 }
     }
 
-    /// The first round of an operation of which nothing is known.
+    /// Returns the first round of an operation of unknown duration.
     pub(crate) fn first(shape: Shape) -> Work {
         match shape {
             Shape::Each => Work::of(8, 4),
@@ -51,7 +51,7 @@ impl Work {
         }
     }
 
-    /// How many operations should go into one batch when one takes `op_ns`.
+    /// Returns the size of a batch if one operation takes `op_ns`.
     pub fn size(shape: Shape, op_ns: f64) -> u32 {
         match shape {
             Shape::Bursts(size) => size,
@@ -60,7 +60,7 @@ impl Work {
         }
     }
 
-    /// A round of about `round`, of batches of `size`, when one operation takes `op_ns`.
+    /// Plans a round of about `round`, of batches of `size`, if one operation takes `op_ns`.
     pub fn planned(shape: Shape, size: u32, op_ns: f64, round: Duration) -> Work {
         let ops = (round.as_nanos() as f64 / op_ns.max(1.0)).clamp(1.0, 16e6);
         let alone = matches!(shape, Shape::Bursts(_)) || size == 1;
@@ -73,13 +73,13 @@ impl Work {
         }
     }
 
-    /// All operations of the round.
+    /// Returns the number of all operations of the round.
     pub fn total(&self) -> u64 {
         let batched = u64::from(self.batches) * u64::from(self.size);
         u64::from(self.warm) + batched + u64::from(self.singles)
     }
 
-    /// The round as a sequence of laps, for an operation that is awaited.
+    /// Returns the round as a sequence of laps, for an operation that is awaited.
     pub fn laps(self) -> Laps {
         Laps {
             work: self,
@@ -114,7 +114,7 @@ impl Work {
         Ok(laps.round())
     }
 
-    /// Does the round in bursts: `burst` does as many operations as it is told.
+    /// Does the round in bursts: `burst` does the given number of operations.
     pub fn try_bursts<E>(self, mut burst: impl FnMut(u32) -> Result<(), E>) -> Result<Round, E> {
         let mut laps = self.laps();
         for operations in laps.by_ref() {
@@ -124,18 +124,18 @@ impl Work {
     }
 }
 
-/// A vector with room for `length`, whose pages have been touched: a fault would be measured.
+/// Returns a vector of capacity `length`, whose pages are touched so that no page fault is measured.
 fn touched(length: u32) -> Vec<u64> {
     let mut cells = vec![1; length as usize];
     cells.clear();
     cells
 }
 
-/// The laps of a round. Each item is a number of operations to do before the next is asked for;
-/// asking for the next ends the lap.
+/// The laps of a round. Each item is the number of operations to do before the next item is taken;
+/// taking the next item ends the lap.
 pub struct Laps {
     work: Work,
-    /// Laps begun.
+    /// The number of laps that have begun.
     done: u32,
     last: u64,
     batches: Vec<u64>,
@@ -143,7 +143,7 @@ pub struct Laps {
 }
 
 impl Laps {
-    /// What the laps said.
+    /// Returns the times of the laps.
     pub fn round(self) -> Round {
         let batched = self.batches.len() as u64 * u64::from(self.work.size);
         Round {
@@ -183,35 +183,35 @@ impl Iterator for Laps {
     }
 }
 
-/// What a round measured, in ticks.
+/// The measurements of a round, in ticks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Round {
-    /// Operations in a batch.
+    /// The number of operations in a batch.
     pub(crate) size: u32,
-    /// Operations measured.
+    /// The number of measured operations.
     pub(crate) operations: u64,
-    /// How long each batch took.
+    /// The time of each batch.
     pub batches: Vec<u64>,
-    /// How long each single operation took.
+    /// The time of each single operation.
     pub(crate) singles: Vec<u64>,
-    /// Where several nodes call: the calls a second of the one that got the fewest.
+    /// The calls per second of the node with the fewest calls, if several nodes call.
     pub(crate) least_per_second: Option<f64>,
 }
 
 impl Round {
-    /// A round of batches alone.
+    /// Creates a round that has only batches.
     pub fn of_batches(size: u32, batches: Vec<u64>) -> Round {
         let operations = u64::from(size) * batches.len() as u64;
         Round { size, operations, batches, singles: Vec::new(), least_per_second: None }
     }
 
-    /// A round of one batch, in which each operation took so long: what somebody else has measured.
+    /// Creates a round of one batch from a time per operation that another process measured.
     pub fn told(size: u32, nanoseconds: f64) -> Round {
         let ticks = nanoseconds * f64::from(size) * ticks_per_second() as f64 / 1e9;
         Round::of_batches(size, vec![ticks.round() as u64])
     }
 
-    /// The nanoseconds of one operation, by the batch below which the part `rank` of them is.
+    /// Returns the nanoseconds of one operation at the percentile `rank` of the batches.
     pub fn ns_at(&self, rank: f64) -> f64 {
         let mut batches = self.batches.clone();
         batches.sort_unstable();
@@ -221,7 +221,7 @@ impl Round {
         nanoseconds(ticks as f64 / f64::from(self.size.max(1)))
     }
 
-    /// The mean of the nanoseconds of one operation, without the least and the greatest 5% of the
+    /// Returns the mean nanoseconds of one operation, without the lowest and the highest 5% of the
     /// batches.
     pub fn mean_ns(&self) -> f64 {
         let mut batches = self.batches.clone();
@@ -233,13 +233,13 @@ impl Round {
         nanoseconds(sum as f64 / operations.max(1.0))
     }
 
-    /// The median of the nanoseconds of one operation.
+    /// Returns the median nanoseconds of one operation.
     pub(crate) fn median_ns(&self) -> f64 {
         self.ns_at(0.5)
     }
 }
 
-/// Ticks in nanoseconds, fractions too.
+/// Converts ticks to nanoseconds, with fractions.
 pub fn nanoseconds(ticks: f64) -> f64 {
     ticks * 1e9 / ticks_per_second() as f64
 }

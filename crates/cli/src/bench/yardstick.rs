@@ -1,7 +1,7 @@
-//! The floor for others than benchmarks: an operation of theirs, held against it in the same run.
+//! Compares an operation outside benchmarks with the floor, in the same run.
 //!
-//! The second process does the floor's other side and nothing else; the operation may be between
-//! any processes, as long as they run on the same two CPUs.
+//! The second process only does the floor's other side; the operation may be between any
+//! processes that run on the same two CPUs.
 
 use crate::bench::error::BenchError;
 use crate::bench::ground::Ground;
@@ -16,27 +16,27 @@ use std::time::Duration;
 /// The name under which the second process is started.
 pub(crate) const BENCH: &str = "yardstick";
 
-/// One round of an operation.
+/// The duration of a round of an operation.
 const ROUND: Duration = Duration::from_millis(4);
 
-/// The floor between two CPUs. While it stands, this thread runs on the first of them.
+/// The floor between two CPUs. While it exists, this thread runs on the first of them.
 pub(crate) struct Yardstick {
     pair: Pair,
 }
 
-/// The first two CPUs that this process may use.
+/// Returns the first two CPUs that this process may use.
 pub(crate) fn cpus() -> Result<Cpus, BenchError> {
     Ok(Cpus::choose(None, &pin::allowed()?)?)
 }
 
 impl Yardstick {
-    /// The floor between two CPUs.
+    /// Creates the floor between two CPUs.
     pub(crate) fn between(cpus: Cpus) -> Result<Yardstick, BenchError> {
         Ok(Yardstick { pair: Pair::start(BENCH, cpus)? })
     }
 
-    /// Measures an operation and the floor by turns. The first row is of the placement that was
-    /// seen most.
+    /// Measures an operation and the floor alternately. The first row is that of the most frequent
+    /// placement.
     pub(crate) fn measure(
         &mut self,
         case: &'static str,
@@ -48,13 +48,13 @@ impl Yardstick {
         rounds::alternate(case, &mut self.pair, subjects, schedule, &mut Progress::new())
     }
 
-    /// Lets the second process go.
+    /// Ends the second process.
     pub(crate) fn end(self) -> Result<(), BenchError> {
         self.pair.end()
     }
 }
 
-/// Somebody else's operation as a subject.
+/// An operation outside benchmarks as a subject.
 struct Other<F> {
     case: &'static str,
     operation: F,
@@ -78,14 +78,14 @@ impl<F: FnMut(Work) -> Result<Round, BenchError>> Subject for Other<F> {
     }
 }
 
-/// The second process. It is in a group of its own, so that ctrl-c at the terminal is for the
-/// first process to deal with.
+/// Runs the second process. The process has its own group, so that only the first process receives ctrl-c
+/// from the terminal.
 pub(crate) fn serve(cpus: Cpus) -> Result<(), BenchError> {
     rustix::process::setpgid(None, None).map_err(BenchError::system("setpgid"))?;
     pair::serve(cpus, |_, _| Ok(Floors))
 }
 
-/// It has no cases of its own.
+/// The second process's side, which has no cases of its own.
 struct Floors;
 
 impl Server for Floors {

@@ -1,12 +1,12 @@
-//! The bets of the nodes, as rows for text and page.
+//! The bets of the nodes, as rows for the text report and the page.
 
 use crate::bill::recording::{Node, Recording};
 use upbeat_core::bill::bet::{BETS, Bet};
 
-/// More rows than this are told only where something was lost.
+/// The number of rows above which rows without a loss are left out.
 const ROWS: usize = 32;
 
-/// A bet of a node.
+/// A bet of a node, and how often the node won and lost it.
 pub(crate) struct Row<'a> {
     pub(crate) node: &'a Node,
     pub(crate) bet: &'static Bet,
@@ -15,24 +15,24 @@ pub(crate) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// Of a node, whether it was taken or not.
+    /// Creates the row of a bet, even if the node never took the bet.
     pub(crate) fn of(node: &'a Node, bet: &'static Bet) -> Row<'a> {
         let (won, lost) = (bet.won(|one| node.count(one)), bet.lost(|one| node.count(one)));
         Row { node, bet, won, lost }
     }
 
-    /// How often it was taken.
+    /// Returns how often the node took the bet.
     pub(crate) fn taken(&self) -> u64 {
         self.won.saturating_add(self.lost)
     }
 
-    /// The part that was lost, in percent.
+    /// Returns the share of lost bets, in percent.
     pub(crate) fn percent(&self) -> f64 {
         100.0 * self.lost as f64 / self.taken().max(1) as f64
     }
 }
 
-/// Those that were taken, and how many are not told since nothing of them was lost.
+/// Returns the bets that were taken, and the number of rows that are left out because they have no loss.
 pub(crate) fn rows(recording: &Recording) -> (Vec<Row<'_>>, usize) {
     let of = |node| BETS.iter().map(move |bet| Row::of(node, bet));
     let mut rows: Vec<Row<'_>> =

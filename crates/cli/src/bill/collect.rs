@@ -1,7 +1,7 @@
-//! From samples in a program's pages to a recording.
+//! Makes a recording from the samples in a program's pages.
 //!
-//! Pages are looked at again and again while their owner writes on; nothing is asked of it.
-//! Invariant: whatever a page says, each of its records is taken in, or counted as missed.
+//! Pages are read repeatedly while their owner writes; the owner does nothing for it.
+//! Invariant: every record of a page is either added to the recording or counted as missed.
 
 use crate::bill::delay::delays;
 use crate::bill::histogram::Histogram;
@@ -16,19 +16,19 @@ use upbeat_core::bill::way::{Happened, Manner, WAYS, Way};
 use upbeat_memory::counters::CountersView;
 use upbeat_memory::samples::{RECORDS, Record, SamplesView};
 
-/// The slowest stories of a subject that are told one by one.
+/// The number of slowest stories of a subject that the recording keeps.
 const TOLD_SLOWEST: usize = 16;
-/// And others, evenly spread over the time.
+/// The number of other stories that the recording keeps, evenly spread over the time.
 const TOLD_OTHERS: usize = 48;
 
-/// Samples, by what they are of.
+/// The samples of all pages, grouped by kind of message.
 #[derive(Default)]
 pub(crate) struct Collector {
     groups: BTreeMap<Key, Group>,
     missed: Missed,
 }
 
-/// What samples have in common that are reckoned together.
+/// The properties that are common to the samples of a group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Key {
     from: String,
@@ -38,17 +38,17 @@ struct Key {
     carrier: Option<String>,
     address: Option<String>,
     kind: u8,
-    /// The pace of the clock.
+    /// The frequency of the clock that made the stamps.
     ticks_per_second: u64,
 }
 
 struct Group {
     collected: Collected,
-    /// Names of locks; a story's note is its place here, from 1.
+    /// The names of locks. The note of a story is an index into this list, counted from 1.
     locks: Vec<String>,
 }
 
-/// A node's page, and how far it was read.
+/// A node's page, and the position up to which it was read.
 pub(crate) struct Source {
     view: SamplesView,
     next: u64,
@@ -56,13 +56,13 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// From the oldest record that is still there.
+    /// Creates a source that starts at the oldest record of the page.
     pub(crate) fn new(view: SamplesView) -> Source {
         let next = view.oldest();
         Source { view, next, texts: HashMap::new() }
     }
 
-    /// The text of a subject, if it was entered.
+    /// Returns the text of a subject, if the node has entered it.
     fn text(&mut self, number: u16) -> Option<String> {
         if let Some(text) = self.texts.get(&number) {
             return Some(text.clone());
@@ -72,8 +72,8 @@ impl Source {
         Some(text)
     }
 
-    /// The subject of a record: for a call the record lies with the caller, for a one-way message
-    /// with the receiver.
+    /// Returns the group of a record. For a call the record is in the caller's page, for a one-way message
+    /// in the receiver's.
     fn key(&mut self, record: &Record) -> Option<Key> {
         let text = self.text(record.subject)?;
         let mut lines = text.splitn(5, '\n').map(cleaned);
@@ -90,14 +90,14 @@ impl Source {
 }
 
 impl Collector {
-    /// Takes in what a page has had since the last look.
+    /// Adds the records that were written to a page since the last read.
     pub(crate) fn look(&mut self, source: &mut Source) {
         let (written, oldest) = (source.view.written(), source.view.oldest());
         if oldest > source.next {
             self.miss(oldest - source.next);
             source.next = oldest;
         }
-        // A page that says more than it can hold is asked for no more than it can hold.
+        // The page may be corrupt, so the loop reads no more records than a page can hold.
         let until = written.min(source.next.saturating_add(RECORDS as u64));
         while source.next < until {
             match source.view.read(source.next) {
@@ -113,7 +113,7 @@ impl Collector {
         self.missed.overwritten = self.missed.overwritten.saturating_add(records);
     }
 
-    /// Takes in a record, if it is one that we understand.
+    /// Adds a record. Returns `None` if this version does not understand the record.
     fn take(&mut self, source: &mut Source, record: &Record) -> Option<()> {
         let manner = Manner::from_byte(record.rung)?;
         let key = source.key(record)?;
@@ -132,18 +132,18 @@ impl Collector {
         taken.ok()
     }
 
-    /// How many samples were taken in so far.
+    /// Returns the number of samples that were added so far.
     pub(crate) fn samples(&self) -> u64 {
         let counts = self.groups.values().map(|group| group.collected.counts());
         counts.map(|(pairs, stories)| (pairs + stories) as u64).sum()
     }
 
-    /// What could not be used so far.
+    /// Returns the number of samples that were not usable so far.
     pub(crate) fn missed(&self) -> Missed {
         self.missed
     }
 
-    /// What was collected, within so many seconds until `taken` (in seconds since 1970).
+    /// Returns the recording of `seconds` seconds that ended at `taken` (in seconds since 1970).
     pub(crate) fn recording(&self, taken: u64, seconds: f64) -> Recording {
         let mut recording = Recording::new(taken, seconds);
         recording.missed = self.missed;
@@ -173,7 +173,7 @@ impl Group {
     }
 }
 
-/// A node as its counters show it.
+/// Returns a node as its counters describe it.
 pub(crate) fn node(pid: u32, view: &CountersView, samples: bool) -> Node {
     let value = |counter: &Counter| Some((counter.name().into(), view.get(counter.index())?));
     Node {
@@ -242,7 +242,7 @@ fn amount(charged: &Charged) -> Amount {
     Amount { mean: charged.mean, p50, p99, p999, max }
 }
 
-/// The phases, those of one item and leg together.
+/// Returns the lines of a bill. Phases of one item and leg share a line.
 fn lines(breakdown: &Breakdown, stories: &[Story]) -> Vec<Line> {
     let way = breakdown.way;
     let of: Vec<_> =
@@ -264,7 +264,7 @@ fn lines(breakdown: &Breakdown, stories: &[Story]) -> Vec<Line> {
     seen.into_iter().map(line).collect()
 }
 
-/// Which stories are told one by one.
+/// The stories that a recording keeps, as indices.
 struct Picked {
     all: Vec<usize>,
     typical: Option<usize>,
@@ -272,7 +272,7 @@ struct Picked {
 }
 
 impl Picked {
-    /// Of stories that are sorted by when they began.
+    /// Selects among stories that are sorted by their beginning.
     fn of(stories: &[Story], spread: &Spread) -> Picked {
         let totals: Vec<f64> = stories.iter().map(Story::total).collect();
         let nearest = |to: f64| {

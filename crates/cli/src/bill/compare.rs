@@ -1,49 +1,49 @@
-//! Two recordings held against each other.
+//! The comparison of two recordings.
 
 use crate::bill::recording::{Leg, Recording, Subject};
 use serde::Serialize;
 
-/// A subject of both recordings.
+/// A subject that both recordings have.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Compared {
-    /// Service and method.
+    /// The service and method.
     pub(crate) title: String,
-    /// The node that calls, now.
+    /// The calling node in the new recording.
     pub(crate) from: String,
-    /// The node that it is for, now.
+    /// The called node in the new recording.
     pub(crate) to: String,
-    /// What has become of what.
+    /// The figures of both recordings.
     pub(crate) rows: Vec<Row>,
 }
 
-/// One figure, before and now.
+/// A figure of both recordings.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Row {
-    /// An item, or `mean`, `p50`, `p99`, `p99.9` of the whole.
+    /// The name of an item, or `mean`, `p50`, `p99`, `p99.9` for the whole time.
     pub(crate) name: &'static str,
-    /// Where the item is.
+    /// The leg of the item.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) leg: Option<Leg>,
-    /// Nanoseconds before.
+    /// The nanoseconds in the old recording.
     pub(crate) before: f64,
-    /// Nanoseconds now.
+    /// The nanoseconds in the new recording.
     pub(crate) now: f64,
 }
 
 impl Row {
-    /// The change in percent, if there was anything before.
+    /// Returns the change in percent, unless the old figure is zero.
     pub(crate) fn change(&self) -> Option<f64> {
         (self.before > 0.0).then(|| 100.0 * (self.now - self.before) / self.before)
     }
 }
 
-/// What both have, in the order of the present one.
+/// Compares the subjects that both recordings have, in the order of the new one.
 pub(crate) fn compare(now: &Recording, before: &Recording) -> Vec<Compared> {
     now.subjects.iter().filter_map(|one| Some(of(one, partner(one, before)?))).collect()
 }
 
-/// The same message before. Clients often bear the number of their process, so if the nodes differ
-/// the method alone decides.
+/// Finds a subject in the old recording. The name of a client often contains its process number, so if no nodes
+/// match, the method alone decides.
 fn partner<'a>(subject: &Subject, before: &'a Recording) -> Option<&'a Subject> {
     let same = |one: &&Subject| {
         one.way == subject.way && one.service == subject.service && one.method == subject.method

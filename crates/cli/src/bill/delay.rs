@@ -1,7 +1,7 @@
-//! What makes messages late: which phase stands for which cause, and from when on it counts.
+//! The causes of delays: maps each phase to a cause, and decides when a phase counts as a delay.
 //!
-//! A phase counts as a delay when it is long for itself and long for its message, so that a fast
-//! message is never called late. What is said about a delay is left to the findings.
+//! A phase counts as a delay when it is long and also a large part of its message, so that a fast
+//! message never counts as late. The findings describe the delays in words.
 
 use crate::bill::recording::{Cause, Delay, Leg};
 use std::collections::BTreeMap;
@@ -10,14 +10,14 @@ use upbeat_core::bill::collected::{Spread, Story};
 use upbeat_core::bill::way::{Happened, Way};
 use upbeat_core::limits::HANDLER_BUDGET_NS;
 
-/// What is shorter delays nobody.
+/// The shortest time that counts as a delay.
 const LEAST_NS: f64 = 1_000.0;
-/// What is a smaller part of its message is not why it was late.
+/// The smallest share of its message that counts as a delay.
 const LEAST_PART: f64 = 0.1;
-/// A step that nobody waits in counts when it takes this many times its median.
+/// A step in which nothing is waited for counts as a delay when it takes this many times its median.
 const TIMES_MEDIAN: f64 = 8.0;
 
-/// What a long phase says.
+/// Returns the cause that a long phase has.
 pub(crate) fn cause(item: Item, leg: Leg) -> Cause {
     match (item, leg) {
         (Item::Room, _) => Cause::Room,
@@ -33,12 +33,12 @@ pub(crate) fn cause(item: Item, leg: Leg) -> Cause {
     }
 }
 
-/// Whether the name in a story is that of a condition.
+/// Tells whether the name in a story is the name of a condition.
 fn is_condition(story: &Story) -> bool {
     story.happened.has(Happened::CONDITION)
 }
 
-/// The delays in stories of one way. `lock` gives the name that belongs to a story's note.
+/// Returns the delays in stories of one way. `lock` returns the name for the note of a story.
 pub(crate) fn delays(
     way: &'static Way,
     stories: &[Story],
@@ -149,7 +149,7 @@ mod tests {
         let waits = |_: Item, leg| if leg == Leg::Callee { 400_000.0 } else { 10.0 };
         let stories = [story(waits, 1), story(waits, 2)];
         let delays = delays(CALL, &stories, |note| Some(format!("lock {note}")));
-        // Ten phases are alike, so each is a tenth of the whole or a little less.
+        // Ten phases are equal, so each is a tenth of the whole or slightly less.
         assert!(delays.iter().all(|delay| delay.stories <= 2));
         let two = |item, _| if item == Item::Execute { 400_000.0 } else { 10.0 };
         let one = super::delays(CALL, &[story(two, 0)], |_| None);

@@ -1,78 +1,78 @@
-//! Why there is no bill to show.
+//! The errors of `upbeat bill`.
 
 use std::fmt;
 use std::path::PathBuf;
 use upbeat_memory::observe::ObserveError;
 
-/// How a program is told to take more samples.
+/// The advice on how to take more samples.
 const SAMPLE_MORE: &str = "one message in 1,000 is sampled where nobody says otherwise; build the \
     node with `.sampling(10)`, or start its program with UPBEAT_SAMPLING=10, for one in ten";
 
-/// Why there is no bill to show.
+/// The reason why `upbeat bill` fails.
 #[derive(Debug)]
 pub(crate) enum BillError {
-    /// There is no such process.
+    /// No process has this number.
     NoProcess(u32),
-    /// The system does not let us look at it.
+    /// The system does not permit reading the process.
     Refused {
-        /// The process.
+        /// The number of the process.
         pid: u32,
-        /// What the system said.
+        /// The error of the system.
         error: String,
     },
-    /// What it offers cannot be read.
+    /// The pages of the process cannot be read.
     Unreadable {
-        /// The process.
+        /// The number of the process.
         pid: u32,
-        /// Why not.
+        /// The error of reading.
         error: ObserveError,
     },
-    /// It has no node.
+    /// The process has no node.
     NoNode(u32),
-    /// No node has that name.
+    /// No node has this name.
     NoSuchNode {
-        /// The name that was asked for.
+        /// The name that the user gave.
         name: String,
-        /// Those that there are.
+        /// The names of the existing nodes.
         seen: Vec<String>,
     },
-    /// There is nothing to look at.
+    /// No process of this user has a node.
     NobodyThere,
-    /// None of the nodes has a page of samples: it is made for the first.
+    /// None of these nodes has a page of samples; a node creates the page with its first sample.
     NotSampling(Vec<String>),
-    /// They take samples, and none has come.
+    /// The nodes take samples, but none was taken while the command collected.
     NothingYet {
-        /// The nodes that take samples.
+        /// The names of the nodes that take samples.
         nodes: Vec<String>,
-        /// For so long we have looked.
+        /// The time of collecting, in seconds.
         seconds: f64,
-        /// What could not be used.
+        /// The number of samples that were not usable.
         unusable: u64,
     },
-    /// No method has that text in its name.
+    /// No method has this text in its name.
     NoSuchMethod {
-        /// The text.
+        /// The text that the user gave.
         text: String,
-        /// The methods that there are.
+        /// The methods in the recording.
         seen: Vec<String>,
     },
     /// A file cannot be read or written.
     File {
-        /// What was to be done.
+        /// The participle of the failed action: `read` or `written`.
         act: &'static str,
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why it cannot.
+        /// The error of the system.
         error: std::io::Error,
     },
-    /// A file is no recording that we know.
+    /// A file is not a recording of this version.
     Recording {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in the file.
         error: String,
     },
-    /// The results cannot be written.
+    /// The output cannot be written.
     Output(std::io::Error),
 }
 
@@ -135,7 +135,7 @@ impl fmt::Display for BillError {
 
 impl std::error::Error for BillError {}
 
-/// A few names, and how many more.
+/// Formats a few names, and the number of further names.
 fn listed(what: &str, names: &[String]) -> String {
     const SHOWN: usize = 12;
     let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();

@@ -1,5 +1,5 @@
-//! A recording of a made-up program in which everything goes wrong that a bill can name: a lock
-//! that is held, a handler over its budget, a server that sleeps, a full peer. For tests.
+//! A recording for tests, of an invented program that has every problem that a bill can name: a held lock,
+//! a handler over its budget, a sleeping server, a peer with a full lane.
 
 use crate::bill::collect::{Collector, Source};
 use crate::bill::recording::{Leg, Node, Recording};
@@ -9,7 +9,7 @@ use upbeat_core::bill::{Counter, Item};
 use upbeat_memory::samples::{Record, STAMPS_MAX, Samples};
 use upbeat_memory::ticks::ticks_per_second;
 
-/// A message to write.
+/// A message that is written to a page.
 pub(crate) struct Message<'a> {
     pub(crate) page: &'a Samples,
     pub(crate) subject: u16,
@@ -18,7 +18,7 @@ pub(crate) struct Message<'a> {
     pub(crate) happened: Happened,
 }
 
-/// What phases take when nothing goes wrong; others take nothing.
+/// Returns the nanoseconds of an item in a message without delays.
 pub(crate) fn usual(item: Item) -> u64 {
     match item {
         Item::FlowControl => 4,
@@ -38,8 +38,8 @@ pub(crate) fn usual(item: Item) -> u64 {
 }
 
 impl Message<'_> {
-    /// Writes it as a whole story. `long` gives what phases take that are not as usual, in
-    /// nanoseconds.
+    /// Writes the message as a whole story. `long` returns the nanoseconds of the phases that differ from
+    /// [`usual`].
     pub(crate) fn write(&self, began: u64, long: impl Fn(Item, Leg) -> Option<u64>) {
         let mut stamps = [0; STAMPS_MAX];
         (stamps[0], stamps[1]) = (began, began);
@@ -65,8 +65,8 @@ impl Message<'_> {
     }
 }
 
-/// Six hundred transfers, some of which wait for a lock; audits over their budget; prices from a
-/// server that sleeps; one-way notes to a node without room.
+/// Returns a recording of 600 transfers, some of which wait for a lock, audits over their budget, prices from
+/// a sleeping server, and one-way notes to a node whose lane is full.
 pub(crate) fn recording() -> Recording {
     let (desk, sink) = (Samples::heap("desk", 1), Samples::heap("sink", 2));
     let mut clock = 1_000_000;

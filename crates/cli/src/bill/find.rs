@@ -1,7 +1,7 @@
-//! Which programs are looked at: their processes, found by number or by the names of their nodes.
+//! Finds the programs to read: their processes, by process number or by the names of their nodes.
 //!
-//! Only `/proc` and the pages themselves are read. A node that several processes hold, since a
-//! child inherits descriptors, is taken once.
+//! The search reads `/proc` and the pages themselves. A child process inherits descriptors, so several
+//! processes may have the page of one node; the page is then read once.
 
 use crate::bill::error::BillError;
 use rustix::process::geteuid;
@@ -19,7 +19,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// The names of its nodes.
+    /// Returns the names of the nodes of the process.
     pub(crate) fn names(&self) -> impl Iterator<Item = String> + '_ {
         let counted = self.counters.iter().map(CountersView::node);
         counted.chain(self.samples.iter().map(SamplesView::node))
@@ -30,7 +30,7 @@ impl Found {
     }
 }
 
-/// What the user asked for: numbers of processes, names of nodes, or nothing, which is all.
+/// Finds the pages of processes and nodes. A target is a process number or a node's name; no target means all.
 pub(crate) fn find(targets: &[String]) -> Result<Vec<Found>, BillError> {
     let (mut found, mut names) = (Vec::new(), Vec::new());
     for target in targets {
@@ -73,8 +73,8 @@ fn of_process(pid: u32) -> Result<Found, BillError> {
     if found.is_empty() { Err(BillError::NoNode(pid)) } else { Ok(found) }
 }
 
-/// All processes that we may look at and that have a node. What goes wrong with one is not told:
-/// nobody asked for it by name.
+/// Returns all processes that this user may read and that have a node. Errors are ignored, because the user
+/// did not name these processes.
 fn everybody() -> Vec<Found> {
     let us = geteuid();
     let ours = |entry: &std::fs::DirEntry| {
@@ -95,8 +95,9 @@ fn everybody() -> Vec<Found> {
     pids.into_iter().map(pages).filter(|found| !found.is_empty()).collect()
 }
 
-/// Each page once: a child that has inherited it comes after its owner. The nodes of a process come in the order of
-/// their names: the order of their file descriptors, in which they were found, is an accident.
+/// Removes duplicate pages: an owner's page comes before the one that a child has inherited. The nodes of a process
+/// are sorted by name,
+/// because the order of their file descriptors is accidental.
 fn each_once(mut found: Vec<Found>) -> Vec<Found> {
     let foreign = |one: &Found| {
         let owner = one.counters.first().map(CountersView::pid);

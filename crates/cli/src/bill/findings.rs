@@ -1,8 +1,8 @@
-//! What a recording shows, in plain sentences, the worst first.
+//! The findings: sentences about a recording, the worst first.
 //!
-//! For each method one sentence says how long a slow message took and on what; others name what
-//! else made messages late, bets that are lost too often, and samples that are missing. Everything
-//! that is said can be found in the figures of the recording.
+//! For each method one sentence says how long a slow message took and which steps took longest. Other
+//! sentences name other causes of delays, bets that are lost too often, and missing samples. Every number
+//! in a sentence comes from the figures of the recording.
 
 use crate::bill::bets::Row;
 use crate::bill::delay::cause;
@@ -15,50 +15,50 @@ use upbeat_core::limits::HANDLER_BUDGET_NS;
 
 /// A slow message takes at least this many times the median.
 const SLOW_TIMES: f64 = 2.0;
-/// A second part of a message is named when it is at least so much of it.
+/// The second part of a message is named when it is at least this share of the message.
 const SECOND_PART: f64 = 0.2;
-/// Other delays of a method that are told.
+/// The largest number of further delays of a method that become findings.
 const OTHERS: usize = 2;
-/// A delay is told when it befell one message in so many, and some at all.
+/// A delay becomes a finding when at least one message in `ONE_IN`, and at least `SOME` messages, had it.
 const ONE_IN: u64 = 1_000;
 const SOME: u64 = 3;
-/// And when it was so much of a slow message, or made late more messages than single outliers do.
+/// The delay must also be this share of a slow message, or more frequent than single outliers are.
 const OTHER_PART: f64 = 0.25;
 const ONE_IN_MANY: u64 = 250;
 const MUCH_MORE: f64 = 0.5;
-/// A bet is told when so much of it is lost, and when it was taken often enough to say so.
+/// A bet becomes a finding when this share of it is lost, and it was taken at least `TAKEN_LEAST` times.
 const LOST_PART: f64 = 0.01;
 const TAKEN_LEAST: u64 = 100;
 
-/// How much a finding matters.
+/// The importance of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Level {
     /// Messages were late.
     Late,
-    /// Something to know.
+    /// A note.
     Note,
-    /// All is as usual.
+    /// No message was late.
     Calm,
 }
 
-/// Something that a recording shows.
+/// A statement about a recording.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Finding {
     pub(crate) level: Level,
-    /// The subject that it is of, by its place in the recording.
+    /// The index of the subject in the recording.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) subject: Option<usize>,
-    /// What was found.
+    /// The statement, as a sentence.
     pub(crate) title: String,
-    /// How often, and what is usual.
+    /// The frequency of the problem, and the usual value.
     pub(crate) detail: String,
-    /// Nanoseconds, for the order.
+    /// The nanoseconds by which findings of one level are sorted.
     #[serde(skip)]
     weight: f64,
 }
 
-/// All findings, the worst first.
+/// Returns all findings, the worst first.
 pub(crate) fn findings(recording: &Recording) -> Vec<Finding> {
     let mut found = Vec::new();
     for (at, subject) in recording.subjects.iter().enumerate() {
@@ -70,8 +70,8 @@ pub(crate) fn findings(recording: &Recording) -> Vec<Finding> {
             .iter()
             .filter(|delay| !told.contains(&delay.cause) && is_told(subject, delay))
             .collect();
-        // The slowest message is told already. What the program does comes before what the machine
-        // does to it, and what befalls many before what befalls few.
+        // The headline already names the slowest message. Causes in the program come before causes in the
+        // machine, and frequent ones before rare ones.
         let machines =
             |one: &Delay| matches!(one.cause, Cause::Pause | Cause::CalleeBusy | Cause::CallerBusy);
         others.sort_by(|one, other| {
@@ -91,7 +91,7 @@ pub(crate) fn findings(recording: &Recording) -> Vec<Finding> {
     found
 }
 
-/// What a message's slowest parts were: item, leg, nanoseconds, in falling order.
+/// Returns the parts of a message as item, leg and nanoseconds, the slowest first.
 pub(crate) fn parts(subject: &Subject, told: &Told) -> Vec<(Item, Leg, f64)> {
     let mut parts: Vec<(Item, Leg, f64)> = Vec::new();
     let phases = subject.way.phases.iter().zip(Leg::of(subject.way)).zip(&told.phases);
@@ -105,7 +105,7 @@ pub(crate) fn parts(subject: &Subject, told: &Told) -> Vec<(Item, Leg, f64)> {
     parts
 }
 
-/// How long a slow message took, and on what; and the causes that are told by this.
+/// Describes a slow message and its slowest parts. Returns also the causes that the sentence names.
 fn headline(subject: &Subject) -> Option<(Finding, Vec<Cause>)> {
     let slow = subject.slow()?;
     let (total, median) = (slow.total(), subject.whole.p50);
@@ -161,10 +161,10 @@ fn headline(subject: &Subject) -> Option<(Finding, Vec<Cause>)> {
     Some((Finding { level, subject: None, title, detail, weight: total }, told))
 }
 
-/// What a message did for so long.
+/// Describes a part of a message, as the end of a sentence.
 fn doing(subject: &Subject, item: Item, leg: Leg, told: &Told) -> String {
     let Subject { from, to, .. } = subject;
-    // A handler that waits runs twice: the budget is for each time.
+    // A handler that waits runs twice, and each run has the whole budget.
     let phases = subject.way.phases.iter().zip(&told.phases);
     let runs = phases.filter(|(phase, _)| phase.item == Item::Execute).map(|(_, took)| *took);
     let longest_run = runs.fold(0.0, f64::max);
@@ -198,7 +198,7 @@ fn doing(subject: &Subject, item: Item, leg: Leg, told: &Told) -> String {
     }
 }
 
-/// What p99.9 is called at the head of a sentence.
+/// Returns the name of p99.9 for the beginning of a sentence.
 fn headed(subject: &Subject) -> String {
     let name = subject.slow_name();
     if name.starts_with('p') { name } else { capital(&name) }
@@ -212,7 +212,7 @@ fn messages(subject: &Subject) -> &'static str {
     if subject.way.is_answered() { "calls" } else { "messages" }
 }
 
-/// How many messages a delay befell, and how long it was.
+/// Describes how many messages had a delay, and how long the delay was.
 fn how_often(subject: &Subject, delay: &Delay) -> String {
     let of = format!("{} of {} sampled", grouped(delay.stories), grouped(subject.samples.stories));
     let who = match delay.cause {
@@ -232,20 +232,20 @@ fn how_often(subject: &Subject, delay: &Delay) -> String {
 fn is_told(subject: &Subject, delay: &Delay) -> bool {
     let often = |one_in: u64| {
         let befell = |one_in: u64| delay.stories.saturating_mul(one_in) >= subject.samples.stories;
-        // Where the machine is busy, its pauses are longer than what the program does wrong.
+        // On a busy machine the pauses of the machine are longer than the delays that the program causes.
         let late = delay.p50 >= MUCH_MORE * subject.whole.p50 && befell(ONE_IN_MANY);
         let much = delay.max >= OTHER_PART * subject.whole.p999 || late;
         much && delay.stories >= SOME && befell(one_in)
     };
     match delay.cause {
         Cause::Budget => true,
-        // Single pauses are the machine's, and come to every program.
+        // Every program has single pauses; their cause is the machine.
         Cause::Pause => often(ONE_IN / 10),
         _ => often(ONE_IN),
     }
 }
 
-/// What else made messages late.
+/// Describes a delay that the headline does not name.
 fn other(subject: &Subject, delay: &Delay) -> Finding {
     let Subject { from, to, .. } = subject;
     let (name, most) = (delay.name.as_deref(), time(delay.max));
@@ -290,7 +290,7 @@ fn other(subject: &Subject, delay: &Delay) -> Finding {
     }
 }
 
-/// A bet that a node loses too often.
+/// Describes a bet that a node loses too often.
 fn lost(node: &Node, bet: &'static Bet) -> Option<Finding> {
     let row = Row::of(node, bet);
     let part = row.percent() / 100.0;
@@ -313,7 +313,7 @@ fn lost(node: &Node, bet: &'static Bet) -> Option<Finding> {
     Some(Finding { level: Level::Note, subject: None, title, detail, weight: part })
 }
 
-/// How often a bet was lost for which reason, the commonest first.
+/// Lists the reasons for which a bet was lost, with their counts, the most frequent first.
 pub(crate) fn reasons(node: &Node, bet: &Bet) -> String {
     let mut reasons: Vec<(u64, &str)> =
         bet.lost.iter().map(|(counter, why)| (node.count(*counter), *why)).collect();

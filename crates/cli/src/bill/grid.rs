@@ -1,8 +1,8 @@
-//! Text in columns, and numbers in text.
+//! Formats text in columns, and numbers in text.
 
 use std::io::{self, Write};
 
-/// Rows of cells under a title each. Cells of a title that begins with `>` stand to the right.
+/// Writes rows of cells, with a title above each column. A title that begins with `>` aligns its column to the right.
 pub(crate) fn grid(
     titles: &[&str],
     rows: &[Vec<String>],
@@ -29,7 +29,7 @@ pub(crate) fn grid(
     rows.iter().try_for_each(|row| writeln!(to, "{}", line(&mut row.iter().map(String::as_str))))
 }
 
-/// A number with its thousands parted.
+/// Formats a number with separators between thousands.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -42,7 +42,7 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
-/// A time in three digits, for a sentence.
+/// Formats a time with three digits, for a sentence.
 pub(crate) fn brief(ns: f64) -> String {
     let (value, unit) = match ns {
         ns if ns < 999.5 => (ns, "ns"),
@@ -57,13 +57,13 @@ pub(crate) fn brief(ns: f64) -> String {
     }
 }
 
-/// The text with a capital at its head.
+/// Returns the text with a capital first letter.
 pub(crate) fn capital(text: &str) -> String {
     let mut rest = text.chars();
     rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
 }
 
-/// A part of a whole in percent; below one in a thousand it says so.
+/// Formats a percentage. A percentage between 0 and 0.1 is written as `<0.1%`.
 pub(crate) fn percent(value: f64) -> String {
     match value {
         0.0 => "0%".into(),
@@ -72,7 +72,7 @@ pub(crate) fn percent(value: f64) -> String {
     }
 }
 
-/// One of something, or more.
+/// Formats a number with the singular or the plural of a noun.
 pub(crate) fn counted(number: u64, one: &str, more: &str) -> String {
     format!("{} {}", grouped(number), if number == 1 { one } else { more })
 }

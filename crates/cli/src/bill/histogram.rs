@@ -1,33 +1,33 @@
-//! How many messages took how long, in buckets that grow with the time: eight for each doubling.
+//! A histogram of times, in buckets that grow with the time: eight buckets for each doubling.
 
 use serde::{Deserialize, Serialize};
 
-/// Buckets for each doubling.
+/// The number of buckets for each doubling.
 const PER_DOUBLING: f64 = 8.0;
-/// Buckets in all: the last begins after 500 years.
+/// The number of buckets. The last bucket begins at 500 years.
 const BUCKETS: usize = 8 * 64;
 
-/// Counts by time.
+/// The numbers of times in each bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Histogram {
-    /// The place of the first count: its bucket begins at 2^(first/8) nanoseconds.
+    /// The index of the first count. Its bucket begins at 2^(first/8) nanoseconds.
     first: usize,
     counts: Vec<u64>,
 }
 
-/// One bucket.
+/// A bucket of a histogram.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Bucket {
-    /// Where it begins, in nanoseconds. Times below one are in the first of all.
+    /// The beginning of the bucket, in nanoseconds. The first bucket also has the times below one.
     pub(crate) from: f64,
-    /// Where it ends.
+    /// The end of the bucket, in nanoseconds.
     pub(crate) to: f64,
-    /// How many are in it.
+    /// The number of times in the bucket.
     pub(crate) count: u64,
 }
 
 impl Histogram {
-    /// Of these nanoseconds.
+    /// Creates the histogram of some times in nanoseconds.
     pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Histogram {
         let mut counts = vec![0; BUCKETS];
         for value in values {
@@ -40,7 +40,7 @@ impl Histogram {
         Histogram { first, counts: counts[first..=last].to_vec() }
     }
 
-    /// Its buckets, from the first to the last that has any.
+    /// Returns the buckets, from the first to the last that is not empty.
     pub(crate) fn buckets(&self) -> impl Iterator<Item = Bucket> + '_ {
         let first = self.first.min(BUCKETS);
         self.counts.iter().take(BUCKETS - first).enumerate().map(move |(nth, count)| Bucket {
@@ -50,7 +50,7 @@ impl Histogram {
         })
     }
 
-    /// The most in one bucket.
+    /// Returns the largest count of a bucket.
     pub(crate) fn most(&self) -> u64 {
         self.counts.iter().copied().max().unwrap_or(0)
     }
@@ -61,7 +61,7 @@ fn begins(place: usize) -> f64 {
 }
 
 fn place(value: f64) -> usize {
-    // What is below one or no number is in the first.
+    // Times below one, and values that are not numbers, are in the first bucket.
     ((value.max(1.0).log2() * PER_DOUBLING) as usize).min(BUCKETS - 1)
 }
 

@@ -1,8 +1,8 @@
-//! The bill as one HTML page that needs nothing else: findings on top, then where the time of each
-//! method went.
+//! The bill as one HTML page without external files: the findings first, then the times of each
+//! method.
 //!
-//! It is readable without scripts; the one that is in it holds the page against another recording.
-//! Invariant: the page loads nothing, and whatever a program says in it is text.
+//! The page is readable without scripts; its only script compares the recording with another one.
+//! Invariant: the page loads nothing, and all text that comes from a program is escaped.
 
 mod html;
 mod kin;
@@ -27,10 +27,10 @@ const TEMPLATE: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/style.css");
 const SCRIPT: &str = include_str!("page/script.js");
 
-/// Where there are more methods, only those with late messages are unfolded.
+/// The number of methods above which only those with late messages are unfolded.
 const UNFOLDED: usize = 6;
 
-/// The page.
+/// Returns the HTML of the page.
 pub(crate) fn page(
     recording: &Recording,
     findings: &[Finding],
@@ -71,7 +71,7 @@ fn unfolded(recording: &Recording, findings: &[Finding], at: usize) -> bool {
     recording.subjects.len() <= UNFOLDED || findings.iter().any(late)
 }
 
-/// The findings; those of a slow message with its bar.
+/// Returns the findings. A finding about a slow message has the bar of that message.
 fn found(recording: &Recording, findings: &[Finding]) -> String {
     let mut html = String::new();
     for finding in findings {
@@ -97,7 +97,7 @@ fn found(recording: &Recording, findings: &[Finding]) -> String {
     html
 }
 
-/// The colours that are on the page.
+/// Returns the legend of the colours that the page uses.
 fn legend(recording: &Recording) -> String {
     let lines = || recording.subjects.iter().flat_map(|subject| &subject.lines);
     let of = |line: &Line| {
@@ -113,7 +113,7 @@ fn legend(recording: &Recording) -> String {
     KINS.iter().filter(seen).map(entry).collect()
 }
 
-/// Everything about one method.
+/// Returns the section about one method.
 fn method(at: usize, subject: &Subject, open: bool) -> String {
     let Subject { from, to, way, whole, samples, .. } = subject;
     let slow_name = subject.slow_name();
@@ -166,7 +166,7 @@ fn glossary() -> String {
     times.map(|item| format!("<dt>{}</dt><dd>{}</dd>", item.name(), item.sentence())).collect()
 }
 
-/// What the script compares another recording with.
+/// Returns the figures that the script compares with another recording.
 fn figures(recording: &Recording) -> Value {
     let subject = |one: &Subject| {
         let lines: Vec<Value> = one
@@ -183,10 +183,10 @@ fn figures(recording: &Recording) -> Value {
     value!({"subjects": subjects})
 }
 
-/// Seconds since 1970 as a date and a time of day, in UTC.
+/// Formats seconds since 1970 as a date and a time of day, in UTC.
 fn when(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Years begin in March here, so that a leap day is the last of its year; 400 years are an era.
+    // In this calculation a year begins in March, so that a leap day is its last day; 400 years are an era.
     let shifted = days.min(3_000_000) + 719_468;
     let (era, day) = (shifted / 146_097, shifted % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;

@@ -1,10 +1,10 @@
-//! A recording: what every output of `upbeat bill` shows, collected from a running program or
+//! A recording: the data of every output of `upbeat bill`, collected from a running program or
 //! loaded from a file.
 //!
-//! It is text and numbers alone, so that it can be kept, sent and held against another. How it is
-//! collected and what is concluded from it is said elsewhere. Invariant: a recording that was
-//! loaded has been checked: its ways and items are known, each story has a phase for each of its
-//! way, and no text in it has characters that would command a terminal.
+//! A recording consists of text and numbers, so that it can be saved, sent and compared. Other modules
+//! collect it and draw conclusions from it. Invariant: a loaded recording has been checked: its ways and
+//! items are known, each story has a time for each phase of its way, and no text contains characters that
+//! control a terminal.
 
 pub(crate) mod carried;
 
@@ -17,108 +17,108 @@ use std::path::Path;
 use upbeat_core::bill::way::{Happened, Place, WAYS, Way};
 use upbeat_core::bill::{Counter, Item};
 
-/// What a file begins with.
+/// The format name at the beginning of a file.
 const FORMAT: &str = "upbeat bill";
-/// The version of the file's meaning.
+/// The version of the format.
 const VERSION: u32 = 1;
-/// A file that is longer is not read.
+/// The largest size of a file, in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
-/// Everything that was collected.
+/// The samples and counters of a program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Recording {
     format: String,
     version: u32,
-    /// When collecting ended, in seconds since 1970.
+    /// The time when collecting ended, in seconds since 1970.
     pub(crate) taken: u64,
-    /// For so long it was collected.
+    /// The duration of collecting, in seconds.
     pub(crate) seconds: f64,
-    /// Samples that are in no figure.
+    /// The samples that no figure contains.
     pub(crate) missed: Missed,
-    /// The nodes that were seen.
+    /// The nodes that were found.
     pub(crate) nodes: Vec<Node>,
-    /// What was sampled.
+    /// The kinds of messages that were sampled.
     pub(crate) subjects: Vec<Subject>,
 }
 
-/// Samples that are in no figure.
+/// The numbers of samples that no figure contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Missed {
-    /// Later ones took their place before they were read.
+    /// Samples that were overwritten by later ones before they were read.
     pub(crate) overwritten: u64,
-    /// They say what this version does not understand.
+    /// Samples that this version does not understand.
     pub(crate) unusable: u64,
 }
 
-/// A node.
+/// A node of the program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Node {
-    /// Its name.
+    /// The node's name.
     pub(crate) name: String,
-    /// Its process.
+    /// The number of the node's process.
     pub(crate) pid: u32,
-    /// Its incarnation, as text: programs that read JSON have no such numbers.
+    /// The node's incarnation, as text, because JSON readers round large numbers.
     pub(crate) incarnation: String,
-    /// Whether it takes samples.
+    /// Whether the node takes samples.
     pub(crate) samples: bool,
-    /// Its counters by name, since it began.
+    /// The node's counters by name, since the node began.
     pub(crate) counters: BTreeMap<String, u64>,
 }
 
-/// One kind of message: a method, between two nodes.
+/// A kind of message: a method, between two nodes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Subject {
     /// The node that calls or sends.
     pub(crate) from: String,
-    /// The node that it is for.
+    /// The node that receives.
     pub(crate) to: String,
     pub(crate) service: String,
     pub(crate) method: String,
     #[serde(flatten)]
     pub(crate) carried: Carried,
-    /// The way of its messages.
+    /// The way of the messages.
     #[serde(serialize_with = "way_out", deserialize_with = "way_in")]
     pub(crate) way: &'static Way,
     #[serde(flatten)]
     pub(crate) samples: Samples,
-    /// From beginning to end.
+    /// The time from beginning to end.
     pub(crate) whole: Amount,
     pub(crate) totals: Histogram,
-    /// Where the time went, in the order in which messages meet it.
+    /// The lines of the bill, in the order of the phases.
     pub(crate) lines: Vec<Line>,
-    /// What made messages late.
+    /// The causes of delays.
     pub(crate) causes: Vec<Delay>,
-    /// How many stories something happened to.
+    /// The number of stories in which each event happened.
     pub(crate) happened: BTreeMap<String, u64>,
-    /// Some of the stories, by when they began.
+    /// The stories that the recording keeps, sorted by their beginning.
     pub(crate) told: Vec<Told>,
-    /// The one whose time is nearest to the median.
+    /// The index of the story whose time is nearest to the median.
     pub(crate) typical: Option<usize>,
-    /// The one whose time is nearest to p99.9.
+    /// The index of the story whose time is nearest to p99.9.
     pub(crate) slow: Option<usize>,
 }
 
-/// The samples of a kind of message.
+/// The numbers of samples of a kind of message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Samples {
-    /// Whole stories among them.
+    /// The number of whole stories.
     pub(crate) stories: u64,
-    /// Pairs among them.
+    /// The number of pairs of stamps.
     pub(crate) pairs: u64,
-    /// The samples that the means are taken of: `pairs` or `stories`.
+    /// The kind of samples from which the means are computed: `pairs` or `stories`.
     pub(crate) means_from: String,
-    /// The time that a stamp takes. It is in no figure.
+    /// The time that a stamp takes, which no figure contains.
     pub(crate) stamp_ns: f64,
 }
 
 impl Samples {
-    /// Returns how many there are of both kinds.
+    /// Returns the number of samples of both kinds.
     pub(crate) fn count(&self) -> u64 {
         self.stories.saturating_add(self.pairs)
     }
 }
 
-/// Nanoseconds: the mean, and how single messages are spread.
+/// A mean and percentiles, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Amount {
     pub(crate) mean: f64,
@@ -128,7 +128,7 @@ pub(crate) struct Amount {
     pub(crate) max: f64,
 }
 
-/// A line of the bill: an item, at a place.
+/// A line of the bill: an item in one leg.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Line {
     #[serde(serialize_with = "item_out", deserialize_with = "item_in")]
@@ -139,88 +139,88 @@ pub(crate) struct Line {
     pub(crate) spread: Histogram,
 }
 
-/// A part of a message's way.
+/// A section of a message's way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Leg {
-    /// At the node that calls or sends.
+    /// The node that calls or sends.
     Caller,
-    /// From there to the other.
+    /// The way from the caller to the callee.
     Out,
-    /// At the node that it is for.
+    /// The node that receives.
     Callee,
-    /// From there back.
+    /// The way from the callee back to the caller.
     Back,
 }
 
-/// What makes messages late.
+/// The cause of a delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Cause {
     /// The lane was full.
     Room,
-    /// The node that it is for slept.
+    /// The callee slept.
     CalleeSlept,
-    /// The caller slept when the answer came.
+    /// The caller slept when the reply came.
     CallerSlept,
-    /// The node that it is for was busy with something else.
+    /// The callee was busy with other work.
     CalleeBusy,
-    /// The caller was busy with something else when the answer came.
+    /// The caller was busy with other work when the reply came.
     CallerBusy,
     /// The handler ran for longer than its budget without a pause.
     Budget,
     /// The handler waited for a lock.
     Lock,
-    /// The handler waited for something else.
+    /// The handler waited for a call, a timer or an event.
     Wait,
-    /// The handler was ready, and others ran.
+    /// The handler was ready while other handlers ran.
     Queue,
-    /// A step that is short by nature was long: nobody waited for anything.
+    /// A step that is usually short was long, although nothing was waited for.
     Pause,
 }
 
-/// A cause of delay, in how many stories, and for how long.
+/// A cause of delays, the number of stories that it delayed, and the delay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Delay {
     pub(crate) cause: Cause,
-    /// The lock's name, where there is one.
+    /// The name of the lock, of the condition or of the step, if the cause has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
-    /// Stories that it made late.
+    /// The number of delayed stories.
     pub(crate) stories: u64,
-    /// How late, of those.
+    /// The median of the delays.
     pub(crate) p50: f64,
     pub(crate) max: f64,
 }
 
-/// One message.
+/// The times of one message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Told {
-    /// When it began, in nanoseconds after the first of the recording.
+    /// The beginning of the message, in nanoseconds after the first message of the recording.
     pub(crate) began_ns: f64,
-    /// What each phase of its way took.
+    /// The nanoseconds of each phase of the way.
     pub(crate) phases: Vec<f64>,
-    /// What happened to it, a bit each.
+    /// The events of the message, as the bits of [`Happened`].
     pub(crate) happened: u32,
-    /// The lock that it waited for, or the condition.
+    /// The name of the lock or the condition that the handler waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) lock: Option<String>,
 }
 
-/// A session of which messages were sampled, in the direction of requests.
+/// A session whose messages were sampled, in the direction of requests.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Session<'r> {
     pub(crate) from: &'r str,
     pub(crate) to: &'r str,
-    /// What carries it, and the peer's address.
+    /// The carrier of the session, and the peer's address.
     pub(crate) carried: String,
     pub(crate) samples: u64,
-    /// Nanoseconds by which what is on the wire may be wrong, where the clocks are of two hosts.
+    /// The possible error of the wire's time in nanoseconds, if the clocks are those of two hosts.
     pub(crate) doubt: Option<f64>,
 }
 
 impl Recording {
-    /// An empty one.
+    /// Creates an empty recording.
     pub(crate) fn new(taken: u64, seconds: f64) -> Recording {
         Recording {
             format: FORMAT.into(),
@@ -233,13 +233,13 @@ impl Recording {
         }
     }
 
-    /// It as text, to be loaded again.
+    /// Returns the recording as text that [`Recording::parse`] reads.
     pub(crate) fn text(&self) -> Result<String, BillError> {
         let text = serde_json::to_string(self).map_err(std::io::Error::from);
         text.map_err(BillError::Output)
     }
 
-    /// Reads one from a file.
+    /// Loads a recording from a file.
     pub(crate) fn load(path: &Path) -> Result<Recording, BillError> {
         let refused = |error| BillError::File { act: "read", path: path.into(), error };
         let bytes = std::fs::metadata(path).map_err(refused)?.len();
@@ -251,7 +251,7 @@ impl Recording {
         Recording::parse(&text).map_err(wrong)
     }
 
-    /// Reads one from text.
+    /// Parses a recording.
     pub(crate) fn parse(text: &str) -> Result<Recording, String> {
         #[derive(Deserialize)]
         struct Head {
@@ -272,7 +272,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Leaves only subjects whose title has this text in it.
+    /// Removes all subjects whose title does not contain the text.
     pub(crate) fn keep(&mut self, text: &str) -> Result<(), BillError> {
         let seen = self.subjects.iter().map(Subject::title).collect();
         let text = text.to_lowercase();
@@ -283,12 +283,12 @@ impl Recording {
         Ok(())
     }
 
-    /// All samples that are in its figures.
+    /// Returns the number of samples in the figures.
     pub(crate) fn samples(&self) -> u64 {
         self.subjects.iter().fold(0, |sum, subject| sum.saturating_add(subject.samples.count()))
     }
 
-    /// The sessions of which messages were sampled, in both directions, as far as it is known what carries them.
+    /// Returns the sessions whose messages were sampled and whose carrier is known, in both directions.
     pub(crate) fn sessions(&self) -> Vec<Session<'_>> {
         let mut sessions: Vec<Session<'_>> = Vec::new();
         for subject in &self.subjects {
@@ -325,29 +325,29 @@ impl Recording {
 }
 
 impl Node {
-    /// What a counter says; 0 if the node has no such counter.
+    /// Returns the value of a counter, or 0 if the node has no such counter.
     pub(crate) fn count(&self, counter: Counter) -> u64 {
         self.counters.get(counter.name()).copied().unwrap_or(0)
     }
 }
 
 impl Subject {
-    /// Service and method.
+    /// Returns the service and method.
     pub(crate) fn title(&self) -> String {
         format!("{}.{}", self.service, self.method)
     }
 
-    /// The story whose time is nearest to the median.
+    /// Returns the story whose time is nearest to the median.
     pub(crate) fn typical(&self) -> Option<&Told> {
         self.typical.and_then(|at| self.told.get(at))
     }
 
-    /// The story whose time is nearest to p99.9.
+    /// Returns the story whose time is nearest to p99.9.
     pub(crate) fn slow(&self) -> Option<&Told> {
         self.slow.and_then(|at| self.told.get(at))
     }
 
-    /// What p99.9 is called: of fewer than a thousand stories it is simply the slowest.
+    /// Returns the name of p99.9. With fewer than a thousand stories it is the slowest one.
     pub(crate) fn slow_name(&self) -> String {
         if self.samples.stories >= 1000 {
             "p99.9".into()
@@ -356,7 +356,7 @@ impl Subject {
         }
     }
 
-    /// The node at which a leg is, or None on the wire.
+    /// Returns the node of a leg, or `None` for the wire.
     pub(crate) fn node_of(&self, leg: Leg) -> Option<&str> {
         match leg {
             Leg::Caller => Some(&self.from),
@@ -365,13 +365,13 @@ impl Subject {
         }
     }
 
-    /// By so many nanoseconds the mean of a line may be wrong, where that is more than the line itself.
+    /// Returns the possible error of a line's mean in nanoseconds, if it is larger than the mean.
     pub(crate) fn doubt_of(&self, line: &Line) -> Option<f64> {
         let compares = matches!(line.leg, Leg::Out | Leg::Back);
         (compares && self.carried.doubt > line.ns.mean).then_some(self.carried.doubt)
     }
 
-    /// The part of the mean, in percent.
+    /// Returns the line's share of the mean, in percent.
     pub(crate) fn percent(&self, line: &Line) -> f64 {
         if self.whole.mean > 0.0 { 100.0 * line.ns.mean / self.whole.mean } else { 0.0 }
     }
@@ -389,18 +389,18 @@ impl Subject {
 }
 
 impl Told {
-    /// From beginning to end.
+    /// Returns the time from beginning to end.
     pub(crate) fn total(&self) -> f64 {
         self.phases.iter().sum()
     }
 
-    /// What it waited for that has a name: the word for it, and the name.
+    /// Returns the kind (lock or condition) and the name of what the handler waited for.
     pub(crate) fn named(&self) -> Option<(&'static str, &str)> {
         let is_condition = Happened(self.happened).has(Happened::CONDITION);
         Some((if is_condition { "condition" } else { "lock" }, self.lock.as_deref()?))
     }
 
-    /// What happened to it, in words.
+    /// Returns the names of the events of the message.
     pub(crate) fn events(&self) -> impl Iterator<Item = &'static str> {
         let happened = Happened(self.happened);
         Happened::ALL.into_iter().filter(move |(one, _)| happened.has(*one)).map(|(_, name)| name)
@@ -408,7 +408,7 @@ impl Told {
 }
 
 impl Leg {
-    /// Its name, in one word.
+    /// Returns the name of the leg, in one word.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Leg::Caller => "caller",
@@ -418,7 +418,7 @@ impl Leg {
         }
     }
 
-    /// The leg of each phase of a way.
+    /// Returns the leg of each phase of a way.
     pub(crate) fn of(way: &Way) -> impl Iterator<Item = Leg> + '_ {
         let mut arrived = false;
         way.phases.iter().map(move |phase| {
@@ -433,7 +433,7 @@ impl Leg {
     }
 }
 
-/// Takes out what would command a terminal or turn the direction of what is written after it.
+/// Replaces characters that control a terminal or change the direction of the text after them.
 pub(crate) fn cleaned(text: &str) -> String {
     const DIRECTIONS: [char; 5] = ['\u{200e}', '\u{200f}', '\u{061c}', '\u{2028}', '\u{2029}'];
     let harmless = |one: char| {

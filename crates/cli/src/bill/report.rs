@@ -8,10 +8,10 @@ use crate::bill::grid::{counted, grid, grouped, percent};
 use crate::bill::recording::{Line, Recording, Session, Subject};
 use std::io::{self, Write};
 
-/// Columns of text that is broken into lines.
+/// The width of a line of text, in columns.
 const WIDTH: usize = 96;
 
-/// Writes it.
+/// Writes the bill.
 pub(crate) fn write(
     recording: &Recording,
     findings: &[Finding],
@@ -38,7 +38,7 @@ pub(crate) fn write(
     compared.map_or(Ok(()), |compared| comparison(compared, to))
 }
 
-/// What was looked at, in a line.
+/// Summarizes the recording in one line.
 pub(crate) fn summary(recording: &Recording) -> String {
     let samples: Vec<&str> =
         recording.nodes.iter().filter(|node| node.samples).map(|node| node.name.as_str()).collect();
@@ -74,7 +74,7 @@ fn wrapped(text: &str, first: &str, to: &mut impl Write) -> io::Result<()> {
     writeln!(to, "{}", line.trim_end())
 }
 
-/// The sessions of which messages were sampled, with what carries them.
+/// Writes the sessions whose messages were sampled, with their carriers.
 fn sessions(recording: &Recording, to: &mut impl Write) -> io::Result<()> {
     let sessions = recording.sessions();
     if sessions.is_empty() {
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn it_says_what_took_how_long_and_what_was_lost() {
-        // Sentences are broken into lines.
+        // The test joins lines, because sentences are broken into lines.
         let text = text().split_whitespace().collect::<Vec<_>>().join(" ");
         for told in [
             "Findings",

@@ -1,11 +1,11 @@
-//! One message over its two nodes, as text: a line for each phase, with a bar where it lay.
+//! A message as text, with a line for each phase and a bar that shows its place in time.
 
 use crate::bench::report::time;
 use crate::bill::grid::grid;
 use crate::bill::recording::{Leg, Recording, Subject, Told};
 use std::io::{self, Write};
 
-/// Characters of a bar.
+/// The width of a bar, in characters.
 const WIDTH: usize = 48;
 
 /// A phase of one message.
@@ -13,16 +13,16 @@ const WIDTH: usize = 48;
 pub(crate) struct Step {
     pub(crate) item: upbeat_core::bill::Item,
     pub(crate) leg: Leg,
-    /// When it began, in nanoseconds after the message.
+    /// The beginning of the phase, in nanoseconds after the beginning of the message.
     pub(crate) from: f64,
-    /// How long it took.
+    /// The duration of the phase, in nanoseconds.
     pub(crate) took: f64,
 }
 
-/// What takes less is not told: the stamps' own time was taken off.
+/// The shortest phase that is shown. The time of stamps is already subtracted.
 const TOLD_NS: f64 = 0.05;
 
-/// The phases that took any time, in order.
+/// Returns the phases that are long enough to be shown, in order.
 pub(crate) fn steps(subject: &Subject, told: &Told) -> Vec<Step> {
     let mut from = 0.0;
     let phases = subject.way.phases.iter().zip(Leg::of(subject.way)).zip(&told.phases);
@@ -34,7 +34,7 @@ pub(crate) fn steps(subject: &Subject, told: &Told) -> Vec<Step> {
     phases.map(step).filter(|step| step.took >= TOLD_NS).collect()
 }
 
-/// The typical and the slow message of each subject.
+/// Writes the typical and the slow message of each subject.
 pub(crate) fn write(recording: &Recording, to: &mut impl Write) -> io::Result<()> {
     for subject in &recording.subjects {
         let messages =

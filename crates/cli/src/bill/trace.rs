@@ -1,15 +1,15 @@
-//! A recording as a trace that Perfetto and chrome://tracing open: each told message as spans on
-//! the tracks of its two nodes, with arrows where it crosses.
+//! A recording as a trace for Perfetto and chrome://tracing: each message as spans on the tracks of its
+//! two nodes, with arrows from node to node.
 //!
-//! Invariant: spans of one track lie beside or within each other. Messages that overlap are on
-//! tracks of their own.
+//! Invariant: spans of one track are nested or do not overlap. Messages that overlap have separate
+//! tracks.
 
 use crate::bill::recording::{Leg, Recording, Subject, Told};
 use crate::bill::timeline::{Step, steps};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The trace.
+/// Returns the trace as JSON.
 pub(crate) fn trace(recording: &Recording) -> Value {
     let mut nodes = Nodes::default();
     let mut events = Vec::new();
@@ -22,7 +22,7 @@ pub(crate) fn trace(recording: &Recording) -> Value {
     for (number, (subject, told)) in told.into_iter().enumerate() {
         message(&mut nodes, number + 1, subject, told, &mut events);
     }
-    // Whoever opens a span comes before what lies within.
+    // An outer span comes before the spans that it contains.
     let start = |event: &Value| event["ts"].as_f64().unwrap_or(0.0);
     let length = |event: &Value| event["dur"].as_f64().unwrap_or(0.0);
     events.sort_by(|one, other| {
@@ -33,12 +33,12 @@ pub(crate) fn trace(recording: &Recording) -> Value {
     json!({"traceEvents": all, "displayTimeUnit": "ns"})
 }
 
-/// A node's number and the ends of what is on each of its tracks.
+/// The number of each node, and the end of the last span on each of its tracks.
 #[derive(Default)]
 struct Nodes<'a>(BTreeMap<&'a str, (usize, Vec<f64>)>);
 
 impl<'a> Nodes<'a> {
-    /// A track of the node that is free then: its node's number and its own.
+    /// Returns the number of a node and of one of its tracks that is free in this time.
     fn track(&mut self, node: &'a str, (from, to): (f64, f64)) -> (usize, usize) {
         let number = self.0.len() + 1;
         let (number, ends) = self.0.entry(node).or_insert((number, Vec::new()));
@@ -56,7 +56,7 @@ impl<'a> Nodes<'a> {
     }
 }
 
-/// Microseconds with three decimals, so that spans end where their last part does.
+/// Converts nanoseconds to microseconds with three decimals, so that a span ends where its last part ends.
 fn us(ns: f64) -> f64 {
     ns.round() / 1e3
 }
@@ -91,7 +91,7 @@ fn message<'a>(
         events.push(span(callee, step.item.name(), step.leg.name(), at(step), json!({})));
     }
     let crossing = |ph: &str, id: String, (pid, tid): (usize, usize), ts: f64| json!({"ph": ph, "bp": "e", "id": id, "name": "message", "cat": "wire", "pid": pid, "tid": tid, "ts": ts});
-    // An arrow goes from the step that sends to the step that takes.
+    // An arrow goes from the step that sends to the step that receives.
     let here = |after: bool| {
         let there = first.from;
         let side = move |step: &&Step| step.leg == Leg::Caller && (step.from > there) == after;
@@ -113,7 +113,7 @@ fn span(
     (from, to): (f64, f64),
     args: Value,
 ) -> Value {
-    // A thousandth of a microsecond is what a trace counts in.
+    // The unit of a trace is a thousandth of a microsecond.
     let dur = ((to - from) * 1e3).round() / 1e3;
     json!({
         "ph": "X", "name": name, "cat": category, "pid": pid, "tid": tid, "ts": from, "dur": dur,

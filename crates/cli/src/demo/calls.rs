@@ -1,4 +1,4 @@
-//! What the desk calls, kind by kind, and how each kind must end.
+//! The calls of the desk, kind by kind, and the result that each kind must have.
 
 use crate::bench::error::BenchError;
 use crate::bench::timing::{Round, Work};
@@ -9,41 +9,41 @@ use std::time::{Duration, Instant};
 use upbeat::{CallError, Node};
 use upbeat_memory::ticks::{Ticks, ticks};
 
-/// For so long each kind is called.
+/// The time for which each kind is called.
 const EACH: Duration = Duration::from_millis(200);
-/// The most calls of a kind.
+/// The largest number of calls of a kind.
 const CALLS_MAX: usize = 10_000;
-/// One-way messages that are timed together, for one is too short.
+/// The number of one-way messages that are timed together, because one is too short to be timed.
 const TOGETHER: usize = 64;
-/// How long the delivery takes that is waited for, in microseconds.
+/// The duration of the delivery that completes, in microseconds.
 const SOON_US: u64 = 1_000;
-/// The same for the delivery that is given up.
+/// The duration of the delivery that is cancelled, in microseconds.
 const LATE_US: u64 = 1_000_000;
-/// When that is given up.
+/// The deadline after which the call is cancelled.
 const DEADLINE: Duration = Duration::from_millis(2);
 
-/// A kind of call, and what it cost.
+/// A kind of call, and its costs.
 #[derive(Clone, Debug)]
 pub(crate) struct Calls {
-    /// The node that called.
+    /// The caller's node.
     pub(crate) from: &'static str,
-    /// The node that was called.
+    /// The callee's node.
     pub(crate) to: &'static str,
     /// The method, with its arguments.
     pub(crate) call: &'static str,
-    /// How many there were.
+    /// The number of calls.
     pub(crate) count: u64,
-    /// What half of them took at most, in nanoseconds.
+    /// The median time, in nanoseconds.
     pub(crate) p50_ns: f64,
-    /// What 99 of 100 took at most.
+    /// The 99th percentile of the time, in nanoseconds.
     pub(crate) p99_ns: f64,
-    /// Handlers that had to wait and became tasks; all others were done when first polled.
+    /// The number of handlers that had to wait and became tasks; all others completed at their first poll.
     pub(crate) promoted: u64,
-    /// How they ended.
+    /// The result of the calls, in words.
     pub(crate) ended: String,
 }
 
-/// How a call must end: its result in words, or what is wrong with it.
+/// The result of a call in words, or the error if the call must not end so.
 type Described = Result<String, String>;
 
 /// A node that the desk calls.
@@ -62,26 +62,26 @@ impl Callee {
     }
 }
 
-/// The node that calls.
+/// The node that makes the calls.
 pub(crate) struct Desk {
     node: Node,
     stop: Stop,
 }
 
-/// Its ways to the others.
+/// The desk's clients.
 pub(crate) struct Clients {
     shop: ShopClient,
     stock: StockClient,
 }
 
 impl Desk {
-    /// The desk. What it does is broken off when ctrl-c is pressed.
+    /// Creates the desk. Ctrl-c cancels its work.
     pub(crate) fn new(node: Node) -> Desk {
         let stop = Stop::on(&node);
         Desk { node, stop }
     }
 
-    /// Whether ctrl-c was pressed.
+    /// Returns whether ctrl-c was pressed.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.is_asked()
     }
@@ -90,7 +90,7 @@ impl Desk {
         self.node.block_on(self.stop.unless(act))
     }
 
-    /// Connects to both others.
+    /// Connects to the shop and the stock.
     pub(crate) fn connect(&self) -> Result<Clients, DemoError> {
         self.drive(async {
             let shop = self.node.connect("shop").await;
@@ -101,7 +101,7 @@ impl Desk {
         })
     }
 
-    /// One round of null calls, timed as a benchmark's are.
+    /// Makes one round of null calls, timed like those of a benchmark.
     pub(crate) fn null_round(&self, clients: &Clients, work: Work) -> Result<Round, BenchError> {
         if self.stop.is_asked() {
             return Err(BenchError::PeerGone);
@@ -121,7 +121,7 @@ impl Desk {
         })
     }
 
-    /// Null calls, timed as all other calls are.
+    /// Makes null calls, timed like all other calls.
     pub(crate) fn null_calls(&self, clients: &Clients) -> Result<Calls, DemoError> {
         let act = async || clients.shop.nothing().await;
         self.kind(clients, Callee::Shop, "nothing()", act, |ended| match ended {
@@ -130,7 +130,7 @@ impl Desk {
         })
     }
 
-    /// Everything but null calls.
+    /// Makes all calls except null calls.
     pub(crate) fn all_others(&self, clients: &Clients) -> Result<Vec<Calls>, DemoError> {
         let mut all = self.prices(clients)?;
         all.push(self.oneways(clients)?);
@@ -139,7 +139,7 @@ impl Desk {
         Ok(all)
     }
 
-    /// A call with a result, and one with an error of the shop's own.
+    /// Makes calls with a result, and calls with an error of the shop's own type.
     fn prices(&self, clients: &Clients) -> Result<Vec<Calls>, DemoError> {
         let price = async |thing: &str| clients.shop.price(thing.to_owned()).await;
         let known = self.kind(
@@ -168,7 +168,7 @@ impl Desk {
         Ok(vec![known, unknown])
     }
 
-    /// One-way messages. Those after them are behind them, so the tally has seen them all.
+    /// Sends one-way messages. The tally comes after them in the same session, so it counts all of them.
     fn oneways(&self, clients: &Clients) -> Result<Calls, DemoError> {
         let seen = self.tally(clients, Callee::Shop)?.walked_by;
         let many = async || {
@@ -196,7 +196,7 @@ impl Desk {
         Ok(calls)
     }
 
-    /// Calls for which the shop calls the stock, and those calls of the shop's.
+    /// Makes calls for which the shop calls the stock, and lists those calls of the shop too.
     fn orders(&self, clients: &Clients) -> Result<Vec<Calls>, DemoError> {
         let own = || async { clients.shop.own_calls().await };
         let asked = DemoError::runtime("asking the shop");
@@ -221,7 +221,7 @@ impl Desk {
         Ok(vec![orders, for_desk])
     }
 
-    /// A handler that has to wait, and one that waits for too long.
+    /// Makes calls whose handler has to wait, and calls whose handler waits beyond their deadline.
     fn deliveries(&self, clients: &Clients) -> Result<Vec<Calls>, DemoError> {
         let stock = &clients.stock;
         let soon = async || stock.delivery(SOON_US).await;
@@ -248,7 +248,7 @@ impl Desk {
         Ok(vec![soon, late])
     }
 
-    /// Calls a method again and again, and finds out what that cost and what the callee did.
+    /// Repeats a call, and measures its times and the promoted handlers of the callee.
     fn kind<T, E>(
         &self,
         clients: &Clients,
@@ -277,14 +277,14 @@ impl Desk {
         })
     }
 
-    /// Handlers of the shop that had to wait, so far.
+    /// Returns how many handlers of the shop have become tasks so far.
     pub(crate) fn shop_promoted(&self, clients: &Clients) -> Result<u64, DemoError> {
         Ok(self.tally(clients, Callee::Shop)?.promoted)
     }
 }
 
-/// Calls one by one until there are enough: how long each took in nanoseconds, and how the last
-/// one ended, or the first that ended otherwise than it must.
+/// Repeats a call one by one. Returns the nanoseconds of each call, and the result of the last call or of the
+/// first call that ended in the wrong way.
 async fn timed<T, E>(
     mut act: impl AsyncFnMut() -> Result<T, E>,
     describe: impl Fn(&Result<T, E>) -> Described,
@@ -303,7 +303,7 @@ async fn timed<T, E>(
     }
 }
 
-/// What calls of the desk cost.
+/// Sums up calls of the desk.
 fn of(to: &'static str, call: &'static str, mut took: Vec<f64>, promoted: u64) -> Calls {
     took.sort_by(f64::total_cmp);
     let at = |rank: f64| {

@@ -1,65 +1,65 @@
-//! Why the demo cannot be shown.
+//! The errors of `upbeat demo`.
 
 use crate::bench::error::BenchError;
 use std::fmt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// Why the demo cannot be shown, or was broken off.
+/// The reason why the demo fails or stops early.
 #[derive(Debug)]
 pub(crate) enum DemoError {
-    /// The directory of the sockets cannot be made.
+    /// The directory of the sockets cannot be created.
     Scratch {
-        /// Where it should be.
+        /// The path of the directory.
         path: std::path::PathBuf,
-        /// Why not.
+        /// The error of the system.
         error: std::io::Error,
     },
     /// A node's process did not start.
     Start {
-        /// The node.
+        /// The name of the node.
         node: &'static str,
-        /// Why not.
+        /// The error of the system.
         error: std::io::Error,
     },
-    /// A node's process ended before its node could be called.
+    /// A node's process ended before its node was ready.
     Ended {
-        /// The node.
+        /// The name of the node.
         node: &'static str,
-        /// How it ended.
+        /// The exit status of the process.
         status: ExitStatus,
     },
-    /// A node could not be called in time.
+    /// A node was not ready in time.
     Silent {
-        /// The node.
+        /// The name of the node.
         node: &'static str,
-        /// How long it had.
+        /// The time that the demo waited.
         waited: Duration,
     },
-    /// Upbeat refused.
+    /// Upbeat returned an error.
     Runtime {
-        /// What was asked of it.
+        /// The action that failed.
         act: &'static str,
-        /// What it said.
+        /// The text of the error.
         text: String,
     },
-    /// A call ended otherwise than it must.
+    /// A call ended in the wrong way.
     Outcome {
         /// The call.
         call: &'static str,
-        /// How it ended.
+        /// The result of the call.
         text: String,
     },
     /// The floor could not be measured.
     Bench(BenchError),
     /// The results cannot be written.
     Output(std::io::Error),
-    /// Ctrl-c.
+    /// The user pressed ctrl-c.
     Interrupted,
 }
 
 impl DemoError {
-    /// For `map_err`: Upbeat refused `act`.
+    /// Returns a function for `map_err` that names the action `act`.
     pub(crate) fn runtime<E: fmt::Display>(act: &'static str) -> impl FnOnce(E) -> DemoError {
         move |error| DemoError::Runtime { act, text: error.to_string() }
     }

@@ -1,8 +1,8 @@
-//! The processes of the demo's other nodes, from both ends.
+//! The processes of the demo's other nodes: starting and ending them, and their own code.
 //!
-//! The first process starts its own program again for each node and waits until that says that it
-//! can be called. Whichever way the first process ends, the others end too: they are asked to,
-//! killed if they do not, and killed by the system should the first process be killed.
+//! The first process starts its own program again for each node, and waits until the new process reports
+//! that its node is ready. However the first process ends, the others end too: the first process asks them
+//! to end, kills them if they do not, and the system kills them if the first process is killed.
 
 use crate::bench::pin;
 use crate::demo::error::DemoError;
@@ -20,29 +20,29 @@ use upbeat::Node;
 
 /// The hidden subcommand of a node's process.
 const SUBCOMMAND: &str = "demo-node";
-/// The program that all nodes of the demo belong to.
+/// The name of the program to which all nodes of the demo belong.
 const PROGRAM: &str = "upbeat-demo";
-/// How long a node may take until it can be called.
+/// The longest time that a node may need until it is ready.
 const START: Duration = Duration::from_secs(5);
-/// How long a node may take to end when it is asked to.
+/// The longest time that a process may need to end.
 const END: Duration = Duration::from_secs(1);
-/// What a node's process says when its node can be called.
+/// The byte that a process writes when its node is ready.
 const READY: u8 = b'!';
 
-/// Makes a node of the demo.
+/// Creates a node of the demo.
 pub(crate) fn node(name: &str, directory: &Path) -> Result<Node, DemoError> {
     let builder = Node::builder(name).program(PROGRAM).directory(directory);
     builder.build().map_err(DemoError::runtime("making a node"))
 }
 
-/// Another node's process.
+/// The process of another node.
 pub(crate) struct Process {
     node: &'static str,
     child: Child,
 }
 
 impl Process {
-    /// Starts a node's process, kept on a CPU if one is given, and waits until it can be called.
+    /// Starts a node's process, on one CPU if `cpu` is given, and waits until its node is ready.
     pub(crate) fn start(
         node: &'static str,
         directory: &Path,
@@ -56,7 +56,7 @@ impl Process {
         if let Some(cpu) = cpu {
             command.args(["--cpu", &cpu.to_string()]);
         }
-        // In a group of its own: ctrl-c at the terminal is for the first process to deal with.
+        // The process has its own group, so that only the first process receives ctrl-c from the terminal.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut process = Process { node, child: command.spawn().map_err(failed)? };
         process.await_ready()?;
@@ -83,7 +83,7 @@ impl Process {
         }
     }
 
-    /// Its number.
+    /// Returns the number of the process.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -92,7 +92,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) {
-            // It is a child that was not waited for, so the number is still its own.
+            // The child was not waited for yet, so the system has not reused its number.
             let _ = rustix::process::kill_process(pid, Signal::TERM);
         }
         let start = Instant::now();
@@ -107,23 +107,23 @@ impl Drop for Process {
     }
 }
 
-/// What the process of a node is told.
+/// The arguments of a node's process.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The node: `shop` or `stock`.
+    /// The name of the node: `shop` or `stock`.
     pub(super) node: String,
-    /// Where the sockets are.
+    /// The directory of the sockets.
     #[arg(long)]
     directory: PathBuf,
-    /// The first process.
+    /// The number of the first process.
     #[arg(long)]
     parent: u32,
-    /// The CPU to run on.
+    /// The CPU of the process.
     #[arg(long)]
     cpu: Option<usize>,
 }
 
-/// The process of a node.
+/// Runs the process of a node.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), DemoError> {
     end_with(arguments.parent)?;
     if let Some(cpu) = arguments.cpu {
@@ -151,7 +151,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), DemoError> {
     Ok(())
 }
 
-/// Has the system kill this process when its parent dies.
+/// Asks the system to kill this process when its parent ends.
 fn end_with(parent: u32) -> Result<(), DemoError> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(DemoError::runtime("prctl"))?;

@@ -1,46 +1,46 @@
-//! What the demo prints: a table and a line for people, one JSON object a line for programs.
+//! The output of the demo: a table and a sentence as text, or one JSON object per line.
 
 use crate::bench::report::{Placement, Row, rounded, short, time};
 use crate::demo::calls::Calls;
 use serde::Serialize;
 use std::io::{self, BufWriter, Write};
 
-/// What carries sessions between processes of one host.
+/// The carrier of sessions between processes of one host.
 const TRANSPORT: &str = "shared";
 
 const LEGEND: &str = "\
 inline: the handler was done when it was first polled; promoted: it had to wait and became a task.
 ";
 
-/// Everything that is shown.
+/// The results of the demo.
 pub(crate) struct Report {
-    /// The nodes, and their processes.
+    /// The nodes, and the numbers of their processes.
     pub(crate) nodes: Vec<(&'static str, u32)>,
-    /// What was called.
+    /// The calls by kind.
     pub(crate) calls: Vec<Calls>,
-    /// How the null call compares with the floor, or why it was not compared.
+    /// The comparison of the null call with the floor, or the reason why there is none.
     pub(crate) line: Result<Compared, String>,
 }
 
-/// The null call and the floor, measured by turns.
+/// The null call and the floor, measured alternately.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Compared {
-    /// Where the two CPUs were.
+    /// The placement of the two CPUs.
     placement: Placement,
-    /// The CPUs: of the desk, and of the shop.
+    /// The CPU of the desk, and the CPU of the shop.
     cpus: [usize; 2],
-    /// A null call.
+    /// The time of a null call.
     null_ns: f64,
-    /// A round trip of two cache lines at the better of two paces, by the ratio.
+    /// The time of a round trip of two cache lines, at the faster of two polling rates, computed from the ratio.
     line_ns: f64,
     /// The null call in such round trips: the median over rounds that alternate with the floor.
     ratio_to_line: f64,
-    /// The same in round trips without a pause between looks.
+    /// The null call in round trips without a pause between polls.
     ratio_to_tight: Option<f64>,
 }
 
 impl Compared {
-    /// What a row says, if it was compared.
+    /// Returns the comparison in a row, if the row has one.
     pub(crate) fn of(row: &Row) -> Option<Compared> {
         let ratio = row.compared.ratio_to_line?;
         Some(Compared {
@@ -54,7 +54,7 @@ impl Compared {
     }
 }
 
-/// A kind of call, for a program.
+/// A kind of call, as JSON.
 #[derive(Serialize)]
 struct Json<'a> {
     from: &'a str,
@@ -70,12 +70,12 @@ struct Json<'a> {
 }
 
 impl Report {
-    /// Prints it.
+    /// Prints the report.
     pub(crate) fn print(&self, json: bool) -> io::Result<()> {
         let mut to = BufWriter::new(io::stdout().lock());
         let printed = if json { self.json(&mut to) } else { self.text(&mut to) };
         match printed.and_then(|()| to.flush()) {
-            // A reader that has seen enough, like `head`, is no fault.
+            // A reader that closes the pipe early, like `head`, is not an error.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             printed => printed,
         }
@@ -113,7 +113,7 @@ impl Report {
         writeln!(to, "\n{LEGEND}\n{}", self.sentence())
     }
 
-    /// The line that says how the null call compares with the floor.
+    /// Returns the sentence that compares the null call with the floor.
     fn sentence(&self) -> String {
         match &self.line {
             Err(why) => format!("The null call was compared with no floor: {why}."),
@@ -138,7 +138,7 @@ impl Report {
     }
 }
 
-/// Columns: a title, whether it is of numbers, and what stands in it.
+/// A column: its title, whether it contains numbers, and the text of a cell.
 type Column = (&'static str, bool, fn(&Calls) -> String);
 
 const COLUMNS: &[Column] = &[

@@ -1,4 +1,4 @@
-//! The demo's two services, and what serves them.
+//! The demo's two services, and their implementations.
 
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -9,39 +9,39 @@ use upbeat::bill::bet::HANDLERS;
 use upbeat::{CallError, Counter, Node, Wire};
 use upbeat_memory::ticks::{Ticks, ticks};
 
-/// How many of its own calls a node remembers.
+/// The largest number of its own calls that the shop remembers.
 const REMEMBERED_MAX: usize = 1 << 14;
 
-/// What a thing costs, and orders.
+/// A service that names prices and takes orders.
 #[upbeat::service]
 pub(crate) trait Shop {
-    /// Nothing at all: the null call.
+    /// Does nothing: the null call.
     async fn nothing(&self);
-    /// What a thing costs.
+    /// Returns the price of a thing.
     async fn price(&self, thing: String) -> Result<u64, ShopError>;
-    /// Buys some of a thing: the shop has the stock take it out.
+    /// Buys `count` of a thing. The shop takes them out of the stock.
     async fn order(&self, thing: String, count: u32) -> Result<Receipt, ShopError>;
-    /// Somebody walked by.
+    /// Tells the shop that a customer walked by.
     #[oneway]
     async fn walked_by(&self);
-    /// What has been counted so far.
+    /// Returns the counts of the shop's node.
     async fn tally(&self) -> Tally;
-    /// How many nanoseconds each call took that the shop made for others, since it was asked last.
+    /// Returns the nanoseconds of each call that the shop made to serve a call, since the last request.
     async fn own_calls(&self) -> Vec<u64>;
 }
 
-/// Things, and how many of them there are.
+/// A service that keeps things.
 #[upbeat::service]
 pub(crate) trait Stock {
-    /// Takes some of a thing out, and says how many are left.
+    /// Takes `count` of a thing out, and returns how many are left.
     async fn take(&self, thing: String, count: u32) -> Result<u32, StockError>;
-    /// Waits until a delivery has come, which takes so many microseconds.
+    /// Waits for a delivery, which takes so many microseconds.
     async fn delivery(&self, microseconds: u64);
-    /// What has been counted so far.
+    /// Returns the counts of the stock's node.
     async fn tally(&self) -> Tally;
 }
 
-/// What was bought.
+/// The confirmation of an order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Wire)]
 pub(crate) struct Receipt {
     pub(crate) thing: String,
@@ -50,18 +50,18 @@ pub(crate) struct Receipt {
     pub(crate) left: u32,
 }
 
-/// What a node has counted.
+/// The counts of a node.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, Wire)]
 pub(crate) struct Tally {
-    /// Handlers that had to wait and became tasks.
+    /// The number of handlers that had to wait and became tasks.
     pub(crate) promoted: u64,
-    /// Calls of peers that were ended because they were cancelled.
+    /// The number of calls that ended because their callers cancelled them.
     pub(crate) cancelled: u64,
-    /// One-way messages that were handled.
+    /// The number of one-way messages that were handled.
     pub(crate) walked_by: u64,
 }
 
-/// Why the shop does not sell.
+/// The reason why the shop does not sell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Wire)]
 pub(crate) enum ShopError {
     Unknown { thing: String },
@@ -79,7 +79,7 @@ impl fmt::Display for ShopError {
     }
 }
 
-/// Why the stock gives nothing out.
+/// The reason why the stock gives nothing out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Wire)]
 pub(crate) enum StockError {
     TooFew { left: u32 },
@@ -100,17 +100,17 @@ fn tally(node: &Node, walked_by: u64) -> Tally {
     }
 }
 
-/// The shop.
+/// The implementation of the shop.
 pub(crate) struct Keeper {
     node: Node,
-    /// Known once the shop has connected.
+    /// The client of the stock, set once the shop has connected.
     pub(crate) stock: OnceCell<StockClient>,
     walked_by: Cell<u64>,
     own_calls: RefCell<Vec<u64>>,
 }
 
 impl Keeper {
-    /// A shop on this node.
+    /// Creates a shop on this node.
     pub(crate) fn new(node: &Node) -> Keeper {
         Keeper {
             node: node.clone(),
@@ -162,14 +162,14 @@ impl Shop for Keeper {
     }
 }
 
-/// The stock.
+/// The implementation of the stock.
 pub(crate) struct Shelves {
     node: Node,
     things: RefCell<HashMap<String, u32>>,
 }
 
 impl Shelves {
-    /// A stock on this node, with more tea than is ever sold.
+    /// Creates a stock on this node, with more tea than is ever sold.
     pub(crate) fn new(node: &Node) -> Shelves {
         let things = HashMap::from([("tea".to_owned(), u32::MAX)]);
         Shelves { node: node.clone(), things: RefCell::new(things) }

@@ -1,4 +1,4 @@
-//! Ctrl-c: what runs is broken off, and everything is put away on the way out.
+//! Ctrl-c: cancels the running work, so that the program cleans up before it ends.
 
 use crate::demo::error::DemoError;
 use std::cell::{Cell, RefCell};
@@ -8,8 +8,8 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use upbeat::Node;
 
-/// Whether ctrl-c was pressed. The signal is waited for by a task of the node; while nobody drives
-/// that, it is kept until somebody does.
+/// Whether ctrl-c was pressed. A task of the node waits for the signal. While the node is not driven, the signal
+/// is kept until the node is driven again.
 #[derive(Clone, Default)]
 pub(crate) struct Stop {
     inner: Rc<Inner>,
@@ -22,12 +22,12 @@ struct Inner {
 }
 
 impl Stop {
-    /// Waits for ctrl-c on this node from now on.
+    /// Starts to wait for ctrl-c on this node.
     pub(crate) fn on(node: &Node) -> Stop {
         let stop = Stop::default();
         let asked = stop.clone();
         drop(node.spawn(async move {
-            // Where it cannot be waited for, it ends the process, and the system the others.
+            // If the signal cannot be awaited, ctrl-c ends this process, and the system ends the others.
             if upbeat::ctrl_c().await.is_ok() {
                 asked.inner.asked.set(true);
                 if let Some(waker) = asked.inner.waiting.take() {
@@ -35,12 +35,12 @@ impl Stop {
                 }
             }
         }));
-        // The task's first turn.
+        // The sleep lets the task run for the first time.
         node.block_on(upbeat::sleep(std::time::Duration::from_micros(1)));
         stop
     }
 
-    /// Whether it was pressed.
+    /// Returns whether ctrl-c was pressed.
     pub(crate) fn is_asked(&self) -> bool {
         self.inner.asked.get()
     }

@@ -1,4 +1,4 @@
-//! The private authority of a program: made, and loaded to sign with.
+//! The private authority of a program: making it, and loading it to sign certificates.
 
 use super::error::KeysError;
 use super::target::Target;
@@ -13,23 +13,23 @@ use std::time::{Duration, SystemTime};
 use upbeat_core::name::ProgramName;
 use upbeat_transport::identity::{Bundle, Certificate, Flaw, Moment, Names};
 
-/// A certificate is valid from so long before its issue on, because the clocks of hosts differ.
+/// The time before its issue at which a certificate becomes valid, because the clocks of hosts differ.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(3600);
 const DAY_SECONDS: u64 = 86_400;
 
-/// An authority, as its file gives it.
+/// An authority that was loaded from its file.
 pub(crate) struct Authority {
     pub(crate) issuer: Issuer<'static, KeyPair>,
     pub(crate) pem: String,
     pub(crate) certificate: Certificate,
 }
 
-/// Where the authority of a program is.
+/// Returns the path of a program's authority.
 pub(crate) fn path(program: &ProgramName, directory: &Path) -> PathBuf {
     directory.join(format!("{program}.authority.pem"))
 }
 
-/// `upbeat keys init`.
+/// Runs `upbeat keys init`.
 pub(crate) fn init(
     program: &ProgramName,
     directory: &Path,
@@ -107,12 +107,12 @@ fn params(program: &ProgramName) -> Result<CertificateParams, KeysError> {
     Ok(params)
 }
 
-/// The names as alternative names of a certificate.
+/// Returns the names as alternative names of a certificate.
 pub(crate) fn alternative(names: &Names) -> Result<Vec<SanType>, KeysError> {
     names.uris().map(|uri| Ok(SanType::URI(uri.try_into()?))).collect()
 }
 
-/// Has a certificate be valid for so many days, and not beyond `most`.
+/// Makes a certificate valid for a number of days, but not beyond `most`.
 pub(crate) fn valid_for(params: &mut CertificateParams, days: u32, most: Option<Moment>) {
     let now = Moment::from(SystemTime::now()).as_secs();
     let until = now + u64::from(days) * DAY_SECONDS;
@@ -122,7 +122,7 @@ pub(crate) fn valid_for(params: &mut CertificateParams, days: u32, most: Option<
     params.not_after = at(until);
 }
 
-/// The section of the certificate in the text of an authority, which has one.
+/// Returns the section of the certificate in the text of an authority, if it has one.
 fn section(text: &str) -> Option<&str> {
     const END: &str = "-----END CERTIFICATE-----\n";
     let start = text.find("-----BEGIN CERTIFICATE-----")?;

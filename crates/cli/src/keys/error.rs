@@ -1,4 +1,4 @@
-//! Why keys cannot be made or shown.
+//! The errors of `upbeat keys`.
 
 use std::fmt;
 use std::io;
@@ -6,57 +6,57 @@ use std::path::PathBuf;
 use upbeat_core::name::NameError;
 use upbeat_transport::identity::{Flaw, IdentityError, Moment};
 
-/// Why keys cannot be made or shown.
+/// The reason why keys cannot be made or shown.
 #[derive(Debug)]
 pub(crate) enum KeysError {
-    /// The environment's program has no name that a program can have.
+    /// The name of the program in the environment is not valid.
     Program(NameError),
-    /// There is no directory of this user for the authority.
+    /// This user has no directory for the authority.
     NoHome,
-    /// A file is there already.
+    /// The file exists already.
     Exists(PathBuf),
-    /// A path names something that is no plain file.
+    /// The path names something that is not a regular file.
     NoFile(PathBuf),
-    /// The directory for a file is none, or nothing can be made in it.
+    /// The path of the directory is not a directory, or no file can be created in it.
     Directory {
-        /// The directory.
+        /// The path of the directory.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system.
         error: io::Error,
     },
     /// A file cannot be written.
     Write {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system.
         error: io::Error,
     },
-    /// A node is named whose name no node can have with this program.
+    /// No node of this program can have one of the given names.
     Names(String),
-    /// There is no authority.
+    /// The program has no authority.
     NoAuthority {
-        /// Where it would be.
+        /// The path where the authority was searched.
         path: PathBuf,
-        /// Its program.
+        /// The name of the program.
         program: String,
     },
     /// The file of the authority cannot be used.
     Authority {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in the file.
         reason: String,
     },
     /// The authority has expired.
     Expired {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// When.
+        /// The time when it expired.
         at: Moment,
     },
-    /// The file that was made cannot be loaded as an identity.
+    /// The new file cannot be loaded as an identity.
     Identity(IdentityError),
-    /// A file that is to be shown cannot be read.
+    /// The file to show cannot be read.
     Read(IdentityError),
     /// A key or a certificate cannot be made.
     Make(String),
@@ -65,7 +65,7 @@ pub(crate) enum KeysError {
 }
 
 impl KeysError {
-    /// For `map_err`: the file at `path` has this flaw.
+    /// Returns a function for `map_err` that names the file at `path`.
     pub(crate) fn read(path: &std::path::Path) -> impl Fn(Flaw) -> KeysError {
         move |flaw| KeysError::Read(IdentityError { path: path.into(), flaw })
     }

@@ -9,11 +9,11 @@ use std::time::SystemTime;
 use upbeat_core::name::ProgramName;
 use upbeat_transport::identity::{Identity, Names, Pattern};
 
-/// Bytes of names in one certificate: many more than nodes that share a file have.
+/// The largest size of the names in a certificate, which is far above the need of nodes that share a file.
 const NAMES_BYTES_MAX: usize = 8 << 10;
 const DAY_SECONDS: u64 = 86_400;
 
-/// The names that an identity is to have.
+/// Returns the names for an identity.
 pub(crate) fn names(program: ProgramName, nodes: &[Pattern]) -> Result<Names, KeysError> {
     let mut nodes = nodes.to_vec();
     nodes.sort();
@@ -27,7 +27,7 @@ pub(crate) fn names(program: ProgramName, nodes: &[Pattern]) -> Result<Names, Ke
     Ok(names)
 }
 
-/// `upbeat keys issue`.
+/// Runs `upbeat keys issue`.
 pub(crate) fn issue(
     authority: &Path,
     names: &Names,
@@ -42,7 +42,7 @@ pub(crate) fn issue(
     Ok(())
 }
 
-/// Makes an identity, and returns it with the authority that has signed it.
+/// Makes an identity, and returns it with the authority that signed it.
 pub(crate) fn make(
     authority: &Path,
     names: &Names,
@@ -82,7 +82,7 @@ pub(crate) fn make(
     Ok((identity, authority))
 }
 
-/// Whole days, to the nearest.
+/// Rounds seconds to whole days.
 fn days_of(seconds: u64) -> u64 {
     (seconds + DAY_SECONDS / 2) / DAY_SECONDS
 }

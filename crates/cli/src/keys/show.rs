@@ -10,7 +10,7 @@ use upbeat_transport::identity::{Bundle, Certificate, Flaw, Moment};
 
 const DAY_SECONDS: u64 = 86_400;
 
-/// `upbeat keys show`.
+/// Runs `upbeat keys show`.
 pub(crate) fn show(path: &Path, as_json: bool) -> Result<(), KeysError> {
     let bundle = Bundle::read(path).map_err(KeysError::read(path))?;
     let parsed = bundle.certificates.iter().map(|der| Certificate::parse(der));
@@ -31,7 +31,7 @@ pub(crate) fn show(path: &Path, as_json: bool) -> Result<(), KeysError> {
         false => text(path, chain.first(), &authorities, now),
     };
     match io::stdout().lock().write_all(shown.as_bytes()) {
-        // A reader that has seen enough, like `head`, is no fault.
+        // A reader that closes the pipe early, like `head`, is not an error.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.map_err(KeysError::Output),
     }
@@ -80,7 +80,7 @@ fn text(
 ) -> String {
     let mut text = String::new();
     let mut line = |label: &str, said: &str| {
-        // A string takes everything.
+        // Writing to a string does not fail.
         let _ = writeln!(text, "{label:<12}{said}");
     };
     line("file", &path.display().to_string());
@@ -111,7 +111,7 @@ fn text(
     text
 }
 
-/// When a certificate is valid, and what that means now.
+/// Describes when a certificate is valid, and whether it is valid now.
 fn validity(certificate: &Certificate, now: SystemTime) -> String {
     let valid = certificate.valid();
     let left = valid.end.since(now).as_secs();

@@ -1,5 +1,5 @@
-//! A file that is made whole before it takes its place. Invariant: nobody but its owner can ever read it, and
-//! a file that is there is replaced only if that was asked for.
+//! Writes a file beside its final path and then renames it. Invariant: only its owner can read the file, and an
+//! existing file is replaced only if the user asked for that.
 
 use super::error::KeysError;
 use rustix::fs::{CWD, RenameFlags};
@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Where a file will be, and the file as it is made beside it.
+/// The final path of a file, and the unfinished file beside it.
 pub(crate) struct Target<'a> {
     path: &'a Path,
     force: bool,
@@ -17,10 +17,10 @@ pub(crate) struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// Takes the place for a file, before there is anything to write.
+    /// Creates the unfinished file before its content is known.
     ///
     /// # Errors
-    /// If a file is there and is not to be replaced, or none can be made there.
+    /// Returns an error if the path exists and must not be replaced, or if no file can be created there.
     pub(crate) fn open(path: &'a Path, force: bool) -> Result<Target<'a>, KeysError> {
         match path.symlink_metadata() {
             Ok(found) if !found.is_file() => return Err(KeysError::NoFile(path.into())),
@@ -38,7 +38,7 @@ impl<'a> Target<'a> {
         Ok(Target { path, force, unborn, file })
     }
 
-    /// Writes the file, has it tried where it is, and puts it into its place.
+    /// Writes the content, checks the unfinished file with `tried`, and renames it to the final path.
     pub(crate) fn write(
         mut self,
         text: &str,
@@ -62,7 +62,7 @@ impl<'a> Target<'a> {
 
 impl Drop for Target<'_> {
     fn drop(&mut self) {
-        // It is gone if it has taken its place.
+        // After the rename there is no unfinished file to remove.
         let _ = std::fs::remove_file(&self.unborn);
     }
 }

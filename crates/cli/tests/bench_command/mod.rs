@@ -1,6 +1,6 @@
-//! How the tests of benchmarks run a command, and what every line of theirs promises.
+//! Runs a command that measures, and checks each line of its output.
 //!
-//! `UPBEAT_BENCH_SECONDS` says how long each benchmark measures.
+//! `UPBEAT_BENCH_SECONDS` sets the time for which each benchmark measures.
 
 use serde_json::Value;
 use std::io::Read;
@@ -9,22 +9,22 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A case that hangs must not hold up the tests for ever.
+/// The time after which a command that hangs is killed.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Benchmarks that run side by side would wait for each other's time slices.
+/// A lock that keeps benchmarks from running in parallel, because they would take each other's CPU time.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// A command that measures.
 pub(crate) struct Measuring {
-    /// Its program.
+    /// The path of the program.
     pub(crate) program: &'static str,
-    /// The first words of its arguments.
+    /// The first arguments.
     pub(crate) first: &'static [&'static str],
 }
 
 impl Measuring {
-    /// Runs it to its end.
+    /// Runs the command to its end.
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let mut child = Command::new(self.program)
@@ -35,7 +35,7 @@ impl Measuring {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // A long output does not fit the pipes: it is read while the run goes on.
+        // A long output does not fit into the pipes, so threads read it during the run.
         let [stdout, stderr] = [drained(child.stdout.take()), drained(child.stderr.take())];
         let start = Instant::now();
         while child.try_wait().unwrap().is_none() {
@@ -49,14 +49,14 @@ impl Measuring {
         Output { status, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }
     }
 
-    /// Runs benchmarks for a short while: a round of each case is enough to see all that they print.
+    /// Runs benchmarks for a short time: a round of each case is enough to produce all output.
     pub(crate) fn briefly(&self, arguments: &[&str]) -> Output {
         let seconds = std::env::var("UPBEAT_BENCH_SECONDS").unwrap_or_else(|_| "1".into());
         let brief: &[&str] = &["--quick", "--seconds", &seconds];
         self.run(&[brief, arguments].concat())
     }
 
-    /// What it says of a mistake.
+    /// Returns the error message of a command that fails.
     pub(crate) fn refusal(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert!(!output.status.success() && output.stdout.is_empty());
@@ -72,36 +72,36 @@ fn drained(from: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
     })
 }
 
-/// What was printed.
+/// Returns output as text.
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Whether this process may use two CPUs, which a benchmark needs.
+/// Returns whether this process may use the two CPUs that a benchmark needs.
 pub(crate) fn two_cpus() -> bool {
     std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() >= 2)
 }
 
-/// What was printed as JSON, by a run that ended well.
+/// Parses the output of a successful run as one JSON object per line.
 pub(crate) fn rows(output: &Output) -> Vec<Value> {
     assert!(output.status.success(), "{}", text(&output.stderr));
     text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// A number of a row.
+/// Returns a number of a row.
 pub(crate) fn number(row: &Value, name: &str) -> f64 {
     row[name].as_f64().unwrap_or_else(|| panic!("{name} is no number in {row}"))
 }
 
-/// Whether a row has a ratio to its baseline. Between two placements there is none, and where the
-/// machine moved in the run its rows say so.
+/// Returns whether a row has a ratio to its baseline. There is none between two placements, and none if the
+/// host moved the CPUs during the run, which the rows then report.
 pub(crate) fn has_baseline(row: &Value, rows: &[Value]) -> bool {
     let dropped = |row: &Value| row["rounds_dropped"].as_u64().is_some_and(|rounds| rounds > 0);
     let moved = |row: &Value| row["placement"] == "unsettled" || dropped(row);
     row["ratio_to_baseline"].as_f64().is_some_and(|ratio| ratio > 0.0) || rows.iter().any(moved)
 }
 
-/// What every line promises.
+/// Checks the fields that every line has.
 pub(crate) fn check(row: &Value) {
     assert!(row["case"].is_string() && row["bench"].is_string(), "{row}");
     let placement = row["placement"].as_str().unwrap();

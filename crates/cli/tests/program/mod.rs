@@ -1,5 +1,5 @@
-//! A made-up program: pages of samples and counters as nodes leave them for observers, in the
-//! process of the test itself, in which everything goes wrong that a bill can name.
+//! An invented program for tests: pages of samples and counters as nodes keep them for observers, in the
+//! process of the test itself. The program has every problem that a bill can name.
 
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -10,24 +10,24 @@ use upbeat_memory::counters::Counters;
 use upbeat_memory::samples::{Record, STAMPS_MAX, Samples};
 use upbeat_memory::ticks::ticks_per_second;
 
-/// A command that hangs must not hold up the tests for ever.
+/// The time after which a command that hangs is killed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What takes nothing when nobody waits.
+/// The items that take no time when nothing is waited for.
 const WAITING: [Item; 6] =
     [Item::Room, Item::Wake, Item::Promote, Item::Lock, Item::Wait, Item::Queue];
 
 /// The pages of one node.
 pub(crate) struct Pages {
-    /// Its name.
+    /// The node's name.
     pub(crate) name: String,
     pub(crate) samples: Samples,
-    /// Kept for observers.
+    /// The counters, kept alive for observers.
     pub(crate) counters: Counters,
 }
 
 impl Pages {
-    /// Of a node without messages, under a name of its own.
+    /// Creates the pages of a node without messages, under a name of its own.
     pub(crate) fn new(name: &str) -> Pages {
         let incarnation = u64::from(std::process::id());
         let samples = Samples::create(name, incarnation).unwrap();
@@ -35,8 +35,8 @@ impl Pages {
         Pages { name: name.into(), samples, counters }
     }
 
-    /// Writes a message. `long` gives what phases take that do not take 20 ns; the second time a
-    /// handler runs takes nothing.
+    /// Writes a message. `long` returns the nanoseconds of phases that do not take 20 ns. The second run of a
+    /// handler takes no time.
     pub(crate) fn message(
         &self,
         subject: u16,
@@ -66,9 +66,9 @@ fn ticks(ns: f64) -> u64 {
     (ns * ticks_per_second() as f64 / 1e9) as u64
 }
 
-/// Nodes `desk` and `sink`, with `prefix` before their names, which have called and sent.
+/// Creates nodes named `desk` and `sink` after `prefix`, which have made calls and sent messages.
 pub(crate) fn program(prefix: &str) -> [Pages; 2] {
-    // In the order opposite to that of their names, in which the bill shows them.
+    // The nodes are created in reverse order of their names, and the bill must sort them.
     let [sink, desk] = ["sink", "desk"].map(|name| Pages::new(&format!("{prefix}/{name}")));
     let subject = |text: &str| desk.samples.subject(text).unwrap();
     let (transfer, audit) = (subject("bank\nBank\ntransfer"), subject("bank\nBank\naudit"));
@@ -91,7 +91,7 @@ pub(crate) fn program(prefix: &str) -> [Pages; 2] {
             });
         }
         if n % 3 == 0 {
-            // It sleeps when it is called, and nobody sleeps when it answers.
+            // The callee sleeps when the request comes; the caller does not sleep when the reply comes.
             let asleep = std::cell::Cell::new(n % 9 == 0);
             desk.message(price, CALL, (began + 450_000, 0), |item, _| {
                 (item == Item::Wake && asleep.replace(false)).then_some(48_000)
@@ -119,7 +119,7 @@ pub(crate) fn bill(arguments: &[&str]) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Somebody has to read what it writes, or it waits for room in a pipe.
+    // The output is read during the run, because a full pipe would block the command.
     let pid = rustix::process::Pid::from_child(&child);
     let done = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let seen = done.clone();
@@ -139,13 +139,13 @@ pub(crate) fn bill(arguments: &[&str]) -> Output {
     output
 }
 
-/// What it printed, if it ended well.
+/// Returns the output of a command that succeeds.
 pub(crate) fn printed(output: &Output) -> String {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// A directory of a test's own, which goes with it.
+/// A directory for one test, which is removed at the end.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -155,7 +155,7 @@ impl Scratch {
         Scratch(path)
     }
 
-    /// A file in it.
+    /// Returns the path of a file in the directory.
     pub(crate) fn path(&self, name: &str) -> String {
         self.0.join(name).to_str().unwrap().to_owned()
     }

@@ -52,7 +52,7 @@ impl Drop for Bomb {
 trait Arsenal {
     /// Holds its argument for ever.
     async fn hold(&self, bomb: Bomb);
-    /// The same, one way.
+    /// Holds its argument for ever, as a one-way message.
     #[oneway]
     async fn hold_oneway(&self, bomb: Bomb);
     /// Holds a bomb in each of two children, and in the body of their scope.

@@ -31,7 +31,7 @@ fn dropping_a_call_drops_its_handler() {
             stand.node.block_on(async {
                 let work = client(&stand).await;
                 for _ in 0..20 {
-                    // What is late is given back, and dropped here.
+                    // A late result is given back to the caller's node, and dropped there.
                     assert!(within(Duration::from_millis(2), work.forever()).await.is_err());
                     standing(&work, 0).await;
                 }
@@ -120,7 +120,7 @@ fn a_deadline_ends_the_call_on_both_sides() {
                 }
                 assert!((after..A_WHILE).contains(&began.elapsed()));
                 standing(&work, 0).await;
-                // One that is met has no consequence.
+                // A deadline that is met has no consequence.
                 assert_eq!(work.nap(1, 5).deadline(A_WHILE).await, Ok(5));
                 assert_eq!(work.add(1, 5).deadline(Duration::ZERO).await, Err(CallError::Deadline));
                 assert_eq!(work.divide(4, 2).deadline(A_WHILE).await, Ok(2));

@@ -40,7 +40,7 @@ pub(crate) fn play(part: &str, place: &Path) -> bool {
 /// In one thread.
 fn fork_nodes(server: &str, place: &Path) {
     let own = Node::builder(&format!("{server}/parent")).program(PROGRAM).directory(place);
-    // It asks for room before it sends what is long.
+    // The node asks for room before it sends a long value.
     let own = own.conservative(true).build().unwrap();
     let work: WorkClient = own.block_on(own.connect(server)).unwrap();
     let asked = work.clone();
@@ -71,7 +71,7 @@ fn fork_nodes(server: &str, place: &Path) {
                 let open = open.as_mut().unwrap();
                 assert!(refused(|| drop(block_on(open.as_mut()))));
             }
-            // It may have nodes of its own.
+            // The child may have nodes of its own.
             let name = format!("{server}/child-{drops}");
             let node: Node = crate::common::node(&name, place, Waiting::Adaptive);
             let work: WorkClient = node.block_on(node.connect(server)).unwrap();
@@ -138,7 +138,7 @@ fn fork_handles(server: &str, place: &Path) {
                 assert!(is_forked(block_on(timed.take().unwrap()), true));
                 assert!(refused(|| assert_eq!(lent.take().unwrap().get(1), Some(1))));
             }
-            // It may have handles of its own.
+            // The child may have handles of its own.
             let own: WorkHandle = connect(server, place);
             assert_eq!((own.blocking().add(2, 3), block_on(own.add(3, 3))), (Ok(5), Ok(6)));
             7
@@ -153,7 +153,7 @@ fn fork_handles(server: &str, place: &Path) {
     assert_eq!(work.blocking().add(4, 5), Ok(9));
 }
 
-/// What holds up the thread that writes it, under the lock of the handle's session, until it may go on.
+/// A value that blocks the thread that serializes it, under the lock of the handle's session, until a signal.
 #[derive(Clone, Deserialize, upbeat::Wire)]
 struct Slow(u64);
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use upbeat::{CallError, Counter, Waiting};
 
-/// What stands in buffers before.
+/// The content of every buffer before a call.
 const BEFORE: u8 = 0xa5;
 
 /// Results in a slot, at its end, in the ring, in buffers of every size, and long ones.
@@ -72,7 +72,7 @@ fn a_result_fills_its_buffer_and_nothing_beyond() {
         for _ in 0..100 {
             fill(work, 100_000).await;
         }
-        // The same when every call is sampled.
+        // Sampled calls fill the buffers as well.
         stand.node.set_sampling(1);
         for bytes in sizes() {
             fill(work, bytes).await;
@@ -181,7 +181,7 @@ fn a_call_that_is_dropped_leaves_its_buffer_as_it_was() {
                     buffer.fill(BEFORE);
                 }
                 Err(()) => {
-                    // Whatever comes late.
+                    // A reply that comes late leaves the buffer as it was.
                     assert_eq!(work.add(1, 2).await, Ok(3));
                     assert!(buffer.iter().all(|byte| *byte == BEFORE));
                 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use upbeat::{BuildError, CallError, ConnectError, Waiting};
 use upbeat_transport::error::{BindError, OpenError};
 
-/// What a server of an earlier day knows of `Meter`, of which the client knows more.
+/// The service `Meter` as an older server knows it: the client's version has more methods.
 mod old {
     #[upbeat::service]
     pub(crate) trait Meter {
@@ -151,7 +151,7 @@ fn nobody_is_there() {
         let name = stand.node.connect::<WorkClient>("../escape").await.err();
         assert!(matches!(name, Some(ConnectError::Name(_))), "{name:?}");
     });
-    // One that was there and is gone.
+    // The server was there and is gone.
     let Stand { node, mut server, .. } = stand;
     let work: WorkClient = node.block_on(node.connect(&name)).unwrap();
     server.other().kill();

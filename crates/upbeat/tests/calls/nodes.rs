@@ -64,7 +64,7 @@ fn a_foreign_loop_serves() {
     });
     let driven = drive(&[&node], || quit.given());
     client.join().unwrap();
-    // It sleeps between calls, and does not turn round and round.
+    // The node sleeps between calls, and does not spin.
     assert!(driven.waits > 300 && driven.turns < 30_000, "{driven:?}");
 }
 
@@ -208,7 +208,7 @@ fn a_turn_in_which_the_application_ran_says_so() {
             let _ = work.nap(60_000, 1).deadline(BEGINS).await;
         }));
         while pair.client.turn() {}
-        // It may be over before the handler was seen to stand.
+        // The handler may be over before the test has seen it wait.
         let over = || pair.worker.begun.get() == 1 && pair.worker.waiting.get() == 0;
         assert!(pair.drive_until(waits, over), "a deadline; waits: {waits}");
     }

@@ -1,4 +1,4 @@
-//! What panics costs one call, or one task, and nobody else.
+//! Tests that a panic costs one call, or one task, and nothing else.
 
 use crate::common::server::{KINDS, Stand};
 use crate::common::work::WorkClient;

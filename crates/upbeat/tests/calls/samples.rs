@@ -74,7 +74,7 @@ fn written(view: &SamplesView) -> Vec<Written> {
         let [at, carrier] = [lines.pop().unwrap(), lines.pop().unwrap()];
         let is_remote = matches!(carrier, "tcp" | "tls");
         assert_eq!((is_remote, at.starts_with("127.")), (over_network(), over_network()), "{text}");
-        // What is certain has no doubt, and two processes of one host have one clock.
+        // The processes of one host share a clock. The record of a whole call to another host has a doubt.
         let took = stamps[stamps.len() - 1].saturating_sub(stamps[0]);
         let doubts = is_remote && manner == Manner::Whole;
         assert!(record.doubt != 0 || !doubts, "{record:?}");
@@ -93,7 +93,7 @@ fn wanted() -> BTreeSet<u8> {
 }
 
 impl Stand {
-    /// What the caller has written, when it is so much.
+    /// Returns the samples that the caller has written, once there are that many.
     async fn taken(&self, samples: u64) -> Vec<Written> {
         until(|| self.node.counted(Counter::SamplesTaken) >= samples).await;
         let view = page(std::process::id(), &self.node.name()).expect("a page");
@@ -161,7 +161,7 @@ fn one_way_messages_are_written_down_at_their_receiver() {
             stand.node.set_sampling(1);
             for number in 1..=400 {
                 work.note(number).await.unwrap();
-                // So that the lane is never full, and loses no stamps.
+                // This call keeps the lane from filling up, since a full lane loses stamps.
                 assert_eq!(work.noted().await, Ok((number, number, 0)));
             }
             for number in 401..=440 {
@@ -241,7 +241,7 @@ fn promoted_handlers_say_what_they_waited_for() {
             }
             let waited: Vec<_> = of("locked").filter(|one| one.lock.is_some()).collect();
             assert!(waited.len() >= 8, "{}", waited.len());
-            // Who held it may have done so for a while before another asked.
+            // The owner may have held the lock for a while before another handler asked for it.
             let longest = waited.iter().map(|one| one.us_until(Point::Locked)).max();
             assert!(longest >= Some(1_000), "{longest:?}");
             for one in waited {
@@ -278,7 +278,7 @@ fn calls_that_fail_or_are_given_up_are_lost_and_harm_no_others() {
             until(|| adds() == 200).await;
             let all = written(&view());
             let lost = stand.node.counted(Counter::SamplesLost);
-            // What their own futures stamp is known of those that failed.
+            // A failed call is known by the stamps of its own future.
             let failed = all.iter().filter(|one| one.subject.ends_with("panics")).count() as u64;
             assert!(failed > 0 && lost > 0 && failed + lost >= 200, "{failed} {lost}");
             assert_eq!(all.len() as u64, stand.node.counted(Counter::SamplesTaken));

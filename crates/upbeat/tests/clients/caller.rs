@@ -60,7 +60,7 @@ impl Shop for Shelf {
     }
 }
 
-/// What a caller sees of a new shop, whatever the way to it.
+/// Returns the replies that a caller gets from a new shop, over any carrier.
 async fn visit(shop: &impl ShopCaller) -> Result<Vec<u64>, CallError<String>> {
     shop.open().await.map_err(CallError::widen)?;
     let apples = String::from("apples");

@@ -1,4 +1,4 @@
-//! What `on_lost` tells of a peer: a handle that was dropped, a node that was shut down, a process that was killed.
+//! Tests what `on_lost` reports of a peer: a dropped handle, a node that was shut down, a process that was killed.
 
 use crate::common::process::{Other, linger, say};
 use crate::common::work::{WorkClient, WorkHandle, WorkServer, Worker};

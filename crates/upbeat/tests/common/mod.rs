@@ -1,4 +1,4 @@
-//! What the tests of this crate share: directories, other processes, signals between threads, and
+//! Helpers that the tests of this crate share: directories, other processes, signals between threads, and
 //! the service that they call.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
@@ -268,7 +268,7 @@ impl Random {
     }
 }
 
-/// What carries every session of this run, if it is said.
+/// Returns the carrier of every session of this run, or an empty text where none is set.
 fn carrier() -> String {
     std::env::var("UPBEAT_TEST_CARRIER").unwrap_or_default()
 }

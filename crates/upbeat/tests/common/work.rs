@@ -79,7 +79,7 @@ pub(crate) trait Work {
     async fn note(&self, number: u64);
     #[oneway]
     async fn note_text(&self, number: u64, text: String);
-    /// The same after a wait.
+    /// Notes the number after a wait.
     #[oneway]
     async fn note_late(&self, number: u64, ms: u64);
     #[oneway]
@@ -89,7 +89,7 @@ pub(crate) trait Work {
     async fn quit(&self);
 }
 
-/// What serves it.
+/// The implementation of `Work`.
 #[derive(Default)]
 pub(crate) struct Worker {
     pub(crate) node: RefCell<Option<Node>>,
@@ -102,7 +102,7 @@ pub(crate) struct Worker {
     vault: Vault,
 }
 
-/// What is locked.
+/// The mutex that handlers lock.
 struct Vault(upbeat::Mutex<()>);
 
 impl Default for Vault {

@@ -153,7 +153,7 @@ fn a_thousand_clients_connect_at_once() {
     }
 }
 
-/// The same within a process, whose nodes and handles meet in another way.
+/// Threads connect within a process, where nodes and handles meet in another way.
 #[test]
 fn threads_connect_to_a_node_of_their_process_at_once() {
     let _watchdog = Watchdog::new("a crowd of threads", 60);

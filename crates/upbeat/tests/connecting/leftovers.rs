@@ -1,4 +1,4 @@
-//! What dead nodes leave behind: files that nobody holds, and a socket that a child still holds.
+//! Tests of the leftovers of dead nodes: files that no process holds, and a socket that a child still holds.
 
 use crate::common::process::{Other, end_with_input, leave_sockets, linger, say};
 use crate::common::work::{WorkClient, WorkHandle};

@@ -42,7 +42,7 @@ impl Context for Wrong {
     const KEY: &'static str = "tenant";
 }
 
-/// What a handler sees: tenant and trace.
+/// The tenant and the trace that a handler sees.
 type Seen = (Option<u64>, Option<String>);
 
 fn seen() -> Seen {
@@ -52,14 +52,14 @@ fn seen() -> Seen {
 
 #[upbeat::service]
 pub(crate) trait Relay {
-    /// What is seen at once, and after a wait.
+    /// Returns the context that the handler sees at once, and after a wait.
     async fn look(&self, filler: Vec<u8>) -> (Seen, Seen);
     #[oneway]
     async fn note(&self, filler: Vec<u8>);
-    /// What the message before has seen.
+    /// Returns the context that the last message's handler has seen.
     async fn noted(&self) -> Seen;
-    /// What another node sees of calls: plain, with a tenant of its own, alone, from a task, from a task's task, from a
-    /// child, and of a one-way message; all after a wait if that is said.
+    /// Returns the contexts that another node sees of calls: plain, with a tenant of its own, alone, from a task, from
+    /// a task's task, from a child, and of a one-way message. All of them are made after a wait if `waits` is set.
     async fn through(&self, waits: bool) -> Vec<Seen>;
     /// The bytes, and the tenant.
     async fn keep(&self, bytes: InPlace<u8>) -> (u64, Option<u64>);

@@ -82,7 +82,7 @@ impl Shop for Counts {
     }
 }
 
-/// What a layer has seen: which layer, of what, and how it ended.
+/// The log of the layers: the name of the layer, the subject, and the outcome.
 type Log = Arc<Mutex<Vec<(&'static str, String, Option<Outcome>)>>>;
 
 /// Lets a tenant through, unless it is 0. Waits a little for an odd one.
@@ -255,7 +255,7 @@ fn no_more_handlers_run_at_once_than_a_service_allows() {
                 yield_now().await;
                 let late = shop.wait(100).deadline(Duration::from_millis(5)).await;
                 assert_eq!(late, Err(CallError::Deadline));
-                // One that waits and is cancelled gives its place up.
+                // A waiting call that is cancelled gives its place up.
                 let waits = upbeat::within(Duration::from_millis(1), shop.wait(101)).await;
                 assert!(waits.is_err());
             };

@@ -1,4 +1,4 @@
-//! What travels with calls, what stands around a service, and how many of its handlers run at once.
+//! Tests of the context of calls, of layers around a service, and of the limit on handlers that run at once.
 
 #[path = "../common/mod.rs"]
 mod common;

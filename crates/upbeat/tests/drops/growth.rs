@@ -12,7 +12,7 @@ use crate::{LIVE_BYTES, SAMPLED, SHARED_KIB, windows};
 use std::time::{Duration, Instant};
 use upbeat::{Counter, Waiting};
 
-/// Who calls at once in a session, and how many calls each drops.
+/// The workers that call at once in a session, and the number of calls that each of them drops.
 const WORKERS: u64 = 3;
 const DROPS: u64 = 30;
 

@@ -28,7 +28,7 @@ use upbeat_memory::allocator::CountingAllocator;
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator::new();
 
-/// Who calls at once, each some dozens of calls.
+/// The workers that call at once, each with some dozens of calls.
 const WORKERS: u64 = 8;
 
 /// By so much a node's memory may grow between a tenth of the calls and all of them.
@@ -135,7 +135,7 @@ impl Stand {
         })
     }
 
-    /// What both servers hold: at once, for whatever was dropped is known to be.
+    /// Returns the state of both servers, at once: every drop is known by then.
     fn states(&self) -> [State; 2] {
         self.node.block_on(async {
             [self.mill.state().await.unwrap(), self.second.state().await.unwrap()]

@@ -22,7 +22,7 @@ pub(crate) fn ticket(worker: u64, round: u64, number: u64) -> u64 {
     (worker << 48) + round * ROUND + number
 }
 
-/// What a handler returns under it.
+/// Returns the result of a handler for a ticket.
 pub(crate) fn answer(ticket: u64) -> u64 {
     ticket.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
@@ -34,15 +34,15 @@ pub(crate) trait Mill {
     async fn nap(&self, ticket: u64, us: u64) -> u64;
     /// Takes the lock and yields so often with it.
     async fn hold(&self, ticket: u64, yields: u64) -> u64;
-    /// The same, but nothing of it runs before the lock is there.
+    /// Takes the lock before anything else of the handler runs, and yields so often with it.
     async fn again(&self, ticket: u64, yields: u64) -> u64;
-    /// The same, and it is sent back until then.
+    /// Works like `again`, but the server sends the request back until the lock is free.
     #[method(nack)]
     async fn back(&self, ticket: u64, yields: u64) -> u64;
     /// Naps elsewhere.
     async fn pass_on(&self, ticket: u64, us: u64) -> u64;
     async fn sack(&self, ticket: u64, us: u64, bytes: Vec<u8>) -> Vec<u8>;
-    /// The same, and it is read where it lies.
+    /// Works like `sack`, but the handler reads the bytes in place.
     async fn in_place(&self, ticket: u64, us: u64, bytes: InPlace<u8>) -> InPlace<u8>;
     /// Never ends by itself.
     async fn stand(&self);
@@ -54,7 +54,7 @@ pub(crate) trait Mill {
     async fn counted(&self, node: Option<String>, counter: u64) -> u64;
 }
 
-/// What a server has seen and has.
+/// The counts of a server.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, upbeat::Wire)]
 pub(crate) struct State {
     pub(crate) begun: u64,
@@ -76,7 +76,7 @@ pub(crate) struct State {
     pub(crate) mappings: u64,
 }
 
-/// What is known of a worker's calls.
+/// The record of a worker's calls.
 #[derive(Clone, Copy, Default)]
 struct Row {
     /// The round that runs, and those that have begun in it.
@@ -369,7 +369,7 @@ impl Stand {
         self.names[at].clone()
     }
 
-    /// What a server has counted, asked of the other one.
+    /// Returns a counter of one server, asked of the second one.
     pub(crate) async fn counted(&self, at: usize, counter: Counter) -> u64 {
         let of = (at == 0).then(|| self.name(0));
         self.second.counted(of, counter as u64).await.unwrap()

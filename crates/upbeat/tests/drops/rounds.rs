@@ -1,4 +1,4 @@
-//! Who calls and drops: in rounds, at whose end the callee is told that they are over.
+//! Workers that call and drop in rounds. At the end of a round the worker tells the callee that its calls are over.
 
 use crate::common::Random;
 use crate::mill::{MillClient, ROUND, answer, ticket};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use upbeat::CallError;
 use upbeat::error::FailCode;
 
-/// What became of calls.
+/// The outcomes of calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) rounds: u64,
@@ -18,7 +18,7 @@ pub(crate) struct Tally {
     pub(crate) unsent: u64,
     pub(crate) at_once: u64,
     pub(crate) late: u64,
-    /// Those whose results found no room.
+    /// Calls whose results found no room.
     pub(crate) crowded: u64,
     pub(crate) returned: u64,
 }
@@ -56,7 +56,7 @@ struct Begun<'m> {
     passes: bool,
 }
 
-/// Which calls are made.
+/// The kinds of calls that a worker makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mix {
     /// Of all kinds, most of them short.
@@ -89,7 +89,7 @@ impl Mix {
     }
 }
 
-/// Somebody who calls, and drops most of it.
+/// A worker that calls, and drops most of its calls.
 pub(crate) struct Worker {
     mill: MillClient,
     number: u64,
@@ -104,7 +104,7 @@ impl Worker {
         Worker { mill, number, mix: Mix::All, random, tally }
     }
 
-    /// The same, with other calls.
+    /// Returns the worker with another mix of calls.
     pub(crate) fn with(self, mix: Mix) -> Worker {
         Worker { mix, ..self }
     }
@@ -141,7 +141,7 @@ impl Worker {
         self.tally
     }
 
-    /// One of all kinds of calls, to be dropped at one of all times.
+    /// Begins a call of a random kind, which is to be dropped at a random time.
     fn begin<'m>(&mut self, mill: &'m MillClient, ticket: u64) -> Begun<'m> {
         let random = &mut self.random;
         let life = match random.below(20) {

@@ -10,7 +10,7 @@ pub(crate) trait Bank {
     /// Takes a sum out once it is there, and says what is left; is sent back until then.
     #[method(nack)]
     async fn withdraw(&self, sum: u64) -> u64;
-    /// The same with an error of its own.
+    /// Takes a sum out like `withdraw`, with an error of its own.
     #[method(nack)]
     async fn transfer(&self, sum: u64) -> Result<u64, String>;
     /// So many coins, once they are there; the other says that there are none of 0.
@@ -25,7 +25,7 @@ pub(crate) trait Bank {
     /// Notes a sum first.
     #[method(nack)]
     async fn swap(&self, first: u64, sum: u64) -> u64;
-    /// The same, but stays.
+    /// Notes a sum first like `swap`, but the request is not sent back.
     async fn pay(&self, sum: u64) -> u64;
     async fn deposit(&self, sum: u64);
     /// Holds the lock for so long.
@@ -146,7 +146,7 @@ impl Bank for Vault {
 pub(crate) trait Desk {
     /// Notes the number when it begins, yields so many times, and notes it again.
     async fn serve(&self, number: u64, yields: u64);
-    /// The same without an answer.
+    /// Serves like `serve`, without a reply.
     #[oneway]
     async fn queue(&self, number: u64, yields: u64);
     async fn noted(&self) -> Vec<u64>;

@@ -23,7 +23,7 @@ fn a_handler_makes_way_when_its_time_is_used_up() {
             let shop = stand.client().await;
             shop.spin(5_000, true, false).await.unwrap();
             assert_eq!(counted(&shop, Counter::PromotedByBudget).await, 1);
-            // One that is done before has no need to.
+            // A handler that is done before its time is used up need not make way.
             let mut promoted = 1;
             for _ in 0..20 {
                 shop.spin(1, true, false).await.unwrap();
@@ -44,7 +44,7 @@ fn a_budget_of_one_method_is_not_that_of_others() {
             let shop = stand.client().await;
             let bank: BankClient = stand.node.connect(&stand.name()).await.unwrap();
             for _ in 0..5 {
-                // It may run for a millisecond, and is done long before.
+                // The method `audit` may run for a millisecond, and is done long before.
                 bank.audit(1).await.unwrap();
                 let before = counted(&shop, Counter::PromotedByBudget).await;
                 shop.spin(400, true, false).await.unwrap();

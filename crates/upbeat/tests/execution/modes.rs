@@ -72,7 +72,7 @@ fn an_active_message_that_would_wait_is_an_error_that_says_for_what() {
                 };
                 assert_eq!(&**text, waits);
             }
-            // What it held is free: it was ended, and not left where it stood.
+            // The handler was dropped and not left where it stood, so its lock is free.
             assert_eq!(shop.buy(7, 0).await, Ok(1));
             shop.note(8, 1).await.unwrap();
             shop.note(9, 0).await.unwrap();
@@ -134,7 +134,7 @@ fn what_mostly_waits_is_run_as_a_task_and_what_does_not_is_not() {
             }
             let started = counted(&shop, Counter::StartedAsTasks).await;
             assert!((800..1000).contains(&started), "{started}");
-            // It waits no more: soon each is bet on again.
+            // The handlers wait no more: soon each of them is bet on again.
             for number in 0..1000 {
                 shop.buy(number, 0).await.unwrap();
             }

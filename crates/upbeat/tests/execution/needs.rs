@@ -61,7 +61,7 @@ fn what_is_sent_back_comes_again_and_runs_once() {
         let stand = Stand::new(kind, None);
         stand.node.block_on(async {
             let (shop, bank) = clients(&stand).await;
-            // It is sent back until something is there.
+            // The request is sent back until the account holds something.
             let withdrawn = stand.node.spawn({
                 let bank = bank.clone();
                 async move { bank.withdraw(5).await }
@@ -136,7 +136,7 @@ fn what_is_sent_back_may_be_extended_until_the_total_of_its_first_attempt() {
         let stand = Stand::new(kind, None);
         stand.node.block_on(async {
             let (shop, bank) = clients(&stand).await;
-            // It asks for more than there is, and is given what is left since it was sent first.
+            // The handler asks for more time than there is, and is given the rest of the total since the first attempt.
             let sent = Rc::new(Cell::new(None));
             let lent = stand.node.spawn({
                 let (bank, sent) = (bank.clone(), Rc::clone(&sent));
@@ -271,7 +271,7 @@ fn handlers_of_a_serial_service_run_one_after_another() {
                 for number in 0..100 {
                     desk.queue(number, 5 - number % 5).await.unwrap();
                 }
-                // One who waits and is given up lets the next one through.
+                // A waiting caller that gives up lets the next one through.
                 drop(sent(&desk, 1000, 1_000_000).await);
                 let served = sent(&desk, 100, 3).await;
                 let noted = soon(desk.noted()).await.unwrap();

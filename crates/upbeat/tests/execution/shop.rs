@@ -243,7 +243,7 @@ pub(crate) fn until_counted(
     }
 }
 
-/// What a shop has counted.
+/// Returns a counter of the shop.
 pub(crate) async fn counted(shop: &ShopClient, counter: Counter) -> u64 {
     shop.counted(counter as u64).await.unwrap()
 }

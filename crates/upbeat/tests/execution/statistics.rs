@@ -1,4 +1,4 @@
-//! What a node tells of its methods: what they were called for, and what became of that.
+//! Tests of a node's statistics of its methods: their calls, and the outcomes.
 
 use crate::common::{BEGINS, Directory, Signal, Watchdog, first, node};
 use std::cell::Cell;

@@ -1,4 +1,4 @@
-//! What a node accepts, and in which order, when its budget is small.
+//! Tests of the messages that a node with a small budget accepts, and of their order.
 
 use crate::common::server::{KINDS, Kind};
 use crate::common::{Random, Watchdog, at_once};
@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use upbeat::{CallError, Counter, Waiting};
 
-/// What a request of so many bytes is charged with: its two arguments, and its task.
+/// Returns the charge of a request of so many bytes: its two arguments, and its task.
 fn price(len: usize) -> u64 {
     256 + 8 + 8 + len.next_multiple_of(8) as u64
 }
@@ -99,7 +99,7 @@ fn what_is_beyond_the_budget_waits_and_is_served_in_order() {
     }
 }
 
-/// What was refused, and for what room was asked, is counted on both sides.
+/// Both sides count the refusals, and the messages for which room was asked.
 #[test]
 fn refusals_are_counted() {
     let _watchdog = Watchdog::new("counted", 60);

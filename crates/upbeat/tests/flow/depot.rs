@@ -15,15 +15,15 @@ use upbeat_core::limits::MESSAGE_BYTES_MAX;
 pub(crate) trait Depot {
     /// Enters the number, waits at the gate, and says what came.
     async fn keep(&self, number: u64, bytes: Vec<u8>) -> (u64, u64);
-    /// The same without an answer.
+    /// Enters the number and waits at the gate, without a reply.
     #[oneway]
     async fn put(&self, number: u64, bytes: Vec<u8>);
-    /// The same while it reads in place.
+    /// Works like `put`, while the handler reads in place.
     #[oneway]
     async fn put_in_place(&self, number: u64, bytes: InPlace<u8>);
     /// Enters the number and panics: at once, or behind the gate.
     async fn panics(&self, number: u64, late: bool, bytes: Vec<u8>);
-    /// The same while it reads in place.
+    /// Works like `panics`, while the handler reads in place.
     async fn panics_in_place(&self, number: u64, late: bool, bytes: InPlace<u8>);
     /// Opens the gate, or shuts it.
     async fn open(&self, open: bool);
@@ -32,7 +32,7 @@ pub(crate) trait Depot {
     async fn state(&self) -> (u64, u64, u64, u64);
     async fn counted(&self, counter: u64) -> u64;
     async fn echo(&self, bytes: Vec<u8>) -> Vec<u8>;
-    /// The same of what is longer than it looks.
+    /// Returns texts, which are longer than they look.
     async fn texts(&self, texts: Vec<String>) -> Vec<String>;
     /// So many bytes.
     async fn blob(&self, bytes: u64) -> Vec<u8>;
@@ -53,13 +53,13 @@ pub(crate) trait Depot {
     async fn sum32(&self, tag: u8, items: InPlace<u32>) -> (u64, u64, bool);
     async fn sum_float(&self, tag: String, items: InPlace<f64>) -> (u64, f64, bool);
     async fn sum_pairs(&self, tag: String, items: InPlace<[u64; 2]>) -> (u64, u64, bool);
-    /// What was sent comes back, in place.
+    /// Returns the items, in place.
     async fn mirror(&self, items: InPlace<u8>) -> InPlace<u8>;
     /// KiB that the process has resident.
     async fn resident(&self) -> u64;
     /// So many bytes of one value, which take no time to make.
     async fn blank(&self, bytes: u64) -> Vec<u8>;
-    /// The same, to be read in place.
+    /// Returns a blank, to be read in place.
     async fn blank_in_place(&self, bytes: u64) -> InPlace<u8>;
     /// Items of so many bytes each.
     async fn blanks(&self, count: u64, bytes: u64) -> Stream<Vec<u8>>;
@@ -149,7 +149,7 @@ pub(crate) fn sum(bytes: &[u8]) -> u64 {
     sum
 }
 
-/// What blanks consist of.
+/// The byte that blanks consist of.
 const BLANK: u8 = 7;
 
 /// Whether these are so many bytes of a blank.

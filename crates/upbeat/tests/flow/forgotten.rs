@@ -51,7 +51,7 @@ fn a_sender_that_is_kept_holds_up_no_other() {
                     begin(kept.as_mut()).await;
                     let mut called = Box::pin(depot.keep(taken + 2, bytes_of(taken + 2, len)));
                     begin(called.as_mut()).await;
-                    // One that stands behind them, and one that comes later.
+                    // Two more calls: one waits behind the dropped calls, and one comes later.
                     let other = depot.clone();
                     let behind =
                         stand.node.spawn(async move { other.echo(bytes_of(1, len)).await });

@@ -23,7 +23,7 @@ fn what_does_not_wait_is_told_that_it_is_full() {
                     let stand = Stand::new(kind, make.share(1), make);
                     stand.node.block_on(async {
                         let depot = stand.client().await;
-                        // It does not look, or it looks and has no room.
+                        // The receiver does not poll, or it polls and has no room.
                         let hold = match stalled {
                             true => {
                                 let stall = depot.stall(300).try_send().unwrap();
@@ -65,7 +65,7 @@ fn what_does_not_wait_is_told_that_it_is_full() {
                         // A receiver on another host that stands still grants no memory.
                         let grants = !stalled || !over_network();
                         assert!(!grants || taken >= 16, "{taken} of {len} bytes");
-                        // Who waits, waits.
+                        // The next message waits for room.
                         let wait = depot.put(taken + 1, bytes_of(taken + 1, len));
                         if !stalled {
                             let nap = upbeat::sleep(Duration::from_millis(50));

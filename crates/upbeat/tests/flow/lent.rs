@@ -7,8 +7,8 @@ use std::time::Duration;
 use upbeat::{InPlace, Waiting};
 use upbeat_core::limits::{self, BUFFERS, BUFFERS_FIRST, SLABS_PER_SIZE_MAX};
 
-/// What fits a slot is copied out of it, and what is long lies in a buffer. In between it is the
-/// sender who says.
+/// A value that fits a slot is copied out of it, and a long value lies in a buffer. In between, the
+/// sender decides.
 const SLOT: usize = 104;
 const LONG: usize = 4096;
 
@@ -146,7 +146,7 @@ fn what_is_kept_holds_up_nobody() {
                             })
                         })
                         .collect();
-                    // It comes behind them.
+                    // The request comes behind the others.
                     upbeat::sleep(Duration::from_millis(10)).await;
                     let bytes = bytes_of(1, len);
                     assert!(depot.echo(bytes.clone()).await == Ok(bytes));
@@ -184,7 +184,7 @@ fn one_as_long_comes_behind_one_that_is_kept() {
     });
 }
 
-/// What is read in place outlives its session, and its sender.
+/// A value that is read in place outlives its session, and its sender.
 #[test]
 fn what_is_lent_outlives_its_sender() {
     let _watchdog = Watchdog::new("outlives", 60);
@@ -215,7 +215,7 @@ fn what_is_lent_outlives_its_sender() {
     }
 }
 
-/// What a handle keeps is bounded too, and goes back on whichever thread.
+/// The values that a handle holds in place are bounded too, and may be given back on any thread.
 #[test]
 fn handles_hold_and_give_back() {
     let _watchdog = Watchdog::new("handles", 120);

@@ -102,7 +102,7 @@ async fn take_all(depot: &DepotClient, len: usize) -> usize {
             Err(()) => break,
         }
     }
-    // One that is dropped makes room for one that waits.
+    // A loan that is dropped makes room for a message that waits.
     let (count, one) = (loans.len(), loans.pop());
     let drops = async {
         upbeat::sleep(Duration::from_millis(1)).await;

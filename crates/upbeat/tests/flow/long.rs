@@ -47,7 +47,7 @@ fn they_come_whole_both_ways() {
     }
 }
 
-/// What a value takes is known when it is written: it looks short, or like one for the ring.
+/// The length of a value is known only when it is written: it may look short, or as if it fitted the ring.
 #[test]
 fn what_is_longer_than_it_looks_goes_all_the_same() {
     let _watchdog = Watchdog::new("looks", 60);
@@ -83,7 +83,7 @@ fn a_hundred_mebibytes() {
     });
 }
 
-/// They go while those before them lie unread, as many as there are buffers for, and wait there in order.
+/// Long values are sent while earlier ones lie unread, up to the number of buffers, and are received in order.
 #[test]
 fn the_next_is_written_while_the_one_before_is_read() {
     let _watchdog = Watchdog::new("overlap", 120);
@@ -217,7 +217,7 @@ fn one_that_was_granted_does_not_stand_behind_others() {
                 })
                 .collect();
             upbeat::sleep(Duration::from_millis(20)).await;
-            // It goes at once if the other node did not stand still so soon.
+            // The message is sent at once if the other node did not stand still so soon.
             let polled = poll_fn(|context| Poll::Ready(last.as_mut().poll(context))).await;
             match polled {
                 Poll::Ready(sent) => sent.unwrap(),
@@ -423,7 +423,7 @@ fn memory_of_long_messages_is_given_back() {
         stand.node.block_on(async {
             let depot = stand.client().await;
             drop(depot.echo(vec![1; 40 * MIB]).await.unwrap());
-            // It sleeps meanwhile, and so does the other one. They are given up after a second.
+            // Both nodes sleep meanwhile. The buffers are given up after a second.
             let sleeps = stand.node.counted(Counter::Sleeps);
             upbeat::sleep(Duration::from_millis(2500)).await;
             let slept = stand.node.counted(Counter::Sleeps) - sleeps;
@@ -463,7 +463,7 @@ fn a_grant_that_cannot_be_used_is_given_back() {
             // This one takes the last number while that one waits for room.
             let mut last = pin!(depot.keep(most, vec![]));
             begin(last.as_mut()).await;
-            // It has no number when its room comes.
+            // The call has no number when its room comes.
             assert!(first(long.as_mut(), upbeat::sleep(Duration::from_millis(20))).await.is_err());
             stand.open(true);
             assert_eq!(long.await, Ok((0, 100_000)));

@@ -124,8 +124,8 @@ fn what_has_waited_too_long_never_runs() {
     });
 }
 
-/// What has begun, and what of that came out of order, once both together are so many. The client's
-/// node is not driven.
+/// Returns the number of handlers that have begun, and of those that began out of order, once both together reach
+/// `sum`. The client's node is not driven.
 fn passed(stand: &Stand, sum: u64) -> (u64, u64) {
     loop {
         let (began, _, _, disorder) = stand.state();

@@ -1,4 +1,4 @@
-//! What is left when a handle is gone.
+//! Tests of the leftovers of a dropped handle.
 
 use crate::common::server::KINDS;
 use crate::common::work::{WorkHandle, WorkServer, Worker};
@@ -23,12 +23,12 @@ fn a_dropped_handle_leaves_nothing() {
     let (_alone, _watchdog) = (alone(), Watchdog::new("a dropped handle", 120));
     for kind in KINDS {
         let stand = Stand::new(kind);
-        // What the process makes once, it has made.
+        // The first handle makes everything that a process makes once.
         let once = stand.handle(Waiting::Adaptive).unwrap();
         block_on(once.null()).unwrap();
         drop(once);
         let mut before = holdings();
-        // What tests that have ended held goes as well.
+        // The test waits until the holdings of tests that have ended are gone.
         until(|| {
             std::thread::sleep(Duration::from_millis(20));
             std::mem::replace(&mut before, holdings()) == before

@@ -182,7 +182,7 @@ fn asynchronous_calls_fill_buffers() {
     }
 }
 
-/// The same of calls that block, whatever their waiting.
+/// Blocking calls fill buffers, with every way of waiting.
 #[test]
 fn blocking_calls_fill_buffers() {
     let (_alone, _watchdog) = (alone(), Watchdog::new("blocking calls that fill", 60));
@@ -219,7 +219,7 @@ fn blocking_calls_fill_buffers() {
     }
 }
 
-/// What is polled in one thread may be awaited in another: the last waker counts.
+/// A call that was polled in one thread may be awaited in another: the last waker counts.
 #[test]
 fn a_call_moves_between_threads() {
     let (_alone, _watchdog) = (alone(), Watchdog::new("a call that moves", 60));
@@ -290,7 +290,7 @@ fn a_new_server_is_found() {
             check_lost(&blocked.join().unwrap().unwrap_err());
             check_lost(&awaited.join().unwrap().unwrap_err());
         });
-        // What was kept ends with an error, and stays one while nobody serves.
+        // A kept handle ends with an error, and keeps the error while no node serves.
         check_lost(&kept.null().unwrap_err());
         check_lost(&kept.null().unwrap_err());
         check_lost(&handle.blocking().divide(4, 2).unwrap_err());

@@ -1,4 +1,4 @@
-//! What a hostile client does, one way after the other, each in a session of its own.
+//! The attacks of a hostile client, one after the other, each in a session of its own.
 
 use super::lending;
 use super::raw::{Raw, send};

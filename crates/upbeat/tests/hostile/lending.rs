@@ -1,4 +1,4 @@
-//! What a hostile client does with buffers, with room that it asks for, and with stamps.
+//! The attacks of a hostile client with buffers, with requested room, and with stamps.
 
 use super::attack::{Attack, Way};
 use super::raw::{Raw, send};
@@ -237,7 +237,7 @@ impl Attack {
         }
         for _ in 0..PLACES_MAX / 4 {
             match self.random.below(4) {
-                // What lies in the ring is copied, and there is an end to that as well.
+                // A value in the ring is copied, and the room for copies is bounded as well.
                 0 => self.call(BYTES, &[0; 2000]),
                 1 => self.raw.reserve(10),
                 2 => self.frame(Head::oneway(9, 8).words(), &[1; 8]),

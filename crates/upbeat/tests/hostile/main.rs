@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use upbeat::{Counter, InPlace, Lost, Node, Stream, Waiting, Why};
 use upbeat_core::limits::{BUDGET_BYTES, CALLS_PER_SESSION_MAX};
 
-/// What is attacked: nothing in it harms, whatever is called.
+/// The service under attack: no call of its methods does harm.
 #[upbeat::service]
 pub(crate) trait Target {
     async fn add(&self, a: u64, b: u64) -> u64;
@@ -191,8 +191,8 @@ fn third(name: &str, place: &Path) {
     say(&format!("took {} {} {} {}", took.len(), at(0.5), at(0.99), at(1.0)));
 }
 
-/// What the process has, but for the page that the first sample makes, which stays: a peer's stamps
-/// may be of the first.
+/// The resources of the process, without the page of samples. The first sample makes that page, it stays, and a
+/// peer's stamps may be part of the first sample.
 #[derive(Clone, Copy, Debug)]
 struct Size {
     descriptors: usize,
@@ -303,7 +303,7 @@ fn clients_that_break_every_rule() {
         println!("{:#?}\n{base:?}\n{largest:?}\n{after:?}\nthird: {took}", victim.ends.borrow());
         assert_eq!(victim.node.counted(Counter::Panics), 0);
         assert_eq!(victim.node.streams(), 0);
-        // What one peer may have owed to it is bounded, and comes back.
+        // The memory for debts to one peer is bounded, and comes back.
         assert!(largest.resident_kib < base.resident_kib + (600 << 10), "{largest:?}");
         // The allocator gives back what lies on top; a leak grows with each of thousands of sessions.
         assert!(after.resident_kib < base.resident_kib + (300 << 10), "{after:?}");
@@ -342,7 +342,7 @@ fn greed(method: u16) -> (usize, u64) {
     served.gate.give();
     run_until(&|| served.done.get() == served.begun.get());
     drop(third.child.stdin.take());
-    // It ends when its last call is answered.
+    // The session ends when its last call is answered.
     victim.settle(GREEDY as usize, None);
     let took = third.expect("took");
     greedy.kill();
@@ -391,7 +391,7 @@ fn servers_that_answer_garbage() {
         connected += u64::from(client.node.block_on(server::call_all(&client.node)));
         server::call_by_handle(&place);
         rounds += 1;
-        // One that has broken no rule so far stands.
+        // A session that has broken no rule so far stands.
         if rounds >= 5 && before.is_none() && client.node.sessions() == 0 {
             before = Some(Size::now());
         }

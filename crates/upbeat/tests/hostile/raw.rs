@@ -28,7 +28,7 @@ pub(crate) struct Raw {
     pub(crate) page: Region,
     /// The peer's board.
     pub(crate) board: Region,
-    /// The same lanes, for frames in their right places.
+    /// The lanes of the session, for frames in their right places.
     pub(crate) lanes: Lanes,
     /// Segments in which the peer's lane goes on, by their generations.
     grown: RefCell<BTreeMap<u32, Region>>,
@@ -108,7 +108,7 @@ impl Raw {
             return true;
         }
         loop {
-            // It was handed over before the frame was written.
+            // The segment was handed over before the frame was written.
             let is_over = self.is_over();
             if let Some(region) = self.grown.borrow_mut().remove(&head.call.generation()) {
                 self.lanes.grow_reader(region);

@@ -35,7 +35,7 @@ impl Raw {
         self.next_with_word().map(|(head, _)| head)
     }
 
-    /// The same, with the word with which its payload begins, if that lies in the lane.
+    /// Returns the next frame, with the first word of its payload if the payload lies in the lane.
     pub(crate) fn next_with_word(&self) -> Option<(Head, u64)> {
         self.ring();
         loop {
@@ -130,14 +130,14 @@ fn room_that_was_granted_comes_back() {
             assert!(other.reserve(MEDIUM_BYTES_MAX + 1));
             other.ring();
             match round % 3 {
-                // It dies.
+                // The greedy peer dies.
                 0 => drop(greedy),
-                // It no longer wants it.
+                // The greedy peer withdraws its request for room.
                 1 => {
                     greedy.iter().for_each(|raw| raw.withdraw(0));
                     greedy.iter().for_each(|raw| raw.add(0));
                 }
-                // It breaks a rule.
+                // The greedy peer breaks a rule.
                 _ => greedy.iter().for_each(|raw| {
                     raw.withdraw(7);
                     assert!(raw.next().is_none());

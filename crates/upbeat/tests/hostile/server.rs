@@ -65,7 +65,7 @@ fn serve(
     let program = ProgramId::named(PROGRAM.parse().unwrap());
     let home = Home::new(program, Some(name.parse().unwrap())).unwrap();
     let listener = Listener::bind(&place, &home).unwrap();
-    // It does not promise to look, so everybody rings.
+    // The server does not promise to poll, so every client rings.
     home.page().withdraw();
     serving();
     let mut sessions: Vec<Imp> = Vec::new();
@@ -91,7 +91,7 @@ fn serve(
     }
 }
 
-/// One of its sessions.
+/// A session of the hostile server.
 struct Imp {
     carrier: Carrier,
     manner: Manner,
@@ -337,7 +337,7 @@ pub(crate) async fn call_all(node: &Node) -> bool {
     true
 }
 
-/// The same from a thread, over a session that only that call uses.
+/// Calls from a thread, over a session that only these calls use.
 pub(crate) fn call_by_handle(place: &Path) {
     let while_ = Duration::from_millis(50);
     let handle = upbeat::handle::builder().program(PROGRAM).directory(place);
@@ -345,7 +345,7 @@ pub(crate) fn call_by_handle(place: &Path) {
     let Ok(target) = handle.connect::<TargetHandle>("imp") else { return };
     let blocking = target.blocking().deadline(while_).extendable(2 * while_);
     for round in 0..60 {
-        // Whatever is wrong, or nothing is said, it says so and goes on, until the session has ended.
+        // The caller goes on after every other error, until the session has ended.
         if let Err(CallError::Unknown(_) | CallError::NotSent(_)) = blocking.add(round, 1) {
             break;
         }

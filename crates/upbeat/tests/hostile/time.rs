@@ -58,7 +58,7 @@ impl Attack {
     }
 }
 
-/// Whoever asks about a call that is not there is told once that there is no more time.
+/// A question about a call that does not exist is answered once: there is no more time.
 #[test]
 fn questions_about_calls_that_are_not_there_are_answered_with_nothing() {
     if !crate::common::shares_memory("the peers of this test write into shared lanes") {
@@ -67,7 +67,7 @@ fn questions_about_calls_that_are_not_there_are_answered_with_nothing() {
     let (ends, _) = against("questions", |place| {
         let raw = connect(place);
         raw.add(0);
-        // One that was answered, in the other direction; one that never was; none; twice; for ever.
+        // The questions are about a call that was answered, about one that never was, about none, twice, and for ever.
         let calls = [number(0), number(4095), CallNumber::new(u32::MAX, 7)];
         for call in calls {
             for wanted in [1_000_000, 0, u64::MAX, u64::MAX] {
@@ -95,7 +95,7 @@ fn answers_that_nobody_asked_for_do_nothing() {
                 raw.extended(call, time);
             }
         }
-        // One that is granted, twice: the second finds nobody, and so does what comes behind the end.
+        // A wish that is granted twice: the second grant finds no waiter, and neither does one behind the end.
         raw.stretch(number(1), 2 * minute);
         assert!(raw.expect_about(Kind::Extend, number(1)) > 0);
         raw.extended(number(1), 10 * minute);
@@ -103,13 +103,13 @@ fn answers_that_nobody_asked_for_do_nothing() {
         let left = raw.expect_about(Kind::Reply, number(1));
         assert!(2 * minute < left && left <= 10 * minute, "{left}");
         raw.extended(number(1), 100 * minute);
-        // One that is refused, twice.
+        // A wish that is refused twice.
         raw.stretch(number(2), minute);
         raw.expect_about(Kind::Extend, number(2));
         raw.extended(number(2), 0);
         raw.extended(number(2), 100 * minute);
         assert_eq!(raw.expect_about(Kind::Reply, number(2)), 0);
-        // One that is given all the time that there is, and one that is given less than it has.
+        // A call that is given all the time that there is, and a call that is given less than it has.
         raw.stretch(number(3), minute);
         raw.expect_about(Kind::Extend, number(3));
         raw.extended(number(3), u64::MAX);
@@ -119,7 +119,7 @@ fn answers_that_nobody_asked_for_do_nothing() {
         raw.extended(number(4), 1);
         let left = raw.expect_about(Kind::Reply, number(4));
         assert!(1 < left && left <= minute, "{left}");
-        // One whose question is not answered ends at its deadline, and the answer comes too late.
+        // A call whose question is not answered ends at its deadline, and the answer comes too late.
         raw.stretch(number(5), 20_000);
         raw.expect_about(Kind::Extend, number(5));
         raw.expect_about(Kind::Failed, number(5));

@@ -1,4 +1,4 @@
-//! What callers of other hosts may take of a node: how many connect at once, and how many sessions one address has.
+//! Tests of the bounds on callers of other hosts: connections at once, and sessions of one address.
 
 use crate::callbacks::issue;
 use crate::common::work::{WorkClient, WorkServer, Worker};
@@ -177,7 +177,7 @@ fn connections_are_accepted_at_a_rate() {
                 (0..30).map(|_| TcpStream::connect(at).unwrap()).collect();
             for mut caller in callers {
                 caller.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
-                // Who was accepted is told that this is no greeting, or finds the connection closed.
+                // An accepted caller is told that this is no greeting, or finds the connection closed.
                 let _ = caller.read_to_end(&mut Vec::new());
             }
             // Twenty at once, and ten at twenty a second.

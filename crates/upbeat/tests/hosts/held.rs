@@ -1,4 +1,4 @@
-//! What nodes and handles of other hosts make a node hold: together no more than it may, whatever they send, and nothing
+//! Tests that nodes and handles of other hosts make a node hold no more than its bound, whatever they send, and nothing
 //! once they are gone.
 
 use crate::common::{Directory, PROGRAM, Watchdog, alone, soon};
@@ -28,7 +28,7 @@ pub(crate) trait Hoard {
     async fn noted(&self) -> u64;
 }
 
-/// What the test and the server's thread see of each other.
+/// The signals between the test and the server's thread.
 #[derive(Default)]
 struct Shared {
     lets_go: AtomicBool,
@@ -114,7 +114,7 @@ fn connect(directory: &Directory, to: &str) -> HoardHandle {
 enum Ends {
     /// Their calls are answered.
     Answered,
-    /// They give their calls up.
+    /// The callers give their calls up.
     GivenUp,
     /// Their connections break, and do not come back.
     Cut,

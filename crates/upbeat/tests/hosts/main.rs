@@ -98,7 +98,7 @@ impl Server {
         Server { process, at, _directory: directory }
     }
 
-    /// What a client connects to.
+    /// Returns the name and the address to which a client connects.
     fn named(&self, name: &str) -> String {
         format!("{name}@{}", self.at)
     }
@@ -144,7 +144,7 @@ fn everything_works_however_a_side_waits() {
             node.block_on(async {
                 let work = connected(&node, &to).await;
                 works(&work).await;
-                // The same session serves who connects again.
+                // A client that connects again uses the existing session.
                 let again = connected(&node, &to).await;
                 assert_eq!(soon(again.add(1, 1)).await, Ok(2));
             });

@@ -20,7 +20,7 @@ struct Server {
 }
 
 impl Server {
-    /// One of this program, whose sockets are in a directory.
+    /// Starts a server of this program, whose sockets are in a directory.
     fn start(directory: &Directory, name: &str, at: &str) -> Server {
         let part = format!("{PROGRAM} {name} {at} ");
         Server::of(Other::start(&part, &directory.path()))
@@ -71,7 +71,7 @@ fn opened(node: &Node) -> (u64, u64) {
     (node.counted(Counter::SessionsOpened), node.counted(Counter::SessionsRemote))
 }
 
-/// The same of the node that serves.
+/// Returns the two counts of the node that serves.
 async fn opened_there(work: &WorkClient) -> (u64, u64) {
     let counted = async |counter: Counter| work.counted(counter.index() as u64).await.unwrap();
     (counted(Counter::SessionsOpened).await, counted(Counter::SessionsRemote).await)
@@ -201,7 +201,7 @@ fn a_namesake_of_this_host_does_not_stand_for_what_is_behind_a_tunnel() {
         let noted = node.block_on(async { soon(connected(&node, "server").await.noted()).await });
         assert_eq!(noted, Ok((0, 0, 0)), "the namesake was called");
     };
-    // It listens at another port, or nowhere.
+    // The namesake listens at another port, or nowhere.
     for listens in ["127.0.0.1:0", "0.0.0.0:0", "[::]:0", ""] {
         let (directory, behind) = (Directory::new(), behind());
         let _namesake = match listens {
@@ -214,7 +214,7 @@ fn a_namesake_of_this_host_does_not_stand_for_what_is_behind_a_tunnel() {
             untouched(&directory);
         }
     }
-    // It listens at the same port of another address.
+    // The namesake listens at the same port of another address.
     let (directory, behind_it) = (Directory::new(), behind());
     let tunnel = Proxy::to(&behind_it.at.to_string());
     let listens = format!("127.0.0.2:{}", tunnel.at.port());
@@ -223,7 +223,7 @@ fn a_namesake_of_this_host_does_not_stand_for_what_is_behind_a_tunnel() {
     untouched(&directory);
     drop((namesake, behind_it));
 
-    // It is of this process.
+    // The namesake is a node of this process.
     let (directory, behind) = (Directory::new(), behind());
     let tunnel = Proxy::to(&behind.at.to_string());
     let there = beside(&directory, "server", |_| {

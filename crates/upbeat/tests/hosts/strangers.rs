@@ -1,4 +1,4 @@
-//! Whatever comes to a node's port costs its own connection, and nobody else anything.
+//! Tests that strange bytes at a node's port cost their own connection, and nothing else.
 
 use crate::common::work::{WorkClient, works};
 use crate::common::{Directory, Watchdog, alone, setting, soon};
@@ -67,7 +67,7 @@ fn nonsense_ends_its_own_connection() {
             let _ = stream.write_all(bytes);
             let _ = stream.shutdown(Shutdown::Write);
             stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-            // It is closed, whatever was said before.
+            // The connection is closed, whatever was sent before.
             let mut said = Vec::new();
             match stream.read_to_end(&mut said) {
                 Ok(_) => {}
@@ -107,7 +107,7 @@ fn each_peer_costs_its_own_session() {
         let trickle = scope.spawn(|| {
             for byte in &greeting[..greeting.len() - 1] {
                 for mut stream in &slow {
-                    // It has given way, if it takes no more.
+                    // A connection that takes no more bytes has given way.
                     let _ = stream.write_all(std::slice::from_ref(byte));
                 }
                 std::thread::sleep(Duration::from_millis(20));

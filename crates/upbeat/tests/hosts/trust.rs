@@ -93,7 +93,7 @@ fn who_is_not_trusted_is_told_why() {
     let to = server.named("server");
     let stranger = others.issue("stranger.pem", "test/client/*");
     check(&to, Some(&stranger), "authority");
-    // It trusts the node's authority as well, and is not trusted itself.
+    // The stranger trusts the node's authority as well, and is not trusted itself.
     let text = std::fs::read_to_string(&stranger).unwrap();
     write(&stranger, &[authority.issuer.0.pem(), text].concat());
     check(&to, Some(&stranger), "does not trust this node's certificate");
@@ -127,7 +127,7 @@ fn an_identity_is_replaced_while_the_node_runs() {
     node.block_on(async {
         let work = connected(&node, &to).await;
         next.replace(&file, "test/server");
-        // What stands goes on.
+        // The existing session goes on.
         works(&work).await;
     });
     // The node looks at the file once a second.

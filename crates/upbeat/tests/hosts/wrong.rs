@@ -1,4 +1,4 @@
-//! What a caller is told that does not reach its node: each case by its name, with the address.
+//! Tests of the errors of a caller that does not reach its node: each case by its name, with the address.
 
 use crate::common::work::{WorkClient, WorkHandle};
 use crate::common::{Directory, PROGRAM, Watchdog, alone, on_one_host};
@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use upbeat::{BuildError, ConnectError, Node, Waiting};
 
-/// What a node and a handle are told that connect to this.
+/// Returns the errors that a node and a handle get when they connect to `to`.
 fn told(directory: &Directory, to: &str) -> [String; 2] {
     let node = client(directory, Waiting::Adaptive);
     let error = node.block_on(async { node.connect::<WorkClient>(to).await.err().unwrap() });
@@ -101,7 +101,7 @@ fn plain_messages_are_asked_for_on_both_sides() {
     assert!(error.to_string().contains("insecure_plaintext()"), "{error}");
 }
 
-/// What cannot be listened at is told as the node is built.
+/// An address at which the node cannot listen is an error of the builder.
 #[test]
 fn a_node_that_cannot_listen_is_not_built() {
     let _alone = alone();

@@ -123,7 +123,7 @@ fn served(done: Result<(), Broken>) {
     }
 }
 
-/// What is resident of this process, in KiB.
+/// Returns the resident memory of this process, in KiB.
 fn resident_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -136,7 +136,7 @@ fn files(place: &Path) -> BTreeSet<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// What this process has where nobody is connected, and when it has served or called for the first time.
+/// The holdings of this process without connections, after it has served or called for the first time.
 struct Base {
     holdings: Holdings,
     resident_kib: u64,

@@ -106,7 +106,7 @@ impl Killer {
     }
 }
 
-/// What the process has: descriptors, threads, mappings of shared memory.
+/// The holdings of the process: descriptors, threads, mappings of shared memory.
 #[derive(Debug, PartialEq)]
 struct Holdings {
     descriptors: usize,
@@ -205,7 +205,7 @@ fn servers_that_are_killed() {
         }));
         let mut before = None;
         for round in 0..kills() / 2 {
-            // It takes the name over from the one before.
+            // The new victim takes the name over from the one before.
             let mut victim = Other::start("serve victim Adaptive", &place);
             victim.expect("serving");
             let delay = Duration::from_micros(random.below(3000));

@@ -210,7 +210,7 @@ fn results_longer_than_their_caller_takes_are_refused() {
                 assert_eq!(blob, Err(error.clone()));
                 let blob = store.blob_in_place(fits + 1).await.map(|blob| blob.len());
                 assert_eq!(blob, Err(error.clone()));
-                // One that has come before somebody asks for it.
+                // A reply that has come before its future is polled for it.
                 let mut one = std::pin::pin!(store.blob(fits + 1));
                 std::future::poll_fn(|context| {
                     assert!(one.as_mut().poll(context).is_pending());
@@ -319,7 +319,7 @@ fn arguments_without_memory_fail_their_calls_alone() {
             store.note(vec![1; LONG]).await.unwrap();
             assert_eq!(store.noted().await, Ok(0));
             store.limit(None).await.unwrap();
-            // What could not be mapped is given up by then, or is not: the node is the same.
+            // A value that could not be mapped may be given up by then or not: the node is the same.
             assert_eq!(store.bytes(vec![1; LONG / 4]).await, Ok(LONG as u64 / 4));
         }
     });

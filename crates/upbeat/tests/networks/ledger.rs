@@ -152,7 +152,7 @@ pub(crate) fn play(part: &str, place: &Path) {
 /// A server in a process of its own on a host.
 pub(crate) struct Server {
     pub(crate) process: Other,
-    /// What a client connects to.
+    /// The name to which a client connects.
     pub(crate) to: String,
     _directory: Directory,
 }

@@ -29,7 +29,7 @@ fn other() {
     ledger::play(&part, &place);
 }
 
-/// What calls, and how it waits.
+/// The kind of client, and its way of waiting.
 #[derive(Clone, Copy, Debug)]
 enum Client {
     Node(Waiting),
@@ -69,7 +69,7 @@ impl<'n> Stand<'n> {
         &self.network.near
     }
 
-    /// What a client connects to.
+    /// Returns the name to which a client connects.
     fn to(&self, over: Over) -> &str {
         &self.servers[over as usize].to
     }

@@ -18,7 +18,7 @@ const INSIDE: &str = "UPBEAT_TEST_ROUTER";
 /// Says that nothing is to be left out.
 const REQUIRED: &str = "UPBEAT_NETWORKS_REQUIRED";
 
-/// What the router must be able to do.
+/// The commands that must work on the router.
 const PROBE: &str = "ip link add name probe type veth peer name other \
     && echo 1 > /proc/sys/net/ipv4/ip_forward";
 
@@ -36,7 +36,7 @@ pub(crate) fn with_network(test: &str, act: impl FnOnce(&Network)) {
     again.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(INSIDE, "1");
     again.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut again = again.spawn().unwrap();
-    // It ends with its input: at the latest when this process does.
+    // The inner process ends with its input: at the latest when this process does.
     let input = again.stdin.take();
     let output = again.wait_with_output().unwrap();
     drop(input);
@@ -162,7 +162,7 @@ impl Host {
         cat.args(["-n", "cat"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut cat = cat.spawn().unwrap();
         let mut input = cat.stdin.take().unwrap();
-        // It answers from within the namespace.
+        // The process answers from within the namespace.
         input.write_all(b"there\n").unwrap();
         let answer = BufReader::new(cat.stdout.take().unwrap()).lines().next();
         assert_eq!(answer.unwrap().unwrap(), "there");
@@ -176,7 +176,7 @@ impl Host {
         );
         feed("ip", &["-batch", "-"], &links).unwrap();
         let host = Host { name, address: format!("{subnet}.2"), space };
-        // What is lost is sent again soon, else most of a test's time would pass in TCP's timers.
+        // Lost packets are sent again soon: otherwise most of a test's time would pass in TCP's timers.
         let links = format!(
             "link set lo up\n\
              address add {subnet}.2/24 dev uplink\n\

@@ -31,7 +31,7 @@ fn part_amid(
             }
             stand.network.drop_from(*drops);
             let parted = Instant::now();
-            // What had come before is read first.
+            // Messages that had arrived before are read first.
             thread::sleep(lasts / 3);
             let before = done();
             thread::sleep(lasts.saturating_sub(parted.elapsed()));
@@ -82,7 +82,7 @@ fn a_short_partition_suspends_nothing() {
     });
 }
 
-/// What goes one way arrives; what goes the other does not.
+/// Messages in one direction arrive, and messages in the other do not.
 #[test]
 fn a_network_that_drops_one_direction_costs_time_and_nothing_else() {
     let test = "partition::a_network_that_drops_one_direction_costs_time_and_nothing_else";

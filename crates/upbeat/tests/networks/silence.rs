@@ -19,7 +19,7 @@ const AT_MOST: Duration = Duration::from_secs(4);
 const NAP: Duration = Duration::from_secs(3);
 const LONG: Duration = Duration::from_secs(60);
 
-/// What a client has under way when the other host vanishes.
+/// The work that a client has under way when the other host vanishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Needs {
     Nothing,

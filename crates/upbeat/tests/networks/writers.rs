@@ -27,7 +27,7 @@ pub(crate) struct Writer {
     pub(crate) done: AtomicU64,
 }
 
-/// What a test does with its clients.
+/// The settings of a test's clients.
 pub(crate) struct Run {
     /// Messages that each client sends at least.
     pub(crate) share: u64,

@@ -15,7 +15,7 @@ pub(crate) const A_WHILE: Duration = Duration::from_secs(20);
 pub(crate) trait Chain {
     /// Calls on through these nodes; the last one's handler never ends by itself.
     async fn reach(&self, through: Vec<String>, waits: bool);
-    /// The same, but the first stops its whole node for so long when it has called.
+    /// Calls on like `reach`, but the first node stops as a whole for so long when it has called.
     async fn reach_and_stall(&self, through: Vec<String>, ms: u64);
     /// The microseconds that each handler of the chain has left, with so many for the first call.
     async fn left(
@@ -34,7 +34,7 @@ pub(crate) trait Chain {
     /// Waits so long and is counted then: for half a second at most when its sender is gone.
     #[oneway]
     async fn begin(&self, ms: u64);
-    /// The same, and its method says nothing of that.
+    /// Waits like `begin`, but the method sets no bound.
     #[oneway]
     async fn begin_unbounded(&self, ms: u64);
     /// The last of the chain asks for so much time, and answers after a while with what it was told. The
@@ -48,7 +48,7 @@ pub(crate) trait Chain {
     ) -> Result<u64, String>;
 }
 
-/// What serves it.
+/// The implementation of `Chain`.
 #[derive(Default)]
 struct Knot {
     node: RefCell<Option<Node>>,
@@ -94,10 +94,10 @@ impl Chain for Knot {
         if waits {
             upbeat::sleep(Duration::from_micros(100)).await;
         }
-        // One that has waited stands when it is polled as a task.
+        // A handler that has waited counts as standing when it is polled as a task.
         let _standing = self.stand();
         match self.next(through).await {
-            // Who has the same time may be told by whom he called that it is over.
+            // The callee may report the end of the time first, since it has the same deadline.
             Some((next, rest)) => match next.reach(rest, waits).await {
                 Err(CallError::Deadline) => std::future::pending().await,
                 other => other.unwrap(),
@@ -197,7 +197,7 @@ impl Chain for Knot {
         match call.await {
             Ok(left) => Ok(left),
             Err(CallError::Method(text)) => Err(text),
-            // Who has the same time may be told by whom he called that it is over.
+            // The callee may report the end of the time first, since it has the same deadline.
             Err(CallError::Deadline) => std::future::pending().await,
             Err(error) => Err(error.to_string()),
         }

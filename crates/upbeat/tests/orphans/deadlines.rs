@@ -35,11 +35,11 @@ fn what_a_handler_calls_has_no_more_time_than_is_left() {
                 let left: Vec<u64> = left.into_iter().map(Option::unwrap).collect();
                 assert!(left[0] > 5 * SECOND, "{left:?}");
                 assert!(left[1..].iter().all(|left| *left <= 5 * SECOND), "{left:?}");
-                // It gives more, which is not its to give.
+                // The handler gives its call more time than it has itself, which has no effect.
                 let call = chain.left(stand.behind(), Some(60 * SECOND), waits);
                 let left = call.deadline(Duration::from_secs(10)).await.unwrap();
                 assert!(left[1..].iter().all(|left| *left <= Some(10 * SECOND)), "{left:?}");
-                // It gives some where it has no bound.
+                // The handler gives its call a deadline where it has none itself.
                 let left = chain.left(stand.behind(), Some(5 * SECOND), waits).await.unwrap();
                 assert_eq!(left[0], None);
                 assert!(left[1..].iter().all(|left| *left <= Some(5 * SECOND)), "{left:?}");

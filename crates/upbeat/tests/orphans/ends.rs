@@ -33,7 +33,7 @@ fn a_call_that_is_dropped_ends_all_that_it_led_to() {
                 assert_eq!(stand.node.counted(Counter::CancelsSent), round);
                 assert_eq!(stand.counted(3, Counter::CancelsSent).await, 0);
             }
-            // Those that waited were polled as tasks, in vain.
+            // The handlers that waited were polled as tasks, in vain.
             assert!(stand.counted(3, Counter::OrphanTime).await > 0);
             assert_eq!(chain.nap(0, 7).await, Ok(7));
         });

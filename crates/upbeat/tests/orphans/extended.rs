@@ -7,11 +7,11 @@ use crate::common::{Watchdog, at_once, node, over_streams};
 use std::time::{Duration, Instant};
 use upbeat::{CallError, Counter, Waiting};
 
-/// What calls have, in milliseconds: long enough for a busy machine.
+/// The deadline of calls, in milliseconds: long enough for a busy machine.
 const HAS: u64 = 2_000;
-/// What handlers need.
+/// The time that handlers need.
 const NEEDS: u64 = 2_500;
-/// What they ask for.
+/// The time that handlers ask for.
 const WANTS: u64 = 30_000;
 
 const fn ms(ms: u64) -> Duration {
@@ -67,7 +67,7 @@ fn who_may_not_is_told() {
         assert_eq!(outer.await, refused(FIXED));
         let above = more(Some((HAS, Some(WANTS)))).deadline(ms(HAS)).extendable(ms(1));
         assert_eq!(above.await, refused(NO_MORE));
-        // What it has already is not asked for.
+        // A handler does not ask for time that it has already.
         let enough = last.more(vec![], None, 1, 0).deadline(ms(WANTS)).extendable(ms(WANTS));
         assert!(enough.await.unwrap() > 1);
     });
@@ -108,11 +108,11 @@ fn a_silent_caller_extends_nothing() {
     stand.node.block_on(async {
         let chain = stand.client(0).await;
         let call = chain.more(vec![], None, WANTS, 60_000).deadline(ms(100));
-        // It lies in the lane, and this node does not look any more until the callee has given up. The
-        // callee, which nobody has rung, finds it when the other node connects.
+        // The request lies in the lane, and this node does not poll any more until the callee has given up.
+        // The callee, whose doorbell nobody has rung, finds the request when the other node connects.
         let call = call.extendable(ms(60_000)).try_send().unwrap();
         if over_streams() {
-            // It is sent when the turn ends, which a task may see twice.
+            // The request is sent when the turn ends, which a task may see twice.
             upbeat::sleep(ms(1)).await;
         }
         let (name, place) = (stand.names[0].clone(), stand.place.clone());

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use upbeat::handle::HandleError;
 use upbeat::{CallError, ConnectError};
 
-/// What calls have, in milliseconds: long enough for a busy machine.
+/// The deadline of calls, in milliseconds: long enough for a busy machine.
 const HAS: u64 = 2_000;
-/// What handlers need.
+/// The time that handlers need.
 const NEEDS: u64 = 2_500;
-/// What they ask for.
+/// The time that handlers ask for.
 const WANTS: u64 = 30_000;
-/// What silent servers have.
+/// The deadline of calls to silent servers.
 const SHORT: u64 = 150;
 
 const fn ms(ms: u64) -> Duration {
@@ -110,7 +110,7 @@ fn a_silent_server_blocks_nobody_for_longer() {
         assert_eq!(after(ms(SHORT), || awaited(&handle)), Err(CallError::Deadline));
     }
     stand.servers[0].other().signal(rustix::process::Signal::CONT);
-    // What comes too late is heard by nobody.
+    // A reply that comes too late reaches no caller.
     let kept = kept.deadline(A_WHILE);
     for value in 0..100 {
         assert_eq!((kept.nap(0, value), second.nap(0, value)), (Ok(value), Ok(value)));

@@ -7,7 +7,7 @@ use crate::common::{Watchdog, at_once, first};
 use std::time::{Duration, Instant};
 use upbeat::{CallError, Counter};
 
-/// What the method says.
+/// The bound that the method declares.
 const OUTLIVES: Duration = Duration::from_secs(2);
 const LONG: u64 = 60_000;
 

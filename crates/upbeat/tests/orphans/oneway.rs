@@ -7,9 +7,9 @@ use crate::common::{Watchdog, at_once, node, soon};
 use std::time::{Duration, Instant};
 use upbeat::{Counter, Waiting};
 
-/// What the method says.
+/// The bound that the method declares.
 const OUTLIVES: Duration = Duration::from_millis(500);
-/// What holds where it says nothing.
+/// The bound of a method that declares none.
 const USUAL: Duration = Duration::from_secs(10);
 const LONG: u64 = 60_000;
 
@@ -93,7 +93,7 @@ fn a_sender_that_ends_in_order_leaves_the_same_bound() {
         sender.block_on(async {
             let chain: crate::chain::ChainClient = sender.connect(&stand.names[0]).await.unwrap();
             chain.begin(LONG).await.unwrap();
-            // It has come when a later call returns.
+            // The message has arrived when a later call returns.
             assert_eq!(soon(chain.standing()).await, Ok((1, 1)));
         });
         sender.shut_down(Duration::from_millis(1));

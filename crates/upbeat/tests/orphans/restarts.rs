@@ -1,4 +1,4 @@
-//! What abandoned calls answer later is not heard, also where their callee has been started anew.
+//! Tests that late replies to abandoned calls reach no caller, also after their callee has been started anew.
 
 use crate::chain::{ChainClient, Stand, started};
 use crate::common::server::Kind;
@@ -30,14 +30,14 @@ fn late_answers_of_a_callee_that_was_started_anew_are_not_heard() {
     for round in 0..4 {
         let chain = node.block_on(stand.client(0));
         node.block_on(call_and_give_up(&chain, &mut random, 200));
-        // It stops with calls in its lane, which are given up before it goes on.
+        // The server stops with calls in its lane, which are given up before it goes on.
         stand.servers[0].other().signal(Signal::STOP);
         node.block_on(async {
             let mut calls: Vec<_> = (0..20).map(|at| Box::pin(chain.nap(at % 2, at))).collect();
             let mut late = 0;
             for (call, value) in calls.iter_mut().zip(0..) {
                 match upbeat::within(Duration::from_millis(1), call.as_mut()).await {
-                    // It had not quite stopped.
+                    // The server had not quite stopped.
                     Ok(answer) => assert_eq!(answer, Ok(value)),
                     Err(_) => late += 1,
                 }
@@ -45,12 +45,12 @@ fn late_answers_of_a_callee_that_was_started_anew_are_not_heard() {
             assert!(late >= 15, "{late}");
         });
         match round % 2 {
-            // What it answers now is for nobody, and those who call next have their numbers.
+            // The server's replies now reach no caller, although the next calls have the same numbers.
             0 => {
                 stand.servers[0].other().signal(Signal::CONT);
                 node.block_on(call_and_give_up(&chain, &mut random, 200));
             }
-            // It never does; another comes under its name, whose numbers begin anew.
+            // The server never goes on. Another one comes under its name, whose numbers begin anew.
             _ => {
                 stand.servers[0].other().kill();
                 let lost = node.block_on(chain.nap(0, 1)).unwrap_err();

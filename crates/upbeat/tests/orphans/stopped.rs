@@ -23,7 +23,7 @@ fn a_call_whose_deadline_passed_while_its_callee_was_stopped_never_runs() {
             stand.node.spawn(async move { chain.reach(vec![], false).deadline(deadline).await })
         };
         let calls: Vec<_> = (0..CALLS).map(|_| call(Duration::from_millis(20))).collect();
-        // They lie among calls that have time enough.
+        // The short calls lie among calls that have time enough.
         let honest: Vec<_> = (0..CALLS)
             .map(|number| {
                 let chain = chain.clone();
@@ -40,7 +40,7 @@ fn a_call_whose_deadline_passed_while_its_callee_was_stopped_never_runs() {
         for (number, call) in honest.into_iter().enumerate() {
             assert_eq!(call.await.unwrap(), Ok(number as u64), "there was time for it");
         }
-        // Those that have napped stood as well.
+        // The handlers that have napped stood as well.
         let (stands, ran) = chain.standing().await.unwrap();
         assert_eq!((stands, ran - begun), (0, CALLS as u64), "a call ran that was over");
     });

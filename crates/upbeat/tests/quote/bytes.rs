@@ -1,4 +1,4 @@
-//! What messages cost over byte streams: system calls of both sides, one by one as strace tells them, and passes over
+//! Costs of messages over byte streams: system calls of both sides, one by one as strace lists them, and passes over
 //! payloads, which the lanes count in user space and the kernel makes in each write and read.
 //!
 //! A write or a read counts if it moves bytes. Attempts that move none are counted apart: a polling node looks at its
@@ -76,7 +76,7 @@ async fn phases_of(client: &Node, server: &Elsewhere, phases: &[Phase]) {
         }
         let (mut before, mut asked) = (0, 0);
         if phase.bytes != 0 {
-            // What asking costs is not the calls'.
+            // The costs of asking are not counted as the calls' own.
             let first = passes().await;
             before = passes().await;
             asked = before - first;

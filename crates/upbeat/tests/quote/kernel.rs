@@ -17,7 +17,7 @@ use upbeat::{Counter, Waiting};
 const LOOKS: Reader = Reader::Looks;
 const SLEEPS: Reader = Reader::Sleeps;
 
-/// What a phase does, and how often.
+/// The phases, each with its operation and the number of repetitions.
 const PHASES: [(&str, Operation, u64); 7] = [
     ("call", Operation::Call { callee: LOOKS, caller: LOOKS }, 5000),
     ("page", Operation::Call { callee: LOOKS, caller: LOOKS }, 1000),
@@ -129,7 +129,7 @@ pub(crate) fn judge(list: &str) {
             if phase.as_ref().is_some_and(|phase| phase.0 == name) {
                 let (_, calls) = phase.take().unwrap();
                 judge_phase(name, &calls);
-                // Whoever is woken answers, or asks on, before it reads what has rung: the peer waits.
+                // A node that wakes up answers, or asks on, before it reads the doorbell: the peer waits.
                 if name == "both-asleep" {
                     let most = count(name) / 10;
                     assert!(read_first <= most, "{read_first} times the socket was read first");

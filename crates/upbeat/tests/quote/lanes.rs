@@ -232,7 +232,7 @@ fn handles(bench: &Bench) {
     }
 }
 
-/// Whoever sleeps is rung.
+/// Measures the operations on a sleeping receiver, whose doorbell the sender rings.
 fn sleepers(bench: &Bench) {
     let sleeps = Reader::Sleeps;
     let case = |what: &str, operation, value| Case {

@@ -1,4 +1,4 @@
-//! What is called: every form of value in every size, and what the server has counted.
+//! The service of the quote: every form of value in every size, and the counters of the server.
 
 use crate::common::process::{Other, say};
 use crate::common::server::Kind;
@@ -14,7 +14,7 @@ use upbeat_core::limits::STREAM_ITEMS_MAX;
 use upbeat_memory::counters::{Counters, CountersView, observe};
 use upbeat_memory::probe::{Count, tally};
 
-/// What a side says of itself, in one array, which fits a slot: asking leaves no trace in a ring.
+/// The counts of one side, in one array, which fits a slot: asking leaves no trace in a ring.
 pub(crate) const ALLOCATIONS: usize = Count::COUNT;
 pub(crate) const BELLS: usize = ALLOCATIONS + 1;
 pub(crate) const SLEEPS: usize = BELLS + 1;
@@ -22,7 +22,7 @@ pub(crate) const HANDLED: usize = SLEEPS + 1;
 pub(crate) type Told = [u64; HANDLED + 1];
 const _: () = assert!(size_of::<Told>() <= upbeat_core::limits::SHORT_BYTES);
 
-/// What this thread, its process and its node have counted.
+/// Returns the counts of this thread, its process and its node.
 pub(crate) fn tell(node: &Node, handled: u64) -> Told {
     let mut told = [0; HANDLED + 1];
     told[..Count::COUNT].copy_from_slice(&tally());
@@ -36,7 +36,7 @@ pub(crate) fn tell(node: &Node, handled: u64) -> Told {
 #[upbeat::service]
 pub(crate) trait Server {
     async fn tell(&self) -> [u64; HANDLED + 1];
-    /// Whose sleep `null_asleep` waits for.
+    /// Names the node whose sleep `null_asleep` waits for.
     async fn meet(&self, pid: u32, name: String);
 }
 
@@ -247,12 +247,12 @@ impl Sleeper {
         Sleeper { view: find(pid, name), seen: Cell::new(0) }
     }
 
-    /// What is waited for comes behind so many sleeps.
+    /// Sets the number of sleeps that were seen: `wait` waits for another one.
     pub(crate) fn seen(&self, sleeps: u64) {
         self.seen.set(sleeps);
     }
 
-    /// What it has counted.
+    /// Returns a counter of the node.
     pub(crate) fn counted(&self, counter: Counter) -> u64 {
         self.view.get(counter.index()).unwrap()
     }

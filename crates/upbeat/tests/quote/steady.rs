@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_micros(20);
 
 /// Messages of which the costs are told.
 const MESSAGES: u64 = 100;
-/// The same of long ones.
+/// The number of long messages whose costs are counted.
 const LONG_MESSAGES: u64 = 10;
 /// Messages before those: more than a lap of the lanes.
 const WARMING: u64 = RING_SLOTS_FIRST as u64 + 3;
@@ -49,7 +49,7 @@ impl Case {
         }
     }
 
-    /// What goes there, and what comes back.
+    /// Returns the payloads of the request and of the reply.
     fn payloads(&self) -> [Payload; 2] {
         match self.operation {
             Operation::Pull { .. } => [Payload::plain(4), self.result],
@@ -130,7 +130,7 @@ pub(crate) struct Bench {
     pub(crate) server: Elsewhere,
     /// One way for ever: its promise stands, so nobody is rung for it.
     asker: ServerBlocking<'static>,
-    /// What being asked adds to what the server counts.
+    /// The counts that asking the server adds.
     asked: Told,
     pub(crate) sleeper: Option<Sleeper>,
     handled: CountersView,
@@ -166,7 +166,7 @@ impl Bench {
         Bench { asked: minus(second, first), ..bench }
     }
 
-    /// What the server has counted.
+    /// Returns the counts of the server.
     pub(crate) fn ask(&self) -> Told {
         self.asker.tell().unwrap()
     }
@@ -192,7 +192,7 @@ impl Bench {
     fn await_turn(&self) {
         let watches = || self.counters.get(Counter::Watches.index()).unwrap();
         let seen = watches();
-        // It watches between its turns. The next time it does may have begun before.
+        // The node watches between its turns. Its next watch may have begun before.
         while self.sleeper.is_none() && watches() < seen + 2 {
             std::hint::spin_loop();
         }
@@ -267,7 +267,7 @@ impl Bench {
         }
     }
 
-    /// What was held, a line a case.
+    /// Returns the table of the results, a line for each case.
     pub(crate) fn table(&self) -> String {
         self.table.borrow().concat()
     }
@@ -286,7 +286,7 @@ pub(crate) struct Client<'c> {
     pub(crate) ends: bool,
 }
 
-/// What a caller without a node tells.
+/// Returns the counts of a caller without a node.
 pub(crate) fn tell_alone() -> Told {
     let mut told = [0; HANDLED + 1];
     told[..Count::COUNT].copy_from_slice(&upbeat_memory::probe::tally());
@@ -294,7 +294,7 @@ pub(crate) fn tell_alone() -> Told {
     told
 }
 
-/// What a node's side tells.
+/// Returns the counts of a node's side.
 pub(crate) fn tell_node(node: &Node) -> Told {
     tell(node, 0)
 }

@@ -1,4 +1,4 @@
-//! What a batch of a stream costs, of as many items as are there.
+//! Counts the costs of a batch of a stream, of as many items as are there.
 
 use crate::service::FormsClient;
 use crate::steady::{Bench, Case, Client, minus, tell_node};

@@ -37,7 +37,7 @@ fn a_client_passes_what_it_has() {
             assert_eq!(store.mean(&readings, &reading(2), 2.0).await, Ok(4.0));
             assert_eq!(store.join(&words, "–").await.as_deref(), Ok("a–bc"));
             assert_eq!(store.join(&[], "").await.as_deref(), Ok(""));
-            // What a call borrows is only needed until it ends.
+            // A call borrows its arguments only until it ends.
             let mut value = vec![1; 4];
             for _ in 0..3 {
                 store.put("", &value).await.unwrap();
@@ -97,7 +97,7 @@ fn results_go_into_values_of_their_callers() {
             assert_eq!(store.digest(&block()).into(&mut digest).await, Ok(()));
             assert_eq!(digest, digest_of(&block()));
             assert_eq!(store.last(&[]).into(&mut last).await, none);
-            // What was given up has left it as it was, too.
+            // A dropped call has left the buffer as it was, too.
             drop(store.last(&readings).try_send().unwrap().into(&mut last));
             assert_eq!(last, before);
             assert_eq!(store.last(&readings[..1]).into(&mut last).await, Ok(()));
@@ -121,7 +121,7 @@ fn messages_that_are_sent_again_and_that_nobody_answers() {
             assert_eq!(store.noted().await.unwrap(), ["one", "two", "three"]);
             let other = store.clone();
             let closed = node.spawn(async move { other.close().await });
-            // It is sent back while the gate is closed, and sent again from the same text.
+            // The request is sent back while the gate is closed, and sent again from the same text.
             let text = "guarded".to_owned();
             let guarded = store.guarded(&text).try_send().unwrap();
             store.open().await.unwrap();

@@ -1,4 +1,4 @@
-//! What a method keeps of its arguments: enough to ask for no memory, and no more than a bound.
+//! Tests of the memory that a method keeps for its arguments: enough to allocate none, and no more than a bound.
 
 use crate::common::process::{Other, say};
 use crate::common::server::{KINDS, Kind};
@@ -28,7 +28,7 @@ fn nobody_allocates_in_the_steady_state() {
 pub(crate) fn count(kind: Kind, place: &Path) {
     let _server = server(kind, place, Waiting::Polling);
     let node = node(&name("client", place), place, Waiting::Polling);
-    // What a sampled message asks for is told by `costs.rs`.
+    // The allocations of a sampled message are tested in `costs.rs`.
     node.set_sampling(0);
     node.block_on(async {
         let store: StoreClient = node.connect(&name("store", place)).await.unwrap();

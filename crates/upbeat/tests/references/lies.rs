@@ -7,7 +7,7 @@ use upbeat::CallError;
 use upbeat::error::FailCode;
 use upbeat::wire::{Describe, Input, Output, Wire, WireError};
 
-/// What says that it is a `String` or a `Vec<u8>`: a length, and then bytes that may be fewer.
+/// A value that claims to be a `String` or a `Vec<u8>`: a length, and then bytes that may be fewer.
 #[derive(Clone)]
 struct Lie<const TEXT: bool> {
     says: u64,
@@ -70,7 +70,7 @@ fn what_is_no_text_or_ends_early_is_refused() {
                 let is_refused =
                     matches!(error, CallError::Failed { code: FailCode::BadArguments, .. });
                 assert!(is_refused, "case {at}: {error}");
-                // What was kept is not shown to the next one.
+                // The kept bytes of an earlier message are not shown to the next one.
                 assert_eq!(store.put("", &[]).await, Ok(0), "after case {at}");
             }
             liar.note(honest(b"\xff")).await.unwrap();

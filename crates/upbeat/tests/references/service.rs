@@ -30,16 +30,16 @@ pub(crate) trait Store {
     async fn last(&self, readings: &[Reading]) -> Result<Reading, String>;
     async fn mean(&self, readings: &[Reading], last: &Reading, weight: f32) -> f32;
     async fn join(&self, words: &[String], between: &str) -> String;
-    /// What it was given, once nobody holds the gate.
+    /// Returns its arguments, once the gate is free.
     async fn wait(&self, text: &str, block: &[u8; 16], bytes: &[u8]) -> String;
     /// Holds the gate until it was opened.
     async fn close(&self);
     async fn open(&self);
     #[oneway]
     async fn note(&self, text: &str);
-    /// What was noted, less empty texts.
+    /// Returns the notes, without empty texts.
     async fn noted(&self) -> Vec<String>;
-    /// What is sent back until the gate is free.
+    /// Runs once the gate is free; the request is sent back until then.
     #[method(nack)]
     async fn guarded(&self, text: &str) -> u64;
     /// How often the server's process has allocated.
@@ -133,7 +133,7 @@ impl Store for Shelf {
     }
 }
 
-/// The same service, as a caller that owns what it passes sees it.
+/// The service as a caller sees it that owns its arguments.
 pub(crate) mod owned {
     use super::{Order, Reading};
 

@@ -137,7 +137,7 @@ fn tasks_learn_that_their_writer_is_gone() {
                 say.send(()).unwrap();
                 let lost = silent.next().await.unwrap().unwrap_err();
                 assert!(silent.next().await.is_none());
-                // What is here comes before the error.
+                // The items that are here come before the error.
                 let mut read = 0;
                 while let Some(blob) = blobs.next().await {
                     read += 1;
@@ -182,14 +182,14 @@ fn what_stays_in_its_thread_says_why() {
         assert_eq!(error, NotSend::OfNode);
         let doubled = handle.double(Stream::of(0..)).await.unwrap();
         assert_eq!(doubled.into_send().unwrap_err(), NotSend::WithArguments);
-        // What was refused is gone.
+        // The refused streams are gone.
         all_gone(&shelf).await;
-        // One that is over goes, and says nothing.
+        // A stream that is over is dropped without an error.
         let mut empty = handle.count(0).await.unwrap();
         assert_eq!(empty.next().await, None);
         let mut empty = empty.into_send().unwrap();
         assert_eq!(empty.next().await, None);
-        // It becomes a stream again, which is given on.
+        // The sent form becomes a stream again, which is passed on.
         let mut some = handle.count(1000).await.unwrap();
         assert_eq!(some.next().await, Some(Ok(0)));
         let some = Stream::from(some.into_send().unwrap());

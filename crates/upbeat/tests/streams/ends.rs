@@ -219,7 +219,7 @@ fn a_node_that_shuts_down_ends_its_streams() {
         assert!(node.block_on(first(silent.next(), yield_now())).is_err());
         drop(stand);
         node.block_on(async {
-            // It has asked before the server began to close, or was too late with that.
+            // The reader asked before the server began to close, or too late.
             let error = silent.next().await.unwrap().unwrap_err();
             let closing = matches!(error, CallError::Failed { code: FailCode::Closing, .. });
             assert!(closing || matches!(error, CallError::Unknown(_)), "{error}");

@@ -27,7 +27,7 @@ pub(crate) fn play(part: &str, place: &Path) -> bool {
         let code = in_child(|| {
             let mut of_handle = of_handle.take().unwrap();
             if !drops {
-                // Those that are here come, and then the error.
+                // The items that are here come, and then the error.
                 let is_end = |item: &Result<u64, CallError>| item.is_err();
                 let mut items = std::iter::from_fn(|| block_on(of_handle.next()));
                 let Some(Err(error)) = items.find(is_end) else {

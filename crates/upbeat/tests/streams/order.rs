@@ -85,7 +85,7 @@ fn streams_go_both_ways_at_once() {
             let shelf = stand.shelf().await;
             let doubled = all(shelf.double(Stream::of(0..20_000)).await.unwrap()).await.unwrap();
             assert!(doubled.into_iter().eq((0..20_000).map(|number| 2 * number)));
-            // What was an argument is passed on as a result, two at a time.
+            // A stream that was an argument is passed on as a result, two at a time.
             let texts = Stream::of((0..1000).map(|number: u64| number.to_string()));
             let (texts, numbers) = shelf.swap(Stream::of(0..1000), texts).await.unwrap();
             // Each goes on by itself, whoever reads the other.

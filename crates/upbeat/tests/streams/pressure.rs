@@ -1,4 +1,4 @@
-//! Who reads slowly holds back who writes, and nobody else.
+//! Tests that a slow reader holds back its own writer, and no other.
 
 use crate::common::server::KINDS;
 use crate::common::{Watchdog, first, node};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use upbeat::{CallError, Stream, Waiting};
 
 const BYTES: u64 = 1000;
-/// What may be on its way of items of a KB: three batches and what a sink holds.
+/// The most items of a KB that may be on their way: three batches and the buffer of a sink.
 const AHEAD: u64 = 4 * (32 << 10) / BYTES + 8;
 
 #[test]

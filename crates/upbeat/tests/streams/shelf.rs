@@ -23,7 +23,7 @@ pub(crate) trait Shelf {
     async fn in_order(&self, numbers: Stream<u64>) -> Result<u64, String>;
     async fn lengths(&self, texts: Stream<String>) -> Result<u64, String>;
     async fn list(&self, numbers: Stream<u64>) -> Vec<u64>;
-    /// The same, unless one is zero.
+    /// Lists the numbers, unless one of them is zero.
     async fn list_if(&self, numbers: Stream<u64>) -> Result<Vec<u64>, String>;
     /// Reads so many, and the rest is not wanted.
     async fn some(&self, many: u64, numbers: Stream<u64>) -> u64;

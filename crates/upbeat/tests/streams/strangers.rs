@@ -15,7 +15,7 @@ const PUSH: Operation = Operation::Stream(StreamOperation::Push);
 const STOP: Control = Control::Stream(StreamControl::Stop);
 const ABANDON: Control = Control::Stream(StreamControl::Abandon);
 
-/// What is answered to an operation of a stranger's.
+/// Returns the reply to an operation of a stranger.
 fn ask(raw: &Raw, index: u32, operation: Operation, payload: &[u8]) -> Option<(FailCode, String)> {
     ask_code(raw, index, operation.code(), payload)
 }

@@ -151,7 +151,7 @@ fn a_value_that_nobody_takes_is_dropped_with_the_handle_or_the_task() {
     *handle.borrow_mut() = Some(task);
     settle(&node);
     assert_eq!(dropped.get(), 3);
-    // The same of one that waits after that.
+    // The value of a task that waits after its handle was dropped is dropped as well.
     let (own, value) = (Rc::clone(&handle), OnDrop(Rc::clone(&dropped)));
     let task = node.spawn(async move {
         drop(own.take());
@@ -176,7 +176,7 @@ fn a_panic_costs_its_task_alone_and_its_joiner_is_told() {
     let good = node.spawn(async { 1 });
     assert_eq!(node.block_on(async { (bad.await, good.await) }), (Err(TaskEnded::Panicked), Ok(1)));
     assert_eq!((dropped.get(), node.counted(Counter::Panics)), (1, 1));
-    // One that panics though it was cancelled meanwhile.
+    // A task panics although it was cancelled meanwhile.
     let handle: Rc<RefCell<Option<JoinHandle<()>>>> = Rc::default();
     let own = Rc::clone(&handle);
     let task = node.spawn(async move {

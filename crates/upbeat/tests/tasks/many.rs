@@ -8,7 +8,7 @@ use upbeat::{Counter, TaskEnded};
 const TASKS_MAX: usize = 1 << 20;
 const MILLION: usize = if cfg!(debug_assertions) { 200_000 } else { 1_000_000 };
 
-/// What a parked task may take beside its future.
+/// The most bytes that a parked task may take beside its future.
 const BYTES_MAX: f64 = 64.0;
 
 #[test]

@@ -18,7 +18,7 @@ impl Null for Here {
     async fn null(&self) {}
 }
 
-/// What has happened, in order.
+/// The log of events, in order.
 type Log = Rc<RefCell<Vec<u32>>>;
 
 fn note(node: &Node, log: &Log, start: impl Into<Start>, what: u32) {

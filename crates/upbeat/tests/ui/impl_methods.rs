@@ -1,4 +1,4 @@
-//! What stands over the methods of an `impl` and does not fit its trait.
+//! Attributes over the methods of an `impl` that do not fit its trait.
 
 use upbeat::sync::Mutex;
 

@@ -1,4 +1,4 @@
-//! What an `impl` says of its methods is what the server alone decides.
+//! Attributes of an `impl`'s methods about which the server alone decides.
 
 #[upbeat::service]
 trait Bank {

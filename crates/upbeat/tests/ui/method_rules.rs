@@ -1,4 +1,4 @@
-//! What a trait says of its methods is what both sides must know.
+//! Attributes of a trait's methods that both sides must know.
 
 #[upbeat::service]
 trait Bank {

@@ -1,4 +1,4 @@
-//! What is served, and what is connected, is what was made of the trait.
+//! The types to serve and to connect are those that the macro made of the trait.
 
 use upbeat::Node;
 

@@ -44,7 +44,7 @@ impl Bank for Vault {
         for _ in 0..3 {}
     }
 
-    // What is needed may be said in several places; both mistakes are told.
+    // Several attributes may name needs; both mistakes are reported.
     #[method(needs(self.open), needs(*sum > 0), budget, 7)]
     async fn many(&self, sum: u64) {}
 

@@ -1,4 +1,4 @@
-//! What serde is told that postcard cannot carry.
+//! Attributes for serde that postcard cannot carry.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

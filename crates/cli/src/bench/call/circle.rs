@@ -1,8 +1,8 @@
-//! Several nodes in a ring on two CPUs, each of which calls the next as fast as it is answered.
+//! Several nodes in a ring on two CPUs, each of which makes calls to the next as fast as replies come.
 //!
-//! Neighbours are in different processes, so every call goes through shared memory. Each node has
-//! a thread, and all of them may run on both CPUs. A round lasts a fixed time; then each node
-//! tells the next that it calls no more, and serves until it has been told the same.
+//! Neighbours are in different processes, so every call uses shared memory. Each node has
+//! a thread, and all threads may run on both CPUs. A round lasts a fixed time; then each node
+//! tells the next that its calls have ended, and serves until the node before it has ended its calls.
 
 use crate::bench::echo::EchoClient;
 use crate::bench::error::BenchError;
@@ -16,16 +16,16 @@ use std::time::{Duration, Instant};
 use upbeat::{CallError, ConnectError};
 use upbeat_memory::ticks::{Ticks, ticks};
 
-/// Calls that are told of as one batch.
+/// The number of calls that are reported as one batch.
 pub(super) const BURST: u32 = 1000;
-/// How long the nodes call in a round.
+/// The time for which the nodes make calls in a round.
 const ROUND: Duration = Duration::from_millis(20);
-/// How long a node may take to come up.
+/// The longest time that a node may need to start.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a node has done in a round.
+/// The results of a node in a round.
 struct Tally {
-    /// Ticks that each of its calls took.
+    /// The ticks of each call.
     calls: Vec<u64>,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Circle {
     seats: Vec<Seat>,
 }
 
-/// What a thread is told when it begins.
+/// The arguments of a thread.
 struct Place {
     name: String,
     next: String,
@@ -67,7 +67,7 @@ impl Circle {
         Ok(Circle { seats })
     }
 
-    /// The measuring side of a round.
+    /// Does the measuring side of a round.
     pub(super) fn round(&self, ground: &Ground) -> Result<Round, BenchError> {
         self.order()?;
         let (mut singles, mut counts) = (Vec::new(), Vec::new());
@@ -76,7 +76,7 @@ impl Circle {
             counts.push(tally.calls.len() as u64);
             singles.extend(tally.calls);
         }
-        // The other process has as many nodes, and says what they did once they are done.
+        // The other process has as many nodes, and publishes their results at the end of the round.
         let others = (0..self.seats.len()).map(|at| {
             let told = || ground.theirs.load(RING_LINE + at);
             while told() == 0 {
@@ -99,7 +99,7 @@ impl Circle {
         })
     }
 
-    /// The second process's side.
+    /// Does the second process's side.
     pub(super) fn answer(&self, ground: &Ground) -> Result<(), BenchError> {
         (0..self.seats.len()).for_each(|at| ground.ours.publish(RING_LINE + at, 0));
         self.order()?;
@@ -128,7 +128,7 @@ impl Seat {
         let (say, tallies) = channel();
         std::thread::spawn(move || {
             if let Err(error) = place.sit(&ordered, &say) {
-                // Whoever does not listen any more has ended the benchmark.
+                // A closed channel means that the benchmark has ended.
                 let _ = say.send(Err(error));
             }
         });
@@ -139,7 +139,7 @@ impl Seat {
 }
 
 impl Place {
-    /// Serves rounds until nobody orders any more. The first tally says that the node is there.
+    /// Serves rounds until the benchmark closes its channel. The first tally reports that the node is ready.
     fn sit(
         &self,
         ordered: &Receiver<()>,
@@ -169,7 +169,7 @@ impl Place {
         Ok(Tally { calls })
     }
 
-    /// Connects to the next node, which may not be there yet.
+    /// Connects to the next node, which may not have started yet.
     async fn connect(&self, host: &Host) -> Result<EchoClient, BenchError> {
         let begun = Instant::now();
         loop {
@@ -184,7 +184,7 @@ impl Place {
     }
 }
 
-/// Calls until the time is over, then says so.
+/// Makes calls until the time is over, then tells the callee.
 async fn calls(client: &EchoClient) -> Result<Vec<u64>, CallError> {
     let mut calls = Vec::with_capacity(1 << 12);
     let end = ticks() + Ticks::from(ROUND).0;

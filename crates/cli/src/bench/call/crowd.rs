@@ -1,8 +1,8 @@
 //! Calls to a node that has a thousand other sessions, which are idle.
 //!
-//! Each of them belongs to a handle, has been used once, and stays open. Their memory is what both
-//! processes have more than before: proportional set size, page tables, and the kernel's slab. The
-//! last is the whole machine's, so whoever else runs may blur it.
+//! Each session belongs to a handle, has been used once, and stays open. The memory of the sessions is the
+//! growth of both processes: proportional set size, page tables, and the kernel's slab. The slab is
+//! that of the whole machine, so other programs may disturb the figure.
 
 use crate::bench::echo::EchoHandle;
 use crate::bench::error::BenchError;
@@ -12,11 +12,11 @@ use crate::bench::timing::{Round, Work};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::path::{Path, PathBuf};
 
-/// How many.
+/// The number of idle sessions.
 pub(super) const IDLE: usize = 1000;
-/// The node that serves all of them.
+/// The node that serves all sessions.
 pub(super) const HOST: &str = "bench/crowded";
-/// Descriptors that an idle session may take in a process, and some for the rest.
+/// The descriptors that idle sessions may need in a process, and some for other purposes.
 const DESCRIPTORS: u64 = 8 * IDLE as u64 + 256;
 
 /// The caller, and the idle sessions.
@@ -29,7 +29,7 @@ pub(super) struct Crowd {
 }
 
 impl Crowd {
-    /// The idle sessions are opened in the first round.
+    /// Creates the caller. The idle sessions are opened in the first round.
     pub(super) fn new(scratch: &Path, peer_pid: u32) -> Result<Crowd, BenchError> {
         allow_descriptors()?;
         let caller = Caller::new("bench-caller/crowd", HOST, Some(scratch), Policy::Polling)?;
@@ -37,10 +37,10 @@ impl Crowd {
         Ok(Crowd { scratch, caller, peer_pid, idle: Vec::new(), bytes: None })
     }
 
-    /// A round of calls, one after another.
+    /// Does a round of calls, one after another.
     pub(super) fn round(&mut self, work: Work) -> Result<Round, BenchError> {
         if self.idle.is_empty() {
-            // All that is not an idle session comes first.
+            // Everything that is not an idle session is created before the memory is measured.
             self.open_one()?;
             let before = memory(self.peer_pid);
             for _ in 1..IDLE {
@@ -60,13 +60,13 @@ impl Crowd {
         Ok(())
     }
 
-    /// The bytes of memory of an idle session, on both sides.
+    /// Returns the bytes of memory of an idle session, on both sides.
     pub(super) fn bytes_per_session(&self) -> Option<f64> {
         self.bytes.map(f64::round)
     }
 }
 
-/// Lets this process have as many descriptors as the sessions may need, if it is allowed to.
+/// Raises this process's limit of descriptors to what the sessions may need, if the system permits it.
 pub(super) fn allow_descriptors() -> Result<(), BenchError> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_none_or(|current| current >= DESCRIPTORS) {
@@ -77,8 +77,8 @@ pub(super) fn allow_descriptors() -> Result<(), BenchError> {
         .map_err(BenchError::system("setrlimit of open files"))
 }
 
-/// Bytes of memory of this process and of another, what they share counted once, and of the
-/// kernel's objects. None where the system does not tell.
+/// Returns the bytes of memory of this process and of another, with shared memory counted once, and of the
+/// kernel's objects. Returns `None` if the system does not report them.
 fn memory(peer: u32) -> Option<f64> {
     let own = std::process::id();
     let mut kilobytes = line("/proc/meminfo", "Slab:")?;

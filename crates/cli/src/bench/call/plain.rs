@@ -1,4 +1,4 @@
-//! One call after another, from a node to a node.
+//! Calls one after another, from a node to a node.
 
 use crate::bench::echo::EchoClient;
 use crate::bench::error::BenchError;
@@ -9,10 +9,10 @@ use std::mem::take;
 use std::path::Path;
 use upbeat::CallError;
 
-/// What a call carries, there and back.
+/// The payload of a call, in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Payload {
-    /// Nothing.
+    /// No payload.
     Null,
     /// 16 bytes.
     Bytes16,
@@ -22,16 +22,16 @@ pub(super) enum Payload {
     Bytes256,
     /// 1 KiB, as an array by value.
     KiB1,
-    /// 1 KiB by reference, whose result goes into a buffer.
+    /// 1 KiB by reference, whose result is written into a buffer.
     KiB1Reference,
-    /// 1 KiB as a vector, which comes back as the next one.
+    /// 1 KiB as a vector, which is returned and used for the next call.
     KiB1Vec,
     /// 4 KiB.
     KiB4,
 }
 
 impl Payload {
-    /// All of them.
+    /// All payloads.
     pub(super) const ALL: [Payload; 8] = [
         Payload::Null,
         Payload::Bytes16,
@@ -43,7 +43,7 @@ impl Payload {
         Payload::KiB4,
     ];
 
-    /// The word for it in a case's path.
+    /// Returns the payload's word in the path of a case.
     pub(super) fn word(self) -> &'static str {
         match self {
             Payload::Null => "null",
@@ -57,7 +57,7 @@ impl Payload {
         }
     }
 
-    /// What is called, in words.
+    /// Describes the call.
     pub(super) fn about(self) -> String {
         match self {
             Payload::Null => "call of nothing".to_owned(),
@@ -98,26 +98,26 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// A node that waits as the one does that it calls.
+    /// Creates a node that waits with the same policy as its callee.
     pub(super) fn new(scratch: &Path, policy: Policy) -> Result<Shared, BenchError> {
         let name = format!("bench-caller/{}", policy.word());
         let caller = Caller::new(&name, &host_name(policy), Some(scratch), policy)?;
         Ok(Shared { caller })
     }
 
-    /// The same, over a byte stream.
+    /// Creates a node that calls over a byte stream.
     pub(super) fn apart(scratch: &Path, policy: Policy) -> Result<Shared, BenchError> {
         let name = format!("bench-apart/{}", policy.word());
         let caller = Caller::apart(&name, &host_name(policy), scratch, policy)?;
         Ok(Shared { caller })
     }
 
-    /// A round of calls, one after another.
+    /// Does a round of calls, one after another.
     pub(super) fn round(&self, payload: Payload, work: Work) -> Result<Round, BenchError> {
         self.caller.round(async |client| payload.calls(client, work).await)
     }
 
-    /// A round of calls, many at once.
+    /// Does a round of concurrent calls.
     pub(super) fn flight(&self, work: Work) -> Result<Round, BenchError> {
         let node = self.caller.node();
         self.caller.round(async |client| {
@@ -134,7 +134,7 @@ pub(super) struct Local {
 }
 
 impl Local {
-    /// The other node's thread is kept on `cpu`.
+    /// Creates the caller, and the callee on a thread that is pinned to `cpu`.
     pub(super) fn new(policy: Policy, cpu: usize) -> Result<Local, BenchError> {
         let peer = format!("bench-local/{}", policy.word());
         let host = LocalHost::start(peer.clone(), policy, cpu)?;
@@ -143,7 +143,7 @@ impl Local {
         Ok(Local { caller, host })
     }
 
-    /// A round of calls, one after another.
+    /// Does a round of calls, one after another.
     pub(super) fn round(&self, payload: Payload, work: Work) -> Result<Round, BenchError> {
         self.host.round(|| self.caller.round(async |client| payload.calls(client, work).await))
     }

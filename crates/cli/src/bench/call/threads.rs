@@ -10,9 +10,9 @@ use upbeat::CallError;
 /// How the thread waits for its replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waits {
-    /// It blocks in the call.
+    /// The thread blocks in the call.
     Blocking,
-    /// A task of its tokio runtime awaits the call.
+    /// A task of the thread's tokio runtime awaits the call.
     InTokio,
 }
 
@@ -24,12 +24,12 @@ pub(super) struct HandleCalls {
 }
 
 impl HandleCalls {
-    /// Connects in the first round.
+    /// Creates the calls. The handle connects in the first round.
     pub(super) fn new(scratch: &Path, waits: Waits) -> HandleCalls {
         HandleCalls { scratch: scratch.to_owned(), waits, handle: None }
     }
 
-    /// A round of calls, one after another, by a thread of its own.
+    /// Does a round of calls, one after another, on a separate thread.
     pub(super) fn round(&mut self, work: Work) -> Result<Round, BenchError> {
         let handle = match self.handle.take() {
             Some(handle) => handle,

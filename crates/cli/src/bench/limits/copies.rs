@@ -9,12 +9,12 @@ use crate::bench::timing::{Round, Shape, Work};
 use std::hint::{black_box, spin_loop};
 use upbeat_memory::ring::{Refused, span_of};
 
-/// A kind that is not padding's, where the ring looks for one.
+/// A message kind that differs from the ring's kind of padding.
 const KIND: u64 = 1 << 8;
-/// How many messages the reader takes before it says so.
+/// The number of messages that the reader takes before it publishes its position.
 const DRAIN: u32 = 32;
 
-/// What is measured here.
+/// The limits of this module.
 pub(super) const LIMITS: &[Limit] = &[
     own_copy::<{ 1 << 10 }>("copy/1KiB", "copy of 1 KiB in one process, in its cache"),
     own_copy::<{ 64 << 10 }>("copy/64KiB", "copy of 64 KiB in one process"),
@@ -39,7 +39,7 @@ const fn own_copy<const BYTES: usize>(case: &'static str, about: &'static str) -
     Limit { rate: Rate::Bytes(BYTES as u64), ..limit }
 }
 
-/// Large messages in bursts of a few, through slots of their size.
+/// Returns the limit of large messages in bursts of a few, through slots of their size.
 const fn bulk<const BYTES: usize>(case: &'static str, about: &'static str) -> Limit {
     let fit = BULK_BYTES / BYTES;
     Limit {
@@ -70,7 +70,7 @@ fn receive_bulk<const BYTES: usize>(
     Ok(())
 }
 
-/// Small messages in long bursts, through the ring that lanes are made of.
+/// Returns the limit of small messages in long bursts, through the ring of lanes.
 const fn ring<const BYTES: usize>(case: &'static str, about: &'static str) -> Limit {
     Limit {
         case,

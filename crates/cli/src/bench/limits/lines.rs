@@ -1,4 +1,4 @@
-//! Limits of caches: round trips of lines at several paces, and loads of what was just written.
+//! Limits of caches: round trips of lines at several rates of polling, and loads of lines just written.
 
 use super::tools::Limit;
 use crate::bench::ground::DIRTY_LINES;
@@ -6,7 +6,7 @@ use crate::bench::line;
 use crate::bench::rounds::{Floor, Rate};
 use crate::bench::timing::Shape;
 
-/// Round trips of two lines with so many pauses between looks.
+/// Returns the limit of round trips of two lines with `PAUSES` pauses between two polls.
 const fn paced<const PAUSES: u32>(case: &'static str, about: &'static str) -> Limit {
     Limit::round_trip(
         case,
@@ -16,7 +16,7 @@ const fn paced<const PAUSES: u32>(case: &'static str, about: &'static str) -> Li
     )
 }
 
-/// Round trips of one line that both write, with so many pauses between looks.
+/// Returns the limit of round trips of one line that both write, with `PAUSES` pauses between two polls.
 const fn one_line<const PAUSES: u32>(case: &'static str, about: &'static str) -> Limit {
     Limit::round_trip(
         case,
@@ -29,7 +29,7 @@ const fn one_line<const PAUSES: u32>(case: &'static str, about: &'static str) ->
     )
 }
 
-/// What is measured here.
+/// The limits of this module.
 pub(super) const LIMITS: &[Limit] = &[
     paced::<0>("line/tight", "round trip of two cache lines with one writer each; the floor"),
     paced::<1>("line/paced", "the same with a PAUSE between looks; the other floor"),

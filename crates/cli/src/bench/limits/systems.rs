@@ -1,4 +1,4 @@
-//! Limits of the operating system: round trips through it, and what a call of it costs.
+//! Limits of the operating system: round trips through the system, and the cost of system calls.
 
 use super::tools::{Limit, Tools};
 use crate::bench::error::BenchError;
@@ -16,7 +16,7 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use upbeat_memory::ticks::ticks;
 
-/// What is measured here.
+/// The limits of this module.
 pub(super) const LIMITS: &[Limit] = &[
     sleeping(Limit::alone(
         "futex/sleeping",
@@ -107,12 +107,12 @@ pub(super) const LIMITS: &[Limit] = &[
     }),
 ];
 
-/// Both sides sleep, so the floor of that is told too.
+/// Makes a limit compare itself with the floor of sleeping too, because both sides sleep.
 const fn sleeping(limit: Limit) -> Limit {
     Limit { floor: Floor::Eventfds, ..limit }
 }
 
-/// Reads an eventfd until it is not zero.
+/// Polls an eventfd until it is not zero.
 fn poll(flag: impl AsFd) -> Result<(), BenchError> {
     let mut count = [0; 8];
     loop {
@@ -124,8 +124,8 @@ fn poll(flag: impl AsFd) -> Result<(), BenchError> {
     }
 }
 
-/// Two threads, because the shared segments hand out no references, which a futex needs. To the
-/// kernel it is the same: two sleepers on two CPUs.
+/// Measures futexes between two threads, because shared segments give no references, which a futex needs. The
+/// kernel treats them equally: two sleeping threads on two CPUs.
 fn futexes(tools: &Tools, work: Work) -> Result<Round, BenchError> {
     let (asked, answered) = (AtomicU32::new(0), AtomicU32::new(0));
     let Some(cpus) = tools.cpus else {

@@ -1,4 +1,4 @@
-//! What the limits are measured with, and what a limit is.
+//! A limit, and the memory and sockets with which limits are measured.
 
 use crate::bench::control::{Control, Offer};
 use crate::bench::error::BenchError;
@@ -14,31 +14,31 @@ use upbeat_memory::region::Region;
 use upbeat_memory::ring::{Reader, Writer};
 use upbeat_memory::segment::{Segment, Writers};
 
-/// Our side of a round.
+/// The first process's side of a round.
 pub(super) type Client = fn(&mut Tools, &mut Ground, Work) -> Result<Round, BenchError>;
-/// The second process's side.
+/// The second process's side of a round.
 pub(super) type Answer = fn(&mut Tools, &mut Ground, Work) -> Result<(), BenchError>;
 
-/// Something that this machine charges for.
+/// A cost of this machine.
 pub(super) struct Limit {
-    /// Its path.
+    /// The path of the case.
     pub(super) case: &'static str,
-    /// What it is, in one line.
+    /// A description in one line.
     pub(super) about: &'static str,
-    /// How it is timed.
+    /// How the operation is timed.
     pub(super) shape: Shape,
-    /// What it is compared with.
+    /// The floor that the cost is compared with.
     pub(super) floor: Floor,
-    /// What is said of it per second.
+    /// The throughput that is reported.
     pub(super) rate: Rate,
-    /// Our side.
+    /// The first process's side.
     pub(super) client: Client,
-    /// The other side, if there is one.
+    /// The second process's side, if there is one.
     pub(super) server: Option<Answer>,
 }
 
 impl Limit {
-    /// A round trip between both processes.
+    /// Returns the limit of a round trip between both processes.
     pub(super) const fn round_trip(
         case: &'static str,
         about: &'static str,
@@ -49,16 +49,16 @@ impl Limit {
         Limit { case, about, shape, floor, rate, client, server: Some(server) }
     }
 
-    /// Something that one process does by itself.
+    /// Returns the limit of an operation of one process.
     pub(super) const fn alone(case: &'static str, about: &'static str, client: Client) -> Limit {
         let (shape, floor, rate) = (Shape::Each, Floor::Nothing, Rate::Nothing);
         Limit { case, about, shape, floor, rate, client, server: None }
     }
 }
 
-/// Bytes of the segment that large messages pass through.
+/// The size of the segment for large messages.
 pub(super) const BULK_BYTES: usize = 4 << 20;
-/// Bytes of the segment that holds the ring of small messages.
+/// The size of the segment with the ring of small messages.
 const RING_BYTES: usize = 64 << 10;
 
 const BULK: &str = "upbeat-bench-bulk";
@@ -66,19 +66,19 @@ const RING: &str = "upbeat-bench-ring";
 
 /// An end of the ring.
 pub(super) enum RingEnd {
-    /// Ours.
+    /// The first process's end.
     Writer(Writer),
-    /// The second process's.
+    /// The second process's end.
     Reader(Reader),
 }
 
-/// What a process needs beside the ground.
+/// The resources of a process beside the shared ground.
 pub(super) struct Tools {
-    /// Where both run; the second process does not need to know.
+    /// The CPUs of both processes, which only the first process knows.
     pub(super) cpus: Option<Cpus>,
-    /// Large messages, written by the first process.
+    /// The segment of large messages, written by the first process.
     pub(super) bulk: Region,
-    /// Small messages, written by the first process.
+    /// The ring of small messages, written by the first process.
     pub(super) ring: RingEnd,
     /// A stream socket of the unix domain.
     pub(super) stream: OwnedFd,
@@ -86,9 +86,9 @@ pub(super) struct Tools {
     pub(super) packets: OwnedFd,
     /// A TCP connection over the loopback interface.
     pub(super) tcp: OwnedFd,
-    /// What the other side writes to when it wants us to notice, not blocking.
+    /// A non-blocking eventfd to which the other side writes to notify this one.
     pub(super) own_flag: OwnedFd,
-    /// What we write to.
+    /// The eventfd to which this side writes.
     pub(super) peer_flag: OwnedFd,
     /// Private bytes to copy from.
     pub(super) from: Vec<u8>,
@@ -97,7 +97,7 @@ pub(super) struct Tools {
 }
 
 impl Tools {
-    /// Makes them and hands the second process its ends.
+    /// Creates the tools, and sends the second process its ends.
     pub(super) fn make(control: &Control, cpus: Cpus) -> Result<Tools, BenchError> {
         let segment = |label, bytes| {
             Segment::create(label, bytes, Writers::Owner)
@@ -136,7 +136,7 @@ impl Tools {
         Ok(Tools { cpus, bulk, ring, stream, packets, tcp, own_flag, peer_flag, from, to })
     }
 
-    /// Takes the second process's ends.
+    /// Receives the second process's ends.
     pub(super) fn join(control: &Control) -> Result<Tools, BenchError> {
         let [bulk, ring, stream, packets, tcp, own_flag, peer_flag] = ground::receive(control)?;
         let bulk = ground::open(BULK, bulk.as_fd(), BULK_BYTES)?;
@@ -146,7 +146,7 @@ impl Tools {
     }
 }
 
-/// Both ends of a TCP connection that sends at once what it is given.
+/// Creates both ends of a TCP connection that sends without delay.
 fn loopback() -> std::io::Result<(OwnedFd, OwnedFd)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let one = TcpStream::connect(listener.local_addr()?)?;

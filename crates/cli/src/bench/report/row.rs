@@ -4,19 +4,19 @@ use crate::bench::stats::{Ratios, Summary};
 use serde::Serialize;
 use std::fmt;
 
-/// Where the two CPUs were, as far as caches are concerned.
+/// The placement of the two CPUs relative to caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub enum Placement {
-    /// Two threads of one core.
+    /// The CPUs are two threads of one core.
     #[serde(rename = "one core")]
     OneCore,
-    /// Two cores that share their last cache.
+    /// The CPUs are two cores that share their last cache.
     #[serde(rename = "one L3")]
     OneL3,
-    /// Two cores that share none.
+    /// The CPUs are two cores that share no cache.
     #[serde(rename = "two L3s")]
     TwoL3s,
-    /// It changed in every round, so the figures belong to no placement.
+    /// The placement changed in every round, so the figures belong to no placement.
     #[serde(rename = "unsettled")]
     Unsettled,
 }
@@ -32,60 +32,60 @@ impl fmt::Display for Placement {
     }
 }
 
-/// One result: a case in a placement.
+/// The result of a case in a placement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// The group of cases: `limits`, `call`, `oneway`.
     pub bench: &'static str,
-    /// The path of the case that was measured.
+    /// The path of the measured case.
     pub case: String,
-    /// Where the two CPUs were.
+    /// The placement of the two CPUs.
     pub placement: Placement,
-    /// Operations measured.
+    /// The number of measured operations.
     pub n: u64,
-    /// The fastest batch, for one operation of it.
+    /// The fastest batch, per operation.
     pub min_ns: f64,
-    /// The median batch, for one operation of it.
+    /// The median batch, per operation.
     pub p50_ns: f64,
-    /// 99 of 100 operations are faster.
+    /// The 99th percentile.
     pub p99_ns: f64,
-    /// 999 of 1,000 operations are faster.
+    /// The 99.9th percentile.
     pub p999_ns: f64,
-    /// What an operation costs in others.
+    /// The cost of an operation, relative to other operations.
     #[serde(flatten)]
     pub compared: Compared,
-    /// How much was done in a second.
+    /// The throughput.
     #[serde(flatten)]
     pub rates: Rates,
-    /// Bytes of what cases differ by.
+    /// The sizes by which cases differ, in bytes.
     #[serde(flatten)]
     pub sizes: Sizes,
-    /// How messages went.
+    /// The ways in which messages were sent.
     #[serde(flatten)]
     pub traffic: Traffic,
-    /// Where the time went, item by item.
+    /// The time of an operation, item by item.
     #[serde(flatten)]
     pub bill: Option<Billed>,
-    /// The rounds that it is of.
+    /// The rounds of the result.
     #[serde(flatten)]
     pub kept: Kept,
-    /// The CPUs: of the process that measures, and of the other.
+    /// The CPU of the measuring process, and the CPU of the other.
     pub cpus: [usize; 2],
 }
 
-/// What an operation costs in others.
+/// The cost of an operation, relative to other operations.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Compared {
-    /// The cost in round trips of two cache lines, polled at the better of two paces.
+    /// The cost in round trips of two cache lines, polled at the better of two rates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio_to_line: Option<f64>,
     /// The cost in round trips of two cache lines, polled without a pause.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio_to_tight: Option<f64>,
-    /// The cost in round trips of two eventfds, both sides sleeping.
+    /// The cost in round trips of two eventfds, with both sides sleeping.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio_to_eventfd: Option<f64>,
-    /// A case that this one is compared with.
+    /// The case that this one is compared with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
     /// The cost in operations of that case.
@@ -93,66 +93,66 @@ pub struct Compared {
     pub ratio_to_baseline: Option<f64>,
 }
 
-/// How much was done in a second.
+/// The throughput of a case.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Rates {
-    /// Messages, or calls in all, per second: by the median.
+    /// The median of messages, or of all calls, per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_second: Option<f64>,
-    /// 10^9 bytes per second: by the median.
+    /// The median of 10^9 bytes per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gigabytes_per_second: Option<f64>,
-    /// Calls per second of the node that got the fewest.
+    /// The calls per second of the node with the fewest calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub least_per_second: Option<f64>,
 }
 
-/// Bytes of what cases differ by.
+/// The sizes by which cases differ, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Sizes {
-    /// Bytes of memory that each idle session takes, in both processes.
+    /// The memory of each idle session, in both processes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_per_session: Option<f64>,
-    /// Bytes of each message, where cases differ by them.
+    /// The size of each message, if cases differ by the size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// Bytes of the ring that was the best of those tried.
+    /// The size of the fastest ring that was tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ring_bytes: Option<u64>,
 }
 
-/// How messages went.
+/// The ways in which messages were sent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Traffic {
-    /// Frames of the protocol's own, of both sides, for each message.
+    /// The number of frames of the protocol's own, of both sides, per message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol_frames_per_message: Option<f64>,
-    /// The part of the messages that were sent without reserving room, in percent.
+    /// The share of messages that were sent without reserving room, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optimistic_percent: Option<f64>,
-    /// The part of the messages that the receiver had no room for at first, in percent.
+    /// The share of messages that the receiver had no room for at first, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused_percent: Option<f64>,
-    /// Of the messages that came, the part that was polled and woke nobody.
+    /// The share of received messages that were polled and caused no wake.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub polled_percent: Option<f64>,
 }
 
-/// The rounds that a result is of.
+/// The rounds of a result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Kept {
-    /// Operations in a batch.
+    /// The number of operations in a batch.
     pub batch: u32,
-    /// What p99 and p999 are of: `operations` timed one by one, or `batches`.
+    /// The kind of samples of p99 and p999: `operations` timed one by one, or `batches`.
     pub tails_of: &'static str,
-    /// Rounds that were kept.
+    /// The number of rounds that were kept.
     pub rounds: u64,
-    /// Rounds that were dropped because the placement changed.
+    /// The number of rounds that were dropped because the placement changed.
     pub rounds_dropped: u64,
 }
 
 impl Row {
-    /// A row of a hundred operations that took so long each, for examples of what is said of rows.
+    /// Creates a row of a hundred operations of equal duration, for examples and tests.
     pub fn alike(bench: &'static str, case: &str, placement: Placement, ns: f64) -> Row {
         let said = Summary {
             n: 100,
@@ -169,7 +169,7 @@ impl Row {
         Row::new(bench, case, placement, &said)
     }
 
-    /// A row with what every case has.
+    /// Creates a row with the figures that every case has.
     pub(crate) fn new(
         bench: &'static str,
         case: &str,
@@ -210,58 +210,58 @@ impl Row {
     }
 }
 
-/// Where the time of an operation went.
+/// The time of an operation, item by item.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Billed {
-    /// What each phase took, in the order in which they come.
+    /// The phases in their order.
     pub items: Vec<BilledItem>,
     /// The sum of all items.
     pub sum_ns: f64,
-    /// The round trip of rounds without samples, which alternate with those with samples.
+    /// The round trip in rounds without samples, which alternate with rounds with samples.
     pub measured_ns: f64,
-    /// The part of `measured_ns` that is in no item: the median over the rounds.
+    /// The share of `measured_ns` that is in no item: the median over the rounds.
     pub residual_percent: f64,
-    /// How much longer calls take where one in 1,000 is sampled: the median over the rounds.
+    /// The slowdown of calls if one in 1,000 is sampled: the median over the rounds.
     pub sampled_percent: f64,
-    /// Parts that were each measured alone.
+    /// The parts, each measured alone.
     pub parts: Vec<BilledPart>,
-    /// The sum of the parts, each as often as a call has it.
+    /// The sum of the parts, each multiplied by its number in a call.
     pub estimate_ns: f64,
-    /// By how much that is more than the round trip of rounds without samples.
+    /// The excess of the estimate over the round trip in rounds without samples.
     pub estimate_error_percent: f64,
-    /// The time that one stamp takes. It is in no item.
+    /// The time of one stamp, which no item contains.
     pub stamp_ns: f64,
-    /// The time by which the mark of a sampled call makes it longer. It is in no item.
+    /// The time by which the mark of a sampled call delays the call, which no item contains.
     pub mark_ns: f64,
-    /// Samples that the items are made of.
+    /// The number of samples of the items.
     pub samples: u64,
 }
 
 /// An item of a bill.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BilledItem {
-    /// Its name.
+    /// The name of the item.
     pub item: &'static str,
-    /// `here`, `wire` or `there`.
+    /// The place: `here`, `wire` or `there`.
     pub place: &'static str,
-    /// Its mean.
+    /// The mean of the item.
     pub ns: f64,
-    /// Its part of the sum.
+    /// The item's share of the sum.
     pub percent: f64,
 }
 
 /// A part of an estimate, measured alone.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BilledPart {
-    /// Its name.
+    /// The name of the part.
     pub part: &'static str,
-    /// What it takes once.
+    /// The time of the part.
     pub ns: f64,
-    /// How often a call has it; less than nothing where another part has too much of it.
+    /// The number of the part in a call; negative if another part contains too much of it.
     pub times: f64,
 }
 
-/// Three decimals are more than is known.
+/// Rounds to three decimals, because more are not known.
 pub fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }

@@ -1,4 +1,4 @@
-//! Bare connections over TCP, as they are and under rustls: what moving bytes costs.
+//! Bare connections over TCP, plain or under rustls: the cost of moving bytes.
 
 use crate::bench::error::BenchError;
 use crate::bench::hosts::{Policy, refused};
@@ -17,19 +17,19 @@ use std::sync::Arc;
 
 /// The name in the certificate.
 const NAME: &str = "bench.invalid";
-/// Bytes that are read and written at once at most: ciphertext, and messages that are packed.
+/// The largest number of bytes in a read or write of ciphertext or of packed messages.
 const AT_ONCE: usize = 64 << 10;
-/// Bytes of the answer to a burst.
+/// The size of the answer to a burst.
 const ANSWER: usize = 8;
 
-/// How messages go over a bare connection.
+/// The direction and packing of messages on a bare connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Traffic {
-    /// Messages there and back, one after another.
+    /// Messages in both directions, one after another.
     RoundTrip,
-    /// Messages in one direction, and an answer behind each burst.
+    /// Messages in one direction, with an answer after each burst.
     OneWay,
-    /// The same, many messages in a write.
+    /// Messages in one direction, with many messages in a write.
     Packed,
 }
 
@@ -37,19 +37,19 @@ pub(super) enum Traffic {
 pub(super) struct Connection {
     socket: OwnedFd,
     tls: Option<Box<rustls::Connection>>,
-    /// Receives plaintext.
+    /// The buffer for received plaintext.
     buffer: Vec<u8>,
     ciphertext: Ciphertext,
 }
 
 impl Connection {
-    /// TCP as it is.
+    /// Creates an end of plain TCP.
     pub(super) fn plain(socket: OwnedFd) -> Connection {
         let ciphertext = Ciphertext { bytes: vec![0; AT_ONCE], part: 0..0 };
         Connection { socket, tls: None, buffer: Vec::new(), ciphertext }
     }
 
-    /// The end under TLS that shows a certificate, which is returned.
+    /// Creates the end under TLS that has a certificate, and returns the certificate.
     pub(super) fn server(socket: OwnedFd) -> Result<(Connection, Vec<u8>), BenchError> {
         let failed = "making a certificate";
         let made =
@@ -66,7 +66,7 @@ impl Connection {
         Ok((Connection::secured(socket, tls.into()), certificate.to_vec()))
     }
 
-    /// The end under TLS that trusts this certificate.
+    /// Creates the end under TLS that trusts this certificate.
     pub(super) fn client(socket: OwnedFd, certificate: Vec<u8>) -> Result<Connection, BenchError> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from(certificate)).map_err(refused("TLS"))?;
@@ -81,7 +81,7 @@ impl Connection {
         Connection { tls: Some(Box::new(tls)), ..Connection::plain(socket) }
     }
 
-    /// The first process's side of a round.
+    /// Does the first process's side of a round.
     pub(super) fn ask(
         &mut self,
         traffic: Traffic,
@@ -116,7 +116,7 @@ impl Connection {
         }
     }
 
-    /// The other side, which receives messages of so many bytes.
+    /// Does the other side, which receives messages of the given size.
     pub(super) fn answer(
         &mut self,
         traffic: Traffic,
@@ -181,7 +181,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Receives exactly so many bytes into the buffer.
+    /// Receives exactly `bytes` bytes into the buffer.
     fn receive(&mut self, bytes: usize, policy: Policy) -> Result<(), BenchError> {
         if self.buffer.len() < bytes {
             self.buffer.resize(bytes, 0);
@@ -236,7 +236,7 @@ fn receive_tls(
     }
 }
 
-/// A socket that blocks where nodes sleep, and does not where they poll.
+/// A socket that blocks if nodes sleep, and does not block if they poll.
 struct Socket<'a> {
     socket: &'a OwnedFd,
     policy: Policy,

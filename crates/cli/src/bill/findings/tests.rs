@@ -38,7 +38,7 @@ fn the_worst_comes_first_and_a_calm_method_last() {
     let (mut recording, found) = all();
     assert!(found.is_sorted_by_key(|one| one.level));
     assert!(found[0].title.contains("Bank.audit"), "310 us: {}", found[0].title);
-    // Without its late messages a method is calm.
+    // A method without late messages has a calm finding.
     let calm = &mut recording.subjects[0];
     calm.slow = calm.typical;
     calm.causes.clear();

@@ -1,4 +1,4 @@
-//! One message drawn over its two nodes, and where its time went in one bar.
+//! A message drawn over its two nodes, and its parts in one bar.
 
 use super::html::{escaped, name};
 use super::kin::{Kin, kin};
@@ -8,16 +8,16 @@ use crate::bill::recording::{Leg, Subject, Told};
 use crate::bill::timeline::{Step, steps};
 use std::fmt::Write;
 
-/// A part of a bar that is narrower has no word in it.
+/// The smallest share of a bar that is labelled with a word.
 const WORD_PERCENT: f64 = 7.0;
-/// One that is wider has it on a narrow page too.
+/// The smallest share of a bar that is labelled on a narrow page too.
 const WIDE_PERCENT: f64 = 18.0;
-/// A part that is smaller is not drawn: it would be wider than it is.
+/// The smallest share of a bar that is drawn; a smaller part would appear wider than it is.
 const DRAWN_PERCENT: f64 = 0.2;
-/// Steps that are a smaller part of their message are told together.
+/// Steps that are a smaller share of their message are summed up in one row.
 const STEP_PERCENT: f64 = 1.0;
 
-/// A bar of parts, each as long as its share.
+/// Returns a bar of parts, each as wide as its share.
 pub(super) fn bar(parts: &[(Kin, f64)]) -> String {
     let sum: f64 = parts.iter().map(|(_, ns)| ns.max(0.0)).sum();
     let mut joined: Vec<(Kin, f64)> = Vec::new();
@@ -51,7 +51,7 @@ pub(super) fn bar(parts: &[(Kin, f64)]) -> String {
     format!("<div class=\"bar\" role=\"img\" aria-label=\"{}\">{html}</div>", said.join("; "))
 }
 
-/// The bar of one message.
+/// Returns the bar of one message.
 pub(super) fn told_bar(subject: &Subject, told: &Told) -> String {
     let parts: Vec<(Kin, f64)> = steps(subject, told)
         .iter()
@@ -60,7 +60,7 @@ pub(super) fn told_bar(subject: &Subject, told: &Told) -> String {
     bar(&parts)
 }
 
-/// The bar of the means.
+/// Returns the bar of the means.
 pub(super) fn mean_bar(subject: &Subject) -> String {
     let parts: Vec<(Kin, f64)> = subject
         .lines
@@ -70,7 +70,7 @@ pub(super) fn mean_bar(subject: &Subject) -> String {
     bar(&parts)
 }
 
-/// A message with its lanes and its steps.
+/// Returns the panel of a message with its lanes and its steps.
 pub(super) fn panel(subject: &Subject, what: &str, told: &Told) -> String {
     let (total, steps) = (told.total(), steps(subject, told));
     let mut happened: Vec<String> = told.events().map(escaped).collect();
@@ -104,7 +104,7 @@ fn block(step: &Step, total: f64) -> String {
     )
 }
 
-/// Three lanes: the caller's node, the wire, the other node.
+/// Returns three lanes: the caller's node, the wire, the callee's node.
 fn lanes(subject: &Subject, steps: &[Step], total: f64) -> String {
     let lane = |title: &str, legs: &[Leg]| {
         let blocks: String = steps
@@ -125,7 +125,7 @@ fn lanes(subject: &Subject, steps: &[Step], total: f64) -> String {
     )
 }
 
-/// The steps that count, one below the other.
+/// Returns the table of the steps that are large enough.
 fn table(subject: &Subject, steps: &[Step], total: f64) -> String {
     let mut rows = String::new();
     let (mut others, mut rest) = (0_u64, 0.0);

@@ -1,11 +1,11 @@
-//! Histograms as drawings: the time grows by doublings to the right, the count by its logarithm.
+//! Histograms as drawings: a logarithmic time axis to the right, and a logarithmic count upwards.
 
 use crate::bench::report::time;
 use crate::bill::histogram::{Bucket, Histogram};
 use crate::bill::recording::Amount;
 use std::fmt::Write;
 
-/// What is shown at the least: a factor of so much between the ends.
+/// The smallest ratio between the two ends of an axis.
 const SPAN: f64 = 4.0;
 
 /// The ends of an axis, in nanoseconds.
@@ -16,7 +16,7 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// Around all of a histogram.
+    /// Returns an axis that contains a whole histogram.
     pub(super) fn of(histogram: &Histogram) -> Axis {
         let filled = || histogram.buckets().filter(|one| one.count > 0);
         let from = filled().map(|one| one.from).fold(f64::INFINITY, f64::min);
@@ -25,18 +25,18 @@ impl Axis {
         Axis { from, to: to.max(from * SPAN) }
     }
 
-    /// From one nanosecond to the end of another.
+    /// Returns the axis extended to begin at one nanosecond.
     pub(super) fn with_one(self) -> Axis {
         Axis { from: 1.0, ..self }
     }
 
-    /// Where a time is, in percent from the left.
+    /// Returns the position of a time, in percent from the left.
     fn place(self, ns: f64) -> f64 {
         let part = (ns.max(self.from) / self.from).log2() / (self.to / self.from).log2();
         (100.0 * part).clamp(0.0, 100.0)
     }
 
-    /// Powers of ten within, not more than a few.
+    /// Returns a few powers of ten on the axis.
     fn ticks(self) -> Vec<f64> {
         let powers = (0..19).map(|power| 10_f64.powi(power));
         let all: Vec<f64> = powers.filter(|ns| (self.from..=self.to).contains(ns)).collect();
@@ -45,7 +45,7 @@ impl Axis {
     }
 }
 
-/// The columns of a histogram, in a box of 100 by 100.
+/// Returns the columns of a histogram, in a box of 100 by 100.
 fn columns(histogram: &Histogram, axis: Axis) -> String {
     let most = (histogram.most() as f64).ln_1p().max(f64::MIN_POSITIVE);
     let mut html = String::new();
@@ -62,7 +62,7 @@ fn columns(histogram: &Histogram, axis: Axis) -> String {
     html
 }
 
-/// A small one, for a cell of a table.
+/// Returns a small drawing, for a cell of a table.
 pub(super) fn small(histogram: &Histogram, axis: Axis) -> String {
     format!(
         "<svg class=\"small\" viewBox=\"0 0 100 100\" preserveAspectRatio=\"none\" \
@@ -71,7 +71,7 @@ pub(super) fn small(histogram: &Histogram, axis: Axis) -> String {
     )
 }
 
-/// A big one, with its percentiles.
+/// Returns a large drawing with its percentiles.
 pub(super) fn big(histogram: &Histogram, whole: &Amount, p999: &str) -> String {
     let axis = Axis::of(histogram);
     let marks = [("median", whole.p50), ("p99", whole.p99), (p999, whole.p999)];
@@ -83,7 +83,7 @@ pub(super) fn big(histogram: &Histogram, whole: &Amount, p999: &str) -> String {
             "<line x1=\"{at:.2}\" x2=\"{at:.2}\" y1=\"0\" y2=\"100\" \
              vector-effect=\"non-scaling-stroke\"/>"
         );
-        // Those on the right half stand to the left of their line.
+        // Labels in the right half are to the left of their lines.
         let side =
             if at > 50.0 { format!("right:{:.2}%", 100.0 - at) } else { format!("left:{at:.2}%") };
         let _ = write!(
@@ -108,7 +108,7 @@ pub(super) fn big(histogram: &Histogram, whole: &Amount, p999: &str) -> String {
     )
 }
 
-/// A power of ten with its unit.
+/// Formats a power of ten with its unit.
 fn round(ns: f64) -> String {
     match ns {
         ns if ns < 1e3 => format!("{ns:.0} ns"),

@@ -1,8 +1,8 @@
-//! Text in HTML. Whatever comes from a program goes through [`escaped`] or [`json`].
+//! Text in HTML. All text that comes from a program passes through [`escaped`] or [`json`].
 
 use serde_json::Value;
 
-/// Text that is read as text, in an element or in an attribute with double quotes.
+/// Escapes text for an element or for an attribute in double quotes.
 pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for one in text.chars() {
@@ -18,12 +18,12 @@ pub(super) fn escaped(text: &str) -> String {
     safe
 }
 
-/// A name: kept apart from the direction of the text around it.
+/// Returns the element of a name, isolated from the direction of the surrounding text.
 pub(super) fn name(text: &str) -> String {
     format!("<bdi>{}</bdi>", escaped(text))
 }
 
-/// A sentence in which names stand between backticks.
+/// Returns a sentence in which names between backticks become elements.
 pub(super) fn sentence(text: &str) -> String {
     let mut html = String::new();
     for (at, part) in text.split('`').enumerate() {
@@ -35,13 +35,13 @@ pub(super) fn sentence(text: &str) -> String {
     html
 }
 
-/// JSON that can stand in a script element: nothing in it ends that.
+/// Returns JSON for a script element; no text in it can end the element.
 pub(super) fn json(value: &Value) -> String {
     value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
 
-/// Puts parts into a template, each where its name stands in two braces. What is put in is not
-/// looked at again, so no name in it is taken for a place.
+/// Replaces each name in double braces in a template by its part. The inserted text is not searched for
+/// names.
 pub(super) fn filled(template: &str, parts: &[(&str, &str)]) -> String {
     let mut html = String::new();
     let mut rest = template;

@@ -1,20 +1,20 @@
-//! Items that belong together have one colour. What is waited for is striped, what is done is not.
+//! The categories of items. Items of one category have one colour; waiting is striped, and work is not.
 
 use crate::bill::recording::Leg;
 use upbeat_core::bill::Item;
 
-/// Items of one colour.
+/// A category of items, which has one colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kin {
-    /// The class that has the colour.
+    /// The CSS class of the colour.
     pub(super) class: &'static str,
-    /// A word for a narrow place.
+    /// A word for a narrow label.
     pub(super) word: &'static str,
-    /// What it is.
+    /// A description for the legend.
     pub(super) sentence: &'static str,
 }
 
-/// All of them: work first, then what is waited for.
+/// All categories: work first, then waiting.
 pub(super) const KINS: [Kin; 10] = [
     Kin { class: "caller", word: "caller", sentence: "steps of the caller" },
     Kin { class: "wire", word: "wire", sentence: "between the nodes" },
@@ -28,10 +28,10 @@ pub(super) const KINS: [Kin; 10] = [
     Kin { class: "queue", word: "queue", sentence: "is ready while others run" },
 ];
 
-/// What takes less than this is a step on the way: nobody has waited.
+/// The time below which a phase of waiting counts as an ordinary step.
 const WAITED_NS: f64 = 1_000.0;
 
-/// The one that so many nanoseconds of an item belong to.
+/// Returns the category of an item that took `ns` nanoseconds.
 pub(super) fn kin(item: Item, leg: Leg, ns: f64) -> Kin {
     let place = match (item, leg) {
         (Item::Room, _) if ns >= WAITED_NS => 4,

@@ -1,4 +1,4 @@
-//! The tables of the page: methods, items, bets, and two recordings side by side.
+//! The tables of the page: methods, items, bets, and the comparison of two recordings.
 
 use super::call::mean_bar;
 use super::chart::{Axis, small};
@@ -12,10 +12,10 @@ use crate::bill::grid::{counted, grouped, percent};
 use crate::bill::recording::{Recording, Subject};
 use std::fmt::Write;
 
-/// A change of this much is marked.
+/// The smallest change in percent that is marked.
 const CHANGED_PERCENT: f64 = 10.0;
 
-/// A line for each method, with where its time goes on the whole.
+/// Returns a row for each method, with the means of its items.
 pub(super) fn methods(recording: &Recording) -> String {
     let mut rows = String::new();
     for (at, subject) in recording.subjects.iter().enumerate() {
@@ -38,7 +38,7 @@ pub(super) fn methods(recording: &Recording) -> String {
     rows
 }
 
-/// A line for each session of which messages were sampled.
+/// Returns a row for each session whose messages were sampled.
 pub(super) fn sessions(recording: &Recording) -> String {
     let mut rows = String::new();
     for one in recording.sessions() {
@@ -56,7 +56,7 @@ pub(super) fn sessions(recording: &Recording) -> String {
     rows
 }
 
-/// The breakdown of a method.
+/// Returns the breakdown of a method.
 pub(super) fn items(subject: &Subject) -> String {
     let axis = Axis::of(&subject.totals).with_one();
     let most = subject.lines.iter().map(|line| subject.percent(line)).fold(1.0, f64::max);
@@ -100,7 +100,7 @@ pub(super) fn items(subject: &Subject) -> String {
     rows
 }
 
-/// The bets of each node.
+/// Returns the bets of each node.
 pub(super) fn bets(recording: &Recording) -> String {
     let mut html = String::new();
     let (rows, left_out) = rows(recording);
@@ -133,7 +133,7 @@ pub(super) fn bets(recording: &Recording) -> String {
     html
 }
 
-/// Two recordings, figure by figure. The script of the page makes the same of a file.
+/// Returns the comparison of two recordings. The script of the page makes the same table from a file.
 pub(super) fn compared(compared: &[Compared]) -> String {
     let mut html = String::new();
     for one in compared {

@@ -1,24 +1,24 @@
-//! What carries the session of a kind of message, as far as a recording says it.
+//! The carrier of a session, as far as a recording contains it.
 
 use serde::{Deserialize, Serialize};
 
-/// What carries the session of a kind of message.
+/// The carrier of the session of a kind of message.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Carried {
-    /// The name of its kind.
+    /// The name of the kind of carrier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) carrier: Option<String>,
-    /// The address of the node's peer, where it is of another host; without a port where the peer has connected.
+    /// The address of the node's peer, if the peer is on another host; without a port if the peer has connected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) address: Option<String>,
-    /// Nanoseconds by which what is charged to the wire in one direction may be wrong, where the clocks are of two
-    /// hosts: as much is missing in the other direction.
+    /// The possible error of the wire's time in one direction, in nanoseconds, if the clocks are those of two
+    /// hosts. The other direction has the opposite error.
     #[serde(default)]
     pub(crate) doubt: f64,
 }
 
 impl Carried {
-    /// What carries it, and the peer's address, in words, as far as that is known.
+    /// Returns the carrier and the peer's address in words, if the carrier is known.
     pub(crate) fn words(&self) -> Option<String> {
         let carrier = match self.carrier.as_deref()? {
             "local" => "memory of one process",

@@ -6,7 +6,7 @@ fn what_was_saved_is_loaded() {
     let recording = example::recording();
     let text = serde_json::to_string(&recording).unwrap();
     let again = Recording::parse(&text).unwrap();
-    // Numbers go through text, so they are compared as text.
+    // The recordings are compared as text, because the file stores numbers as text.
     assert_eq!(serde_json::to_string(&again).unwrap(), text);
     assert_eq!(again.subjects.len(), recording.subjects.len());
 }

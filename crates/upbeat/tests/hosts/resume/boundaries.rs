@@ -66,7 +66,7 @@ fn a_connection_may_be_cut_at_any_boundary() {
     assert!(broke > 0 && broke <= times, "{broke} of {times}");
 }
 
-/// What stalls is waited for: nothing breaks, and everything goes on.
+/// A stalled connection is waited for: nothing breaks, and everything goes on.
 #[test]
 fn a_connection_may_stall_at_any_boundary() {
     let _alone = alone();

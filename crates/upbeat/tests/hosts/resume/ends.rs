@@ -18,7 +18,7 @@ use upbeat_core::hello::{
 use upbeat_core::name::ProgramId;
 use upbeat_core::stream::write_end;
 
-/// Who was told of which end.
+/// The ends of sessions that the client was told of.
 type Told = Rc<RefCell<Vec<Lost>>>;
 
 /// A client whose sessions outlive their connections for so long.
@@ -204,7 +204,7 @@ impl Stranger {
     }
 }
 
-/// Who does not have the key, or calls himself another, is refused, and the session does not notice.
+/// A stranger without the key, or under another name, is refused, and the session does not notice.
 #[test]
 fn a_session_is_not_resumed_without_its_ticket() {
     let _alone = alone();
@@ -243,7 +243,7 @@ fn a_session_is_not_resumed_without_its_ticket() {
     let mut byte = [0];
     let nothing = first.0.read(&mut byte).unwrap_err();
     assert_eq!(nothing.kind(), std::io::ErrorKind::WouldBlock);
-    // Who has the ticket takes the session over, and the first connection is closed.
+    // A stranger with the ticket takes the session over, and the first connection is closed.
     let asks = Networked { ticket: Some(ticket), ..new };
     let mut second = Stranger::greet(&server, 77, asks);
     let Record::Welcome(_) = second.hears() else { panic!("no welcome") };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use upbeat_core::hello::{Parsed, Record};
 use upbeat_core::stream::{self, Head};
 
-/// What is done at a boundary.
+/// The fault that the proxy makes at a boundary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// The connection is cut.
@@ -51,7 +51,7 @@ impl Faults {
         Faults { fault, left: times, until: 0, random: Random::new(seed) }
     }
 
-    /// What is done to this record, of those that are passed on.
+    /// Returns the fault to make at this record, of those that are passed on.
     pub(crate) fn next(&mut self, whole: Whole, record: &mut [u8]) -> Option<How> {
         let applies = match self.fault {
             Fault::Cut | Fault::Stall => true,
@@ -94,7 +94,7 @@ impl Faults {
     }
 }
 
-/// What is known of the bytes in one direction of a connection.
+/// The framing of the bytes in one direction of a connection.
 #[derive(Clone, Copy)]
 pub(crate) enum Framing {
     Tls,

@@ -21,7 +21,7 @@ pub(crate) enum How {
     HalfOpen,
 }
 
-/// What the proxy is told.
+/// The orders to the proxy.
 #[derive(Default)]
 struct Told {
     over: AtomicBool,
@@ -36,7 +36,7 @@ struct Told {
     wanted: Mutex<(u64, Option<How>)>,
     /// Breaks at random bytes: how many are left until then, and how many breaks are wanted.
     random: Mutex<Option<Breaks>>,
-    /// What is done at the boundaries of records.
+    /// The faults to make at the boundaries of records.
     faults: Mutex<Option<Faults>>,
 }
 
@@ -137,7 +137,7 @@ fn accept(listener: &TcpListener, to: SocketAddr, framing: Framing, told: &Arc<T
             reset(&near);
             continue;
         }
-        // Whoever is not there refuses.
+        // The proxy refuses for a server that is not there.
         let Ok(far) = TcpStream::connect(to) else {
             reset(&near);
             continue;
@@ -155,9 +155,9 @@ fn reset(stream: &TcpStream) {
 /// Two connections, and what has come over each and has not gone over the other.
 struct Link {
     ends: [TcpStream; 2],
-    /// What goes next.
+    /// The bytes that go next.
     held: [Vec<u8>; 2],
-    /// What has come behind that: records that are not whole, or more of them.
+    /// The bytes behind them: records that are not whole, or more records.
     come: [Vec<u8>; 2],
     framing: [Framing; 2],
 }

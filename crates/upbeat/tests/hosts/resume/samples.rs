@@ -40,7 +40,7 @@ fn samples_go_on_over_another_connection() {
             for n in 0..CALLS {
                 assert_eq!(soon(work.add(n, 1)).await, Ok(n + 1));
             }
-            // What has gone with the connection are stamps behind an answer.
+            // Only stamps behind an answer are lost with the connection.
             until(|| node.counted(Counter::SamplesTaken) >= before + CALLS - 2).await;
         }
         assert_eq!(node.counted(Counter::SessionsResumed), 2);
