@@ -24,7 +24,7 @@ struct Upbeat {
     command: Command,
 }
 
-/// What the command can do.
+/// The subcommands of `upbeat`.
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Start a small program of three nodes, and show who calls whom and what that costs.

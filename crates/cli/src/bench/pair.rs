@@ -135,8 +135,7 @@ impl Pair {
 
 impl Peer {
     /// Starts a thread that waits for the end of the second process. If that end is unexpected, the thread ends the
-    /// first process too,
-    /// because nothing that it waits for can arrive.
+    /// first process too, because nothing that it waits for can arrive.
     fn watch(mut child: Child, scratch: PathBuf) -> Result<Peer, BenchError> {
         let pid = child.id();
         let handle = Pid::from_raw(pid.cast_signed())

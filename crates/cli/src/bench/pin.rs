@@ -97,7 +97,7 @@ pub enum PinError {
         /// The value that the user gave.
         text: String,
     },
-    /// One of the two is not a number.
+    /// A part of the value is not a number.
     Number {
         /// The text that the user gave.
         text: String,

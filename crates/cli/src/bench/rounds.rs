@@ -229,7 +229,7 @@ impl<'a, 'p> Alternation<'a, 'p> {
         let entry = &mut self.entries[at];
         let work = Work::planned(entry.subject.shape(), entry.ledger.size(), entry.op_ns, round);
         let round = entry.subject.round(self.pair, work)?;
-        // The new estimate has the old one as its half, so that one bad round does not make the next too short.
+        // The mean with the old estimate keeps one bad round from making the next too short.
         entry.op_ns = (entry.op_ns + round.median_ns()) / 2.0;
         Ok(round)
     }

@@ -12,7 +12,7 @@ use std::io::{BufWriter, StdoutLock, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// Which cases of a suite are measured, for how long, and how they are told.
+/// The choice of cases, the time for them, and the form of the output.
 #[derive(Debug, Args)]
 pub struct Choice {
     /// Benchmarks, cases, or the first words of cases; everything if nothing is named

@@ -95,9 +95,8 @@ fn everybody() -> Vec<Found> {
     pids.into_iter().map(pages).filter(|found| !found.is_empty()).collect()
 }
 
-/// Removes duplicate pages: an owner's page comes before the one that a child has inherited. The nodes of a process
-/// are sorted by name,
-/// because the order of their file descriptors is accidental.
+/// Removes duplicate pages: an owner's page comes before the one that a child has inherited. The nodes of a
+/// process are sorted by name, because the order of their file descriptors is accidental.
 fn each_once(mut found: Vec<Found>) -> Vec<Found> {
     let foreign = |one: &Found| {
         let owner = one.counters.first().map(CountersView::pid);
