@@ -229,7 +229,7 @@ fn collect(targets: &[String], lasts: Duration) -> Result<Recording, BillError> 
         let unusable = collector.missed().unusable;
         return Err(match watched.sources.len() {
             0 => BillError::NotSampling(nodes),
-            _ => BillError::NothingYet { nodes, seconds, unusable },
+            _ => BillError::NoSamples { nodes, seconds, unusable },
         });
     }
     recording.nodes = watched

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 const UPBEAT: Measuring = Measuring { program: env!("CARGO_BIN_EXE_upbeat"), first: &["bench"] };
 
 #[test]
-fn all_limits_are_measured_and_every_line_holds_its_promise() {
+fn all_limits_are_measured_and_every_line_has_the_documented_fields() {
     if !two_cpus() {
         return;
     }
@@ -88,7 +88,7 @@ fn calls_over_tcp_and_tls_are_measured_beside_bare_connections() {
 }
 
 #[test]
-fn a_table_has_a_line_for_the_case_that_was_asked_for() {
+fn a_table_has_a_line_for_the_chosen_case() {
     if !two_cpus() {
         return;
     }
@@ -101,7 +101,7 @@ fn a_table_has_a_line_for_the_case_that_was_asked_for() {
 }
 
 #[test]
-fn mistakes_are_named() {
+fn wrong_arguments_are_explained() {
     let refused = |arguments: &[&str]| UPBEAT.refusal(arguments);
     let said = refused(&["limits/lien"]);
     assert!(said.contains("no case is called `limits/lien`"), "{said}");

@@ -20,7 +20,7 @@ fn failed(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn what_made_calls_slow_is_said_in_words() {
+fn the_report_names_the_causes_of_slow_calls() {
     let nodes = program("words");
     let [desk, sink] = names(&nodes);
     let text = printed(&bill(&[desk, sink, "--seconds", "0"]));
@@ -43,7 +43,7 @@ fn what_made_calls_slow_is_said_in_words() {
 }
 
 #[test]
-fn json_is_one_object_with_figures_that_agree() {
+fn json_is_one_object_with_consistent_figures() {
     let nodes = program("json");
     let [desk, sink] = names(&nodes);
     let text = printed(&bill(&[desk, sink, "--seconds", "0", "--json"]));
@@ -71,7 +71,7 @@ fn json_is_one_object_with_figures_that_agree() {
 }
 
 #[test]
-fn a_recording_is_kept_loaded_and_held_against_another() {
+fn a_recording_is_saved_loaded_and_compared() {
     let nodes = program("kept");
     let [desk, sink] = names(&nodes);
     let scratch = Scratch::new("bill-kept");
@@ -93,7 +93,7 @@ fn a_recording_is_kept_loaded_and_held_against_another() {
 }
 
 #[test]
-fn a_trace_has_spans_within_each_other() {
+fn a_trace_has_nested_spans() {
     let nodes = program("trace");
     let scratch = Scratch::new("bill-trace");
     let file = scratch.path("bill.trace");
@@ -128,7 +128,7 @@ fn a_program_is_found_by_the_number_of_its_process() {
 }
 
 #[test]
-fn samples_that_come_meanwhile_are_taken_too() {
+fn samples_that_arrive_during_the_collection_are_included() {
     let node = Pages::new("meanwhile");
     let subject = node.samples.subject("bank\nBank\nlate").unwrap();
     let text = std::thread::scope(|scope| {
@@ -147,7 +147,7 @@ fn samples_that_come_meanwhile_are_taken_too() {
 }
 
 #[test]
-fn errors_say_what_to_do() {
+fn errors_name_the_remedy() {
     let mut other = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap();
     let error = failed(&[&other.id().to_string()]);
     assert!(error.contains("has no node"), "{error}");
@@ -168,7 +168,7 @@ fn errors_say_what_to_do() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_fault() {
+fn a_reader_that_closes_the_pipe_is_not_an_error() {
     let nodes = program("enough");
     let mut child = Command::new(env!("CARGO_BIN_EXE_upbeat"))
         .args(["bill", &nodes[0].name, "--seconds", "0"])

@@ -60,7 +60,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn every_kind_of_call_is_told_and_nothing_is_left() {
+fn the_demo_reports_every_kind_of_call_and_leaves_no_files() {
     let scratch = Scratch::new("demo");
     let output = wait(scratch.demo(&["--json"]));
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -86,7 +86,7 @@ fn every_kind_of_call_is_told_and_nothing_is_left() {
 }
 
 #[test]
-fn an_interrupted_demo_puts_everything_away() {
+fn an_interrupted_demo_leaves_no_files() {
     for milliseconds in [150, 600, 1_400] {
         let scratch = Scratch::new(&format!("demo-{milliseconds}"));
         let child = scratch.demo(&[]);

@@ -126,7 +126,7 @@ fn no_identity_outlives_its_authority() {
 }
 
 #[test]
-fn nothing_is_replaced_that_was_not_to_be() {
+fn a_file_is_replaced_only_with_force() {
     let scratch = Scratch::new("force");
     scratch.good("init");
     assert!(scratch.0.join("config/upbeat/default.authority.pem").is_file());
@@ -145,7 +145,7 @@ fn nothing_is_replaced_that_was_not_to_be() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_before_anything_is_made() {
+fn impossible_requests_are_refused_before_a_file_is_created() {
     let scratch = Scratch::new("refused");
     let error = scratch.bad("issue --program demo counter -o a.pem");
     assert!(error.contains("upbeat keys init --program demo"), "{error}");

@@ -104,7 +104,7 @@ fn words(document: &str) -> String {
 }
 
 #[test]
-fn the_page_names_what_made_calls_slow() {
+fn the_page_names_the_causes_of_slow_calls() {
     let Some(name) = chromium() else { return };
     let browser = Browser { name, scratch: Scratch::new("page") };
     let nodes = program("page");

@@ -99,7 +99,7 @@ fn words(page: &str) -> String {
 }
 
 #[test]
-fn all_four_causes_are_named_each_with_its_method() {
+fn the_bill_names_all_four_causes_with_their_methods() {
     let scratch = Scratch::new("slow-calls");
     let running = Running::start(&scratch);
     let (pid, page) = (running.0.id().to_string(), scratch.path("page.html"));

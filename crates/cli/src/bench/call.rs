@@ -370,7 +370,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn what_was_promised_is_there() {
+    fn all_documented_cases_exist() {
         let all: BTreeSet<String> = cases().into_iter().map(|case| case.path).collect();
         assert_eq!(all.len(), cases().len(), "no path twice");
         for promised in [
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_baseline_stands_before_what_is_compared_with_it() {
+    fn a_baseline_precedes_the_cases_that_are_compared_with_it() {
         let all = cases();
         for (at, case) in all.iter().enumerate() {
             if let Some(base) = baseline(case) {

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_end_and_nonsense_are_told_apart() {
+    fn a_closed_end_and_an_invalid_message_are_different_errors() {
         let (one, socket) = Control::pair().unwrap();
         let other = Control::from(socket);
         one.send(&"nonsense").unwrap();

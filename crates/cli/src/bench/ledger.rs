@@ -20,7 +20,7 @@ pub(crate) struct Ledger {
 
 /// The results of a case in one placement.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct PlacementResult {
     /// The placement of the CPUs.
     pub(crate) placement: Placement,
     /// The summary of the measurements.
@@ -61,7 +61,7 @@ impl Ledger {
 
     /// Returns a summary for each placement, that of most rounds first. Rounds without a placement
     /// are dropped, unless there are no others.
-    pub(crate) fn told(mut self) -> Vec<Told> {
+    pub(crate) fn told(mut self) -> Vec<PlacementResult> {
         let unsettled = self.figures.remove(&Placement::Unsettled);
         let mut kept: Vec<(Placement, Figures)> = self.figures.into_iter().collect();
         kept.sort_by_key(|(_, figures)| Reverse(figures.rounds()));
@@ -76,7 +76,7 @@ impl Ledger {
         }
         let told = |(placement, figures): (Placement, Figures)| {
             let summary = figures.summary();
-            Told { placement, summary, rounds_dropped }
+            PlacementResult { placement, summary, rounds_dropped }
         };
         kept.into_iter().map(told).collect()
     }
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn placements_are_told_apart_the_usual_one_first() {
+    fn placements_are_separate_and_the_most_frequent_is_first() {
         let told = ledger(&[(NEAR, NEAR, 3), (FAR, FAR, 7)]);
         assert_eq!(told, [(FAR, 7, 0), (NEAR, 3, 0)]);
         assert_eq!(ledger(&[(NEAR, NEAR, 2), (FAR, FAR, 7)]), [(FAR, 7, 0)]);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_nowhere_is_told_where_there_is_nothing_else() {
+    fn rounds_without_a_placement_are_reported_if_there_are_no_others() {
         assert_eq!(ledger(&[(NEAR, FAR, 2), (FAR, NEAR, 1)]), [(Placement::Unsettled, 3, 0)]);
         assert_eq!(ledger(&[]), []);
     }

@@ -99,7 +99,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn names_are_paths_and_differ() {
+    fn names_are_paths_and_unique() {
         let names: BTreeSet<String> = list().into_iter().map(|(case, _)| case).collect();
         assert_eq!(names.len(), limits().count());
         for name in &names {

@@ -185,7 +185,7 @@ mod tests {
     const PACES: &[u32] = &[0, 1, 2, 4, 8, 16, 32];
 
     #[test]
-    fn both_sides_of_every_floor_meet() {
+    fn both_sides_of_every_floor_complete() {
         let (mut client, mut server) = both_sides();
         let work = Work { warm: 2, batches: 3, size: 2, singles: 2 };
         let dirty = Work { warm: 0, batches: 3, size: 256, singles: 0 };

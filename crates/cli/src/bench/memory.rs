@@ -16,7 +16,7 @@ mod tests {
     use super::number;
 
     #[test]
-    fn numbers_are_found_by_the_heads_of_their_lines() {
+    fn numbers_are_found_by_the_first_words_of_their_lines() {
         let text = "Rss:  900 kB\nPss:    \t 431 kB\nPss_Anon: 7 kB\n";
         assert_eq!(number(text, "Pss:"), Some(431.0));
         assert_eq!(number(text, "Swap:"), None);

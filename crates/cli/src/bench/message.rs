@@ -135,7 +135,7 @@ mod tests {
     use upbeat::InPlace;
 
     #[test]
-    fn what_lies_is_as_long_and_added_up_whole() {
+    fn a_message_in_place_is_as_long_and_has_the_same_sum() {
         let message = Message::of(4096);
         let Lying::Kept(bytes) = Lying::of(&message) else { unreachable!("it is ours") };
         assert_eq!(bytes.len() + COUNT_BYTES, message.bytes().len());
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_not_the_same_everywhere() {
+    fn a_message_does_not_repeat() {
         let message = Message::of(70_000);
         let pages: Vec<&[u8]> = message.bytes().chunks_exact(4096).collect();
         assert!(pages.windows(2).all(|two| two[0] != two[1]));

@@ -196,13 +196,13 @@ mod tests {
     }
 
     #[test]
-    fn two_numbers_are_taken() {
+    fn two_numbers_are_parsed() {
         assert_eq!("0,1".parse(), Ok(Wanted(0, 1)));
         assert_eq!(" 3 , 2 ".parse(), Ok(Wanted(3, 2)));
     }
 
     #[test]
-    fn what_is_no_pair_of_cpus_is_named() {
+    fn an_invalid_pair_of_cpus_is_refused() {
         assert!(error("3").contains("`3` does not name two CPUs"));
         assert!(error("").contains("does not name two CPUs"));
         assert!(error("0,1,2").contains("`0,1,2` does not name two CPUs"));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wanted_must_be_allowed() {
+    fn wanted_cpus_must_be_allowed() {
         let wanted = Some(Wanted(5, 2));
         assert_eq!(Cpus::choose(wanted, &[2, 3, 5]), Ok(Cpus { client: 5, server: 2 }));
         let refused = Cpus::choose(wanted, &[2, 3, 4, 7]).unwrap_err();
@@ -223,14 +223,14 @@ mod tests {
     }
 
     #[test]
-    fn without_a_wish_the_first_two_are_taken() {
+    fn the_default_is_the_first_two_allowed_cpus() {
         assert_eq!(Cpus::choose(None, &[4, 6, 7]), Ok(Cpus { client: 4, server: 6 }));
         let refused = Cpus::choose(None, &[4]).unwrap_err();
         assert!(refused.to_string().contains("may use only 4;"));
     }
 
     #[test]
-    fn a_thread_is_kept_where_it_is_pinned() {
+    fn a_thread_stays_on_its_cpu() {
         let last = *allowed().unwrap().last().unwrap();
         std::thread::spawn(move || {
             pin(last).unwrap();

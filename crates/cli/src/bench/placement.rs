@@ -97,14 +97,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_is_named() {
+    fn measured_placements_are_recognized() {
         assert_eq!(of(45.0, 4.0, 1.8), Placement::OneCore);
         assert_eq!(of(110.0, 19.0, 1.0), Placement::OneL3);
         assert_eq!(of(520.0, 105.0, 1.0), Placement::TwoL3s);
     }
 
     #[test]
-    fn a_neighbours_work_does_not_change_the_name() {
+    fn load_on_the_cpus_does_not_change_the_placement() {
         // Other load on the CPU slows arithmetic down.
         assert_eq!(of(110.0, 19.0, 1.9), Placement::OneL3);
         assert_eq!(of(520.0, 105.0, 2.5), Placement::TwoL3s);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn two_of_three_agree() {
+    fn two_of_three_parts_decide() {
         assert_eq!(of(80.0, 4.0, 1.7), Placement::OneCore);
         assert_eq!(of(60.0, 13.0, 1.0), Placement::OneL3);
         assert_eq!(of(60.0, 13.0, 1.6), Placement::OneCore);

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_one_object_a_line_with_the_promised_fields() {
+    fn json_has_one_object_per_line_with_the_documented_fields() {
         let mut text = Vec::new();
         json(&[row("null/shared/polling", Some(1.06)), row("b", None)], &mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_aligned_and_leaves_out_what_nobody_has() {
+    fn a_table_is_aligned_and_has_no_empty_columns() {
         let mut text = Vec::new();
         let other = Row { placement: Placement::OneCore, ..row("elsewhere", None) };
         let rows = [row("null/shared/polling", Some(1.06)), row("b", None), other];

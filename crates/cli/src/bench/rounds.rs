@@ -300,7 +300,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_part_of_the_cases_takes_a_part_of_the_time() {
+    fn some_of_the_cases_take_a_part_of_the_time() {
         let all = Schedule { round: Duration::from_millis(6), total: Duration::from_secs(50) };
         assert_eq!(all.for_part(30, 30).total, Duration::from_secs(50));
         assert_eq!(all.for_part(15, 30).total, Duration::from_secs(25));

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn medians_come_from_batches_and_tails_from_single_operations() {
+    fn medians_come_from_batches_and_percentiles_from_single_operations() {
         let mut figures = Figures::new(10);
         let mut round = Round::of_batches(10, (1..=1000).map(|i| i * 10).collect());
         round.singles = (1..=1000).map(|i| i * 100).collect();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn without_single_operations_tails_are_of_batches() {
+    fn without_single_operations_percentiles_are_those_of_batches() {
         let mut figures = Figures::new(4);
         let round = Round::of_batches(4, (1..=1000).map(|i| i * 4).collect());
         figures.add(&round, Ratios::default());
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_says_nothing() {
+    fn empty_figures_have_no_ratios() {
         let said = Figures::new(1).summary();
         assert_eq!((said.n, said.rounds, said.p50_ns), (0, 0, 0.0));
         assert_eq!(said.ratios, Ratios::default());

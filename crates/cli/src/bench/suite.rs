@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_means_a_benchmark_a_case_or_its_first_words() {
+    fn a_name_selects_a_benchmark_a_case_or_cases_by_their_first_words() {
         let tcp = Bench { name: "tcp", ..LIMITS };
         let suite = Suite { command: "upbeat bench", benches: Box::leak(Box::new([LIMITS, tcp])) };
         let wanted = |name: &str| suite.is_wanted(&[name.to_owned()], "limits", "line/paced/2");
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_means_nothing_is_refused() {
+    fn an_unknown_name_is_refused() {
         let suite = Suite { command: "upbeat bench", benches: &[LIMITS] };
         suite.chosen(&parse(&["limits", "tcp/"]).unwrap()).unwrap();
         let choice = parse(&["limits", "tpc"]).unwrap();

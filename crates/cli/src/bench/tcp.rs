@@ -389,7 +389,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn each_case_stands_behind_the_bare_connection_that_it_is_compared_with() {
+    fn each_case_follows_the_bare_connection_that_it_is_compared_with() {
         let all = cases();
         let paths: BTreeSet<&str> = all.iter().map(|case| case.path.as_str()).collect();
         assert_eq!(paths.len(), all.len(), "no path twice");

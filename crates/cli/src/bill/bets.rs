@@ -51,7 +51,7 @@ mod tests {
     use crate::bill::example;
 
     #[test]
-    fn of_many_bets_only_those_with_a_loss_are_told() {
+    fn among_many_bets_only_those_with_a_loss_are_listed() {
         let mut recording = example::recording();
         let (few, left_out) = rows(&recording);
         assert!(few.iter().any(|row| row.lost == 0) && left_out == 0);

@@ -7,7 +7,7 @@ use crate::bill::delay::delays;
 use crate::bill::histogram::Histogram;
 use crate::bill::recording::carried::Carried;
 use crate::bill::recording::{
-    Amount, Leg, Line, Missed, Node, Recording, Samples, Subject, Told, cleaned,
+    Amount, Leg, Line, MessageTimes, Missed, Node, Recording, Samples, Subject, cleaned,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use upbeat_core::bill::Counter;
@@ -195,11 +195,11 @@ fn subject(key: &Key, group: &Group, first: u64) -> Option<Subject> {
         let count = stories.iter().filter(|story| story.happened.has(one)).count() as u64;
         (count > 0).then(|| (name.to_owned(), count))
     };
-    let picked = Picked::of(&stories, &breakdown.whole.spread);
+    let selected = Selection::of(&stories, &breakdown.whole.spread);
     let ns_per_tick = 1e9 / key.ticks_per_second.max(1) as f64;
     let told = |at: &usize| {
         let story: &Story = &stories[*at];
-        Told {
+        MessageTimes {
             began_ns: story.began.saturating_sub(first) as f64 * ns_per_tick,
             phases: story.phases.clone(),
             happened: story.happened.0,
@@ -231,9 +231,9 @@ fn subject(key: &Key, group: &Group, first: u64) -> Option<Subject> {
         lines: lines(&breakdown, &stories),
         causes: delays(breakdown.way, &stories, lock),
         happened: Happened::ALL.into_iter().filter_map(happened).collect(),
-        told: picked.all.iter().map(told).collect(),
-        typical: picked.typical,
-        slow: picked.slow,
+        told: selected.all.iter().map(told).collect(),
+        typical: selected.typical,
+        slow: selected.slow,
     })
 }
 
@@ -265,15 +265,15 @@ fn lines(breakdown: &Breakdown, stories: &[Story]) -> Vec<Line> {
 }
 
 /// The stories that a recording keeps, as indices.
-struct Picked {
+struct Selection {
     all: Vec<usize>,
     typical: Option<usize>,
     slow: Option<usize>,
 }
 
-impl Picked {
+impl Selection {
     /// Selects among stories that are sorted by their beginning.
-    fn of(stories: &[Story], spread: &Spread) -> Picked {
+    fn of(stories: &[Story], spread: &Spread) -> Selection {
         let totals: Vec<f64> = stories.iter().map(Story::total).collect();
         let nearest = |to: f64| {
             let far = |at: &usize| (totals[*at] - to).abs();
@@ -288,7 +288,7 @@ impl Picked {
         all.extend(typical.into_iter().chain(slow));
         let all: Vec<usize> = all.into_iter().collect();
         let place = |at: Option<usize>| all.iter().position(|one| Some(*one) == at);
-        Picked { typical: place(typical), slow: place(slow), all }
+        Selection { typical: place(typical), slow: place(slow), all }
     }
 }
 

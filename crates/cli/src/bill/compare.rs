@@ -79,7 +79,7 @@ mod tests {
     use crate::bill::example;
 
     #[test]
-    fn what_both_have_is_compared_line_by_line() {
+    fn common_subjects_are_compared_line_by_line() {
         let (mut now, before) = (example::recording(), example::recording());
         now.subjects.pop();
         now.subjects[0].from = "client/4711".into();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn from_nothing_there_is_no_percentage() {
+    fn a_change_from_zero_has_no_percentage() {
         let row = Row { name: "lock", leg: None, before: 0.0, now: 5.0 };
         assert_eq!(row.change(), None);
     }

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn each_cause_is_told_from_its_phase() {
+    fn each_cause_follows_from_its_phase() {
         let of = |item, leg| {
             found(move |one, at| if (one, at) == (item, leg) { 200_000.0 } else { 10.0 })
         };
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_is_named_where_it_was_waited_for() {
+    fn the_phase_that_waited_for_a_condition_names_it() {
         let long = |items: &'static [Item]| {
             move |item: Item, _: Leg| if items.contains(&item) { 200_000.0 } else { 10.0 }
         };
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_short_or_usual_is_no_delay() {
+    fn short_or_usual_phases_are_not_delays() {
         assert_eq!(found(|_, _| 900.0), []);
         assert_eq!(found(|item, _| if item == Item::Execute { 90_000.0 } else { 10.0 }), []);
         let mut stories: Vec<Story> = Vec::new();

@@ -37,11 +37,11 @@ pub(crate) enum BillError {
         seen: Vec<String>,
     },
     /// No process of this user has a node.
-    NobodyThere,
+    NoNodes,
     /// None of these nodes has a page of samples; a node creates the page with its first sample.
     NotSampling(Vec<String>),
     /// The nodes take samples, but none was taken while the command collected.
-    NothingYet {
+    NoSamples {
         /// The names of the nodes that take samples.
         nodes: Vec<String>,
         /// The time of collecting, in seconds.
@@ -99,14 +99,14 @@ impl fmt::Display for BillError {
             BillError::NoSuchNode { name, seen } => {
                 write!(f, "no node is named `{name}`; {}", listed("there are", seen))
             }
-            BillError::NobodyThere => {
+            BillError::NoNodes => {
                 write!(f, "no process of this user has a node; start a program, then ask again")
             }
             BillError::NotSampling(nodes) => {
                 let nodes = listed("nodes", nodes);
                 write!(f, "no message was sampled yet, or sampling is off; {nodes}; {SAMPLE_MORE}")
             }
-            BillError::NothingYet { nodes, seconds, unusable } => {
+            BillError::NoSamples { nodes, seconds, unusable } => {
                 write!(f, "nothing was sampled within {seconds:.1} s; {}", listed("nodes", nodes))?;
                 match unusable {
                     0 => write!(f, "; look for longer with --seconds; {SAMPLE_MORE}"),

@@ -40,7 +40,7 @@ pub(crate) fn find(targets: &[String]) -> Result<Vec<Found>, BillError> {
         }
     }
     if targets.is_empty() || !names.is_empty() {
-        let all = everybody();
+        let all = all_processes();
         for name in &names {
             if !all.iter().any(|one| one.names().any(|node| node == **name)) {
                 let seen: HashSet<String> = all.iter().flat_map(Found::names).collect();
@@ -56,8 +56,8 @@ pub(crate) fn find(targets: &[String]) -> Result<Vec<Found>, BillError> {
             counters: one.counters.into_iter().filter(|view| wanted(&view.node())).collect(),
         }));
     }
-    let found = each_once(found);
-    if found.is_empty() { Err(BillError::NobodyThere) } else { Ok(found) }
+    let found = deduplicated(found);
+    if found.is_empty() { Err(BillError::NoNodes) } else { Ok(found) }
 }
 
 fn of_process(pid: u32) -> Result<Found, BillError> {
@@ -75,7 +75,7 @@ fn of_process(pid: u32) -> Result<Found, BillError> {
 
 /// Returns all processes that this user may read and that have a node. Errors are ignored, because the user
 /// did not name these processes.
-fn everybody() -> Vec<Found> {
+fn all_processes() -> Vec<Found> {
     let us = geteuid();
     let ours = |entry: &std::fs::DirEntry| {
         us.is_root() || entry.metadata().is_ok_and(|data| data.uid() == us.as_raw())
@@ -97,7 +97,7 @@ fn everybody() -> Vec<Found> {
 
 /// Removes duplicate pages: an owner's page comes before the one that a child has inherited. The nodes of a
 /// process are sorted by name, because the order of their file descriptors is accidental.
-fn each_once(mut found: Vec<Found>) -> Vec<Found> {
+fn deduplicated(mut found: Vec<Found>) -> Vec<Found> {
     let foreign = |one: &Found| {
         let owner = one.counters.first().map(CountersView::pid);
         owner.or(one.samples.first().map(SamplesView::pid)) != Some(u64::from(one.pid))

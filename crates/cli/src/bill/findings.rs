@@ -7,7 +7,7 @@
 use crate::bill::bets::Row;
 use crate::bill::delay::cause;
 use crate::bill::grid::{brief as time, capital, counted, grouped, percent};
-use crate::bill::recording::{Cause, Delay, Leg, Node, Recording, Subject, Told};
+use crate::bill::recording::{Cause, Delay, Leg, MessageTimes, Node, Recording, Subject};
 use serde::Serialize;
 use upbeat_core::bill::Item;
 use upbeat_core::bill::bet::{BETS, Bet};
@@ -92,7 +92,7 @@ pub(crate) fn findings(recording: &Recording) -> Vec<Finding> {
 }
 
 /// Returns the parts of a message as item, leg and nanoseconds, the slowest first.
-pub(crate) fn parts(subject: &Subject, told: &Told) -> Vec<(Item, Leg, f64)> {
+pub(crate) fn parts(subject: &Subject, told: &MessageTimes) -> Vec<(Item, Leg, f64)> {
     let mut parts: Vec<(Item, Leg, f64)> = Vec::new();
     let phases = subject.way.phases.iter().zip(Leg::of(subject.way)).zip(&told.phases);
     for ((phase, leg), took) in phases {
@@ -113,7 +113,7 @@ fn headline(subject: &Subject) -> Option<(Finding, Vec<Cause>)> {
     let (item, leg, most) = parts.next()?;
     let mut title = format!(
         "{} of {}: {}, of which {} {}",
-        headed(subject),
+        slow_title(subject),
         subject.title(),
         time(total),
         time(most),
@@ -162,7 +162,7 @@ fn headline(subject: &Subject) -> Option<(Finding, Vec<Cause>)> {
 }
 
 /// Describes a part of a message, as the end of a sentence.
-fn doing(subject: &Subject, item: Item, leg: Leg, told: &Told) -> String {
+fn doing(subject: &Subject, item: Item, leg: Leg, told: &MessageTimes) -> String {
     let Subject { from, to, .. } = subject;
     // A handler that waits runs twice, and each run has the whole budget.
     let phases = subject.way.phases.iter().zip(&told.phases);
@@ -199,7 +199,7 @@ fn doing(subject: &Subject, item: Item, leg: Leg, told: &Told) -> String {
 }
 
 /// Returns the name of p99.9 for the beginning of a sentence.
-fn headed(subject: &Subject) -> String {
+fn slow_title(subject: &Subject) -> String {
     let name = subject.slow_name();
     if name.starts_with('p') { name } else { capital(&name) }
 }

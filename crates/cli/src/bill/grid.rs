@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_stand_under_their_titles() {
+    fn cells_are_aligned_with_their_titles() {
         let mut text = Vec::new();
         let rows = [vec!["wire".into(), "9".into()], vec!["fl".into(), "1,234".into()]];
         grid(&["item", ">ns"], &rows, "  ", &mut text).unwrap();
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_parted() {
+    fn thousands_are_separated() {
         assert_eq!([0, 999, 1_000, 1_234_567].map(grouped).join(" "), "0 999 1,000 1,234,567");
         assert_eq!([0.0, 0.01, 12.34, -3.0].map(percent).join(" "), "0% <0.1% 12.3% -3.0%");
         assert_eq!(counted(1, "call", "calls"), "1 call");

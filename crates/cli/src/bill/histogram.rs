@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_is_in_the_bucket_around_it() {
+    fn each_value_is_in_its_bucket() {
         let values = [0.0, 0.5, 1.0, 3.0, 99.0, 1e6, 1e6, 7e9];
         let histogram = Histogram::of(values);
         let buckets: Vec<Bucket> = histogram.buckets().collect();
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn any_values_do_no_harm() {
+    fn extreme_values_do_not_panic() {
         let histogram = Histogram::of([f64::NAN, f64::INFINITY, -4.0, f64::MAX]);
         assert_eq!(histogram.buckets().map(|one| one.count).sum::<u64>(), 4);
         assert_eq!(Histogram::of([]).buckets().count(), 0);

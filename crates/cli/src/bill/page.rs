@@ -5,7 +5,7 @@
 //! Invariant: the page loads nothing, and all text that comes from a program is escaped.
 
 mod html;
-mod kin;
+mod category;
 mod chart;
 mod call;
 mod tables;
@@ -17,8 +17,8 @@ use crate::bill::grid::{capital, counted, grouped};
 use crate::bill::recording::{Line, Recording, Subject};
 use crate::bill::report::summary;
 use call::{mean_bar, panel, told_bar};
+use category::{CATEGORIES, Category, category};
 use html::{escaped, filled, json, name, sentence};
-use kin::{KINS, Kin, kin};
 use serde_json::{Value, json as value};
 use std::fmt::Write;
 use upbeat_core::bill::Item;
@@ -101,16 +101,17 @@ fn found(recording: &Recording, findings: &[Finding]) -> String {
 fn legend(recording: &Recording) -> String {
     let lines = || recording.subjects.iter().flat_map(|subject| &subject.lines);
     let of = |line: &Line| {
-        [line.ns.mean, line.ns.max].map(|ns| (ns > 0.0, kin(line.item, line.leg, ns)))
+        [line.ns.mean, line.ns.max].map(|ns| (ns > 0.0, category(line.item, line.leg, ns)))
     };
-    let seen = |kin: &&Kin| lines().flat_map(of).any(|(some, one)| some && one == **kin);
-    let entry = |kin: &Kin| {
+    let seen =
+        |category: &&Category| lines().flat_map(of).any(|(some, one)| some && one == **category);
+    let entry = |category: &Category| {
         format!(
             "<li><span class=\"{} swatch\"></span><b>{}</b> {}</li>",
-            kin.class, kin.word, kin.sentence
+            category.class, category.word, category.sentence
         )
     };
-    KINS.iter().filter(seen).map(entry).collect()
+    CATEGORIES.iter().filter(seen).map(entry).collect()
 }
 
 /// Returns the section about one method.

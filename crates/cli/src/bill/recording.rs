@@ -91,7 +91,7 @@ pub(crate) struct Subject {
     /// The number of stories in which each event happened.
     pub(crate) happened: BTreeMap<String, u64>,
     /// The stories that the recording keeps, sorted by their beginning.
-    pub(crate) told: Vec<Told>,
+    pub(crate) told: Vec<MessageTimes>,
     /// The index of the story whose time is nearest to the median.
     pub(crate) typical: Option<usize>,
     /// The index of the story whose time is nearest to p99.9.
@@ -195,7 +195,7 @@ pub(crate) struct Delay {
 
 /// The times of one message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Told {
+pub(crate) struct MessageTimes {
     /// The beginning of the message, in nanoseconds after the first message of the recording.
     pub(crate) began_ns: f64,
     /// The nanoseconds of each phase of the way.
@@ -338,12 +338,12 @@ impl Subject {
     }
 
     /// Returns the story whose time is nearest to the median.
-    pub(crate) fn typical(&self) -> Option<&Told> {
+    pub(crate) fn typical(&self) -> Option<&MessageTimes> {
         self.typical.and_then(|at| self.told.get(at))
     }
 
     /// Returns the story whose time is nearest to p99.9.
-    pub(crate) fn slow(&self) -> Option<&Told> {
+    pub(crate) fn slow(&self) -> Option<&MessageTimes> {
         self.slow.and_then(|at| self.told.get(at))
     }
 
@@ -378,7 +378,7 @@ impl Subject {
 
     fn check(&self) -> Result<(), String> {
         let phases = self.way.phases.len();
-        let whole = |told: &Told| {
+        let whole = |told: &MessageTimes| {
             told.phases.len() == phases && told.phases.iter().all(|ns| ns.is_finite() && *ns >= 0.0)
         };
         if !self.told.iter().all(whole) {
@@ -388,7 +388,7 @@ impl Subject {
     }
 }
 
-impl Told {
+impl MessageTimes {
     /// Returns the time from beginning to end.
     pub(crate) fn total(&self) -> f64 {
         self.phases.iter().sum()

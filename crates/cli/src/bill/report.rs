@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_what_took_how_long_and_what_was_lost() {
+    fn the_report_has_times_and_lost_bets() {
         // The test joins lines, because sentences are broken into lines.
         let text = text().split_whitespace().collect::<Vec<_>>().join(" ");
         for told in [
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_no_longer_than_a_terminal_for_sentences() {
+    fn sentences_are_wrapped() {
         let text = text();
         let findings = text.lines().skip_while(|line| *line != "Findings").skip(1);
         let findings: Vec<&str> = findings.take_while(|line| !line.is_empty()).collect();

@@ -2,7 +2,7 @@
 
 use crate::bench::report::time;
 use crate::bill::grid::grid;
-use crate::bill::recording::{Leg, Recording, Subject, Told};
+use crate::bill::recording::{Leg, MessageTimes, Recording, Subject};
 use std::io::{self, Write};
 
 /// The width of a bar, in characters.
@@ -23,7 +23,7 @@ pub(crate) struct Step {
 const TOLD_NS: f64 = 0.05;
 
 /// Returns the phases that are long enough to be shown, in order.
-pub(crate) fn steps(subject: &Subject, told: &Told) -> Vec<Step> {
+pub(crate) fn steps(subject: &Subject, told: &MessageTimes) -> Vec<Step> {
     let mut from = 0.0;
     let phases = subject.way.phases.iter().zip(Leg::of(subject.way)).zip(&told.phases);
     let step = |((phase, leg), took): ((&upbeat_core::bill::way::Phase, Leg), &f64)| {
@@ -48,7 +48,7 @@ pub(crate) fn write(recording: &Recording, to: &mut impl Write) -> io::Result<()
     Ok(())
 }
 
-fn one(subject: &Subject, name: &str, told: &Told, to: &mut impl Write) -> io::Result<()> {
+fn one(subject: &Subject, name: &str, told: &MessageTimes, to: &mut impl Write) -> io::Result<()> {
     let Subject { from, to: callee, .. } = subject;
     let total = told.total();
     write!(to, "{} of {}: {}", name, subject.title(), time(total))?;

@@ -4,7 +4,7 @@
 //! Invariant: spans of one track are nested or do not overlap. Messages that overlap have separate
 //! tracks.
 
-use crate::bill::recording::{Leg, Recording, Subject, Told};
+use crate::bill::recording::{Leg, MessageTimes, Recording, Subject};
 use crate::bill::timeline::{Step, steps};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 pub(crate) fn trace(recording: &Recording) -> Value {
     let mut nodes = Nodes::default();
     let mut events = Vec::new();
-    let mut told: Vec<(&Subject, &Told)> = recording
+    let mut told: Vec<(&Subject, &MessageTimes)> = recording
         .subjects
         .iter()
         .flat_map(|subject| subject.told.iter().map(move |told| (subject, told)))
@@ -65,7 +65,7 @@ fn message<'a>(
     nodes: &mut Nodes<'a>,
     number: usize,
     subject: &'a Subject,
-    told: &Told,
+    told: &MessageTimes,
     events: &mut Vec<Value>,
 ) {
     let began = told.began_ns;

@@ -327,7 +327,7 @@ mod tests {
     use super::of;
 
     #[test]
-    fn ranks_are_of_sorted_calls() {
+    fn percentiles_are_those_of_sorted_times() {
         let took = (1..=101).rev().map(f64::from).collect();
         let calls = of("shop", "nothing()", took, 3);
         assert_eq!((calls.count, calls.p50_ns, calls.p99_ns), (101, 51.0, 100.0));

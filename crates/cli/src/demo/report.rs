@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_one_object_a_line() {
+    fn json_has_one_object_per_line() {
         let mut text = Vec::new();
         report().json(&mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_floor_the_line_says_why() {
+    fn without_a_floor_the_sentence_gives_the_reason() {
         let report = Report { line: Err("one CPU".into()), ..report() };
         assert_eq!(report.sentence(), "The null call was compared with no floor: one CPU.");
     }

@@ -12,7 +12,7 @@ fn collected(page: &Samples) -> Collector {
 }
 
 #[test]
-fn a_record_lies_with_the_caller_or_with_the_receiver() {
+fn a_record_is_in_the_page_of_the_caller_or_of_the_receiver() {
     let page = Samples::heap("us", 1);
     let subject = page.subject("them\nService\nmethod").unwrap();
     for way in [CALL, ONEWAY] {
@@ -64,7 +64,7 @@ fn pairs_give_the_means() {
 }
 
 #[test]
-fn what_is_of_two_clocks_says_by_how_much_it_may_be_wrong() {
+fn times_of_two_clocks_have_their_possible_error() {
     let page = Samples::heap("us", 1);
     let local = page.subject("them\nService\nlocal\nlocal\n").unwrap();
     let remote = page.subject("them\nService\nremote\ntls\n10.0.0.7:7411").unwrap();
@@ -102,7 +102,7 @@ fn what_is_of_two_clocks_says_by_how_much_it_may_be_wrong() {
 }
 
 #[test]
-fn what_is_not_understood_is_counted() {
+fn unusable_records_are_counted() {
     let page = Samples::heap("us", 1);
     let subject = page.subject("them\nService\nmethod").unwrap();
     let short = page.subject("no lines").unwrap();
@@ -129,7 +129,7 @@ fn what_is_not_understood_is_counted() {
 }
 
 #[test]
-fn what_was_overwritten_is_counted() {
+fn overwritten_records_are_counted() {
     let page = Samples::heap("us", 1);
     let subject = page.subject("them\nService\nmethod").unwrap();
     let (mut collector, mut source) = (Collector::default(), Source::new(page.view()));
@@ -159,7 +159,7 @@ fn hostile_texts_are_cleaned() {
 }
 
 #[test]
-fn lines_are_phases_of_one_item_and_leg_together() {
+fn phases_of_one_item_and_leg_share_a_line() {
     let recording = example::recording();
     let of = |title: &str| recording.subjects.iter().find(|one| one.title() == title).unwrap();
     let transfer = of("Bank.transfer");
@@ -173,11 +173,11 @@ fn lines_are_phases_of_one_item_and_leg_together() {
 }
 
 #[test]
-fn few_are_told_and_the_slowest_are_among_them() {
+fn the_kept_stories_include_the_slowest() {
     let recording = example::recording();
     for subject in &recording.subjects {
         assert!(subject.told.len() <= TOLD_SLOWEST + TOLD_OTHERS + 2);
-        let slowest = subject.told.iter().map(Told::total).fold(0.0, f64::max);
+        let slowest = subject.told.iter().map(MessageTimes::total).fold(0.0, f64::max);
         assert!((slowest - subject.whole.max).abs() < 1e-6);
         let (typical, slow) = (subject.typical().unwrap(), subject.slow().unwrap());
         assert!((typical.total() - subject.whole.p50).abs() < 1e-6);

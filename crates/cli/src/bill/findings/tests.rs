@@ -14,7 +14,7 @@ fn of<'a>(found: &'a [Finding], text: &str) -> &'a Finding {
 }
 
 #[test]
-fn each_thing_that_goes_wrong_is_named() {
+fn every_problem_is_a_finding() {
     let (_, found) = all();
     let lock = of(&found, "of Bank.transfer: ");
     assert!(lock.title.starts_with("Slowest of 600 samples of Bank.transfer: 5"), "{}", lock.title);
@@ -50,7 +50,7 @@ fn the_worst_comes_first_and_a_calm_method_last() {
 }
 
 #[test]
-fn what_befell_others_of_a_method_is_told_beside() {
+fn other_delays_of_a_method_are_further_findings() {
     let (mut recording, _) = all();
     let one = recording.subjects.iter_mut().find(|one| one.method == "transfer").unwrap();
     let delay = |cause, max| Delay { cause, name: None, stories: 3, p50: 5_000.0, max };
@@ -70,7 +70,7 @@ fn what_befell_others_of_a_method_is_told_beside() {
 }
 
 #[test]
-fn what_befalls_many_is_told_however_long_the_pauses_of_a_busy_machine_are() {
+fn frequent_delays_are_reported_despite_long_pauses_of_the_machine() {
     let (mut recording, _) = all();
     let one = recording.subjects.iter_mut().find(|one| one.method == "transfer").unwrap();
     (one.slow, one.whole.p999) = (None, 14e6);
@@ -96,7 +96,7 @@ fn two_runs_within_the_budget_are_within_it() {
 }
 
 #[test]
-fn of_a_thousand_stories_it_is_p999() {
+fn the_slow_message_of_a_thousand_stories_is_p999() {
     let (mut recording, _) = all();
     recording.subjects[0].samples.stories = 1_000;
     let title = recording.subjects[0].title();
@@ -104,7 +104,7 @@ fn of_a_thousand_stories_it_is_p999() {
 }
 
 #[test]
-fn a_long_step_in_which_nobody_waits_is_put_down_to_the_machine() {
+fn a_long_step_without_waiting_is_attributed_to_the_machine() {
     let (mut recording, _) = all();
     let one = &mut recording.subjects[0];
     let at = one.slow.unwrap();
@@ -118,7 +118,7 @@ fn a_long_step_in_which_nobody_waits_is_put_down_to_the_machine() {
 }
 
 #[test]
-fn bets_that_are_seldom_lost_or_taken_are_not_told() {
+fn bets_that_are_rarely_lost_or_taken_are_not_reported() {
     let (mut recording, _) = all();
     let counters = &mut recording.nodes[1].counters;
     counters.insert("promoted by lock".into(), 80);
@@ -129,7 +129,7 @@ fn bets_that_are_seldom_lost_or_taken_are_not_told() {
 }
 
 #[test]
-fn missing_samples_are_told() {
+fn missing_samples_are_reported() {
     let (mut recording, _) = all();
     recording.missed = Missed { overwritten: 5_000, unusable: 1 };
     let found = findings(&recording);
@@ -138,7 +138,7 @@ fn missing_samples_are_told() {
 }
 
 #[test]
-fn a_recording_of_pairs_alone_has_no_slow_message() {
+fn a_recording_without_stories_has_no_slow_message() {
     let (mut recording, _) = all();
     recording.nodes.clear();
     recording.subjects.iter_mut().for_each(|one| {

@@ -1,10 +1,10 @@
 //! A message drawn over its two nodes, and its parts in one bar.
 
+use super::category::{Category, category};
 use super::html::{escaped, name};
-use super::kin::{Kin, kin};
 use crate::bench::report::time;
 use crate::bill::grid::percent;
-use crate::bill::recording::{Leg, Subject, Told};
+use crate::bill::recording::{Leg, MessageTimes, Subject};
 use crate::bill::timeline::{Step, steps};
 use std::fmt::Write;
 
@@ -18,31 +18,31 @@ const DRAWN_PERCENT: f64 = 0.2;
 const STEP_PERCENT: f64 = 1.0;
 
 /// Returns a bar of parts, each as wide as its share.
-pub(super) fn bar(parts: &[(Kin, f64)]) -> String {
+pub(super) fn bar(parts: &[(Category, f64)]) -> String {
     let sum: f64 = parts.iter().map(|(_, ns)| ns.max(0.0)).sum();
-    let mut joined: Vec<(Kin, f64)> = Vec::new();
-    for (kin, ns) in parts.iter().filter(|(_, ns)| *ns > 0.0) {
+    let mut joined: Vec<(Category, f64)> = Vec::new();
+    for (category, ns) in parts.iter().filter(|(_, ns)| *ns > 0.0) {
         match joined.last_mut() {
-            Some((last, before)) if last == kin => *before += ns,
-            _ => joined.push((*kin, *ns)),
+            Some((last, before)) if last == category => *before += ns,
+            _ => joined.push((*category, *ns)),
         }
     }
     let (mut html, mut said) = (String::new(), Vec::new());
-    for (kin, ns) in joined {
+    for (category, ns) in joined {
         let share = 100.0 * ns / sum;
         if share < DRAWN_PERCENT {
             continue;
         }
         let word = match share {
-            share if share >= WIDE_PERCENT => kin.word.to_owned(),
-            share if share >= WORD_PERCENT => format!("<em>{}</em>", kin.word),
+            share if share >= WIDE_PERCENT => category.word.to_owned(),
+            share if share >= WORD_PERCENT => format!("<em>{}</em>", category.word),
             _ => String::new(),
         };
-        let told = format!("{}: {}, {}", kin.sentence, time(ns), percent(share));
+        let told = format!("{}: {}, {}", category.sentence, time(ns), percent(share));
         let _ = write!(
             html,
             "<span class=\"{}\" style=\"flex-grow:{share:.3}\" title=\"{told}\">{word}</span>",
-            kin.class
+            category.class
         );
         if share >= STEP_PERCENT {
             said.push(told);
@@ -52,26 +52,26 @@ pub(super) fn bar(parts: &[(Kin, f64)]) -> String {
 }
 
 /// Returns the bar of one message.
-pub(super) fn told_bar(subject: &Subject, told: &Told) -> String {
-    let parts: Vec<(Kin, f64)> = steps(subject, told)
+pub(super) fn told_bar(subject: &Subject, told: &MessageTimes) -> String {
+    let parts: Vec<(Category, f64)> = steps(subject, told)
         .iter()
-        .map(|step| (kin(step.item, step.leg, step.took), step.took))
+        .map(|step| (category(step.item, step.leg, step.took), step.took))
         .collect();
     bar(&parts)
 }
 
 /// Returns the bar of the means.
 pub(super) fn mean_bar(subject: &Subject) -> String {
-    let parts: Vec<(Kin, f64)> = subject
+    let parts: Vec<(Category, f64)> = subject
         .lines
         .iter()
-        .map(|line| (kin(line.item, line.leg, line.ns.mean), line.ns.mean))
+        .map(|line| (category(line.item, line.leg, line.ns.mean), line.ns.mean))
         .collect();
     bar(&parts)
 }
 
 /// Returns the panel of a message with its lanes and its steps.
-pub(super) fn panel(subject: &Subject, what: &str, told: &Told) -> String {
+pub(super) fn panel(subject: &Subject, what: &str, told: &MessageTimes) -> String {
     let (total, steps) = (told.total(), steps(subject, told));
     let mut happened: Vec<String> = told.events().map(escaped).collect();
     happened
@@ -98,7 +98,7 @@ fn block(step: &Step, total: f64) -> String {
     let (left, width) = place(step, total);
     format!(
         "<i class=\"{}\" style=\"left:{left:.3}%;width:{width:.3}%\" title=\"{}: {}\"></i>",
-        kin(step.item, step.leg, step.took).class,
+        category(step.item, step.leg, step.took).class,
         step.item.name(),
         time(step.took)
     )

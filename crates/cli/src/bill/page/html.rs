@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_is_said_is_markup() {
+    fn text_is_escaped_from_markup() {
         assert_eq!(escaped("<a b=\"c\" d='&'>"), "&lt;a b=&quot;c&quot; d=&#39;&amp;&#39;&gt;");
         assert_eq!(sentence("lock `<b>` held"), "lock <code><bdi>&lt;b&gt;</bdi></code> held");
         let text = json(&serde_json::json!({"name": "</script><!-- &"}));
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_in_is_no_template() {
+    fn inserted_text_is_not_searched_for_names() {
         let parts = [("one", "{{two}}"), ("two", "2")];
         assert_eq!(filled("a {{one}} b {{two}} c {{three}}d", &parts), "a {{two}} b 2 c d");
         assert_eq!(filled("a {{one", &parts), "a {{two}}");

@@ -1,9 +1,9 @@
 //! The tables of the page: methods, items, bets, and the comparison of two recordings.
 
 use super::call::mean_bar;
+use super::category::category;
 use super::chart::{Axis, small};
 use super::html::{escaped, name};
-use super::kin::kin;
 use crate::bench::report::time;
 use crate::bill::bets::rows;
 use crate::bill::compare::Compared;
@@ -75,7 +75,7 @@ pub(super) fn items(subject: &Subject) -> String {
              <td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td></tr>",
             escaped(line.item.sentence()),
             line.item.name(),
-            kin(line.item, line.leg, line.ns.mean).class,
+            category(line.item, line.leg, line.ns.mean).class,
             (100.0 * part / most).clamp(0.0, 100.0),
             percent(part),
             mean,

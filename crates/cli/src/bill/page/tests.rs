@@ -9,7 +9,7 @@ fn of(recording: &Recording) -> String {
 }
 
 #[test]
-fn each_thing_that_goes_wrong_is_on_the_page() {
+fn the_page_has_every_finding() {
     let html = of(&example::recording());
     for told in [
         "waiting for the lock <code><bdi>accounts</bdi></code>",
@@ -59,7 +59,7 @@ fn hostile_names_are_text() {
 }
 
 #[test]
-fn elements_that_are_opened_are_closed() {
+fn every_element_is_closed() {
     let html = of(&example::recording());
     let body = &html[html.find("<body").unwrap()..html.find("<script id").unwrap()];
     for name in ["div", "span", "table", "tbody", "tr", "td", "details", "figure", "svg", "i", "li"]
@@ -71,7 +71,7 @@ fn elements_that_are_opened_are_closed() {
 }
 
 #[test]
-fn where_there_are_many_methods_only_late_ones_are_unfolded() {
+fn among_many_methods_only_late_ones_are_unfolded() {
     let mut recording = example::recording();
     let calm = Subject {
         slow: recording.subjects[0].typical,
@@ -85,7 +85,7 @@ fn where_there_are_many_methods_only_late_ones_are_unfolded() {
 }
 
 #[test]
-fn days_are_dates() {
+fn seconds_are_formatted_as_dates() {
     assert_eq!(when(0), "1970-01-01 00:00 UTC");
     assert_eq!(when(951_782_399), "2000-02-28 23:59 UTC");
     assert_eq!(when(951_782_400), "2000-02-29 00:00 UTC");

@@ -2,7 +2,7 @@ use super::*;
 use crate::bill::example;
 
 #[test]
-fn what_was_saved_is_loaded() {
+fn a_saved_recording_is_loaded_unchanged() {
     let recording = example::recording();
     let text = serde_json::to_string(&recording).unwrap();
     let again = Recording::parse(&text).unwrap();
@@ -12,7 +12,7 @@ fn what_was_saved_is_loaded() {
 }
 
 #[test]
-fn what_is_no_recording_is_refused_with_the_reason() {
+fn an_invalid_recording_is_refused_with_the_reason() {
     let text = serde_json::to_string(&example::recording()).unwrap();
     let refused = |from: &str, to: &str| {
         assert!(text.contains(from), "{from}");
@@ -27,7 +27,7 @@ fn what_is_no_recording_is_refused_with_the_reason() {
 }
 
 #[test]
-fn texts_of_programs_command_no_terminal() {
+fn control_characters_of_programs_are_replaced() {
     assert_eq!(cleaned("a\u{1b}[2Jb\nc"), "a\u{fffd}[2Jb\u{fffd}c");
     assert_eq!(cleaned("a\u{202e}b\u{2066}c"), "a\u{fffd}b\u{fffd}c");
     assert_eq!(cleaned("Größe <b> 漢字"), "Größe <b> 漢字");
@@ -40,7 +40,7 @@ fn texts_of_programs_command_no_terminal() {
 }
 
 #[test]
-fn methods_are_chosen_by_a_part_of_their_title() {
+fn methods_are_filtered_by_a_part_of_their_title() {
     let mut recording = example::recording();
     recording.keep("bank.T").unwrap();
     assert_eq!(recording.subjects.len(), 1);
@@ -49,7 +49,7 @@ fn methods_are_chosen_by_a_part_of_their_title() {
 }
 
 #[test]
-fn a_story_that_is_not_there_is_none() {
+fn an_index_without_a_story_gives_none() {
     let mut recording = example::recording();
     recording.subjects[0].slow = Some(usize::MAX);
     assert_eq!(recording.subjects[0].slow(), None);

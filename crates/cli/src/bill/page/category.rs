@@ -5,7 +5,7 @@ use upbeat_core::bill::Item;
 
 /// A category of items, which has one colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kin {
+pub(super) struct Category {
     /// The CSS class of the colour.
     pub(super) class: &'static str,
     /// A word for a narrow label.
@@ -15,24 +15,24 @@ pub(super) struct Kin {
 }
 
 /// All categories: work first, then waiting.
-pub(super) const KINS: [Kin; 10] = [
-    Kin { class: "caller", word: "caller", sentence: "steps of the caller" },
-    Kin { class: "wire", word: "wire", sentence: "between the nodes" },
-    Kin { class: "callee", word: "callee", sentence: "steps of the callee" },
-    Kin { class: "run", word: "handler", sentence: "the handler runs" },
-    Kin { class: "room", word: "room", sentence: "waits for room in a full lane" },
-    Kin { class: "wake", word: "wake", sentence: "wakes a node that sleeps" },
-    Kin { class: "busy", word: "busy", sentence: "lies before a busy node" },
-    Kin { class: "lock", word: "lock", sentence: "waits for a lock" },
-    Kin { class: "wait", word: "wait", sentence: "waits for a call, a timer, an event" },
-    Kin { class: "queue", word: "queue", sentence: "is ready while others run" },
+pub(super) const CATEGORIES: [Category; 10] = [
+    Category { class: "caller", word: "caller", sentence: "steps of the caller" },
+    Category { class: "wire", word: "wire", sentence: "between the nodes" },
+    Category { class: "callee", word: "callee", sentence: "steps of the callee" },
+    Category { class: "run", word: "handler", sentence: "the handler runs" },
+    Category { class: "room", word: "room", sentence: "waits for room in a full lane" },
+    Category { class: "wake", word: "wake", sentence: "wakes a node that sleeps" },
+    Category { class: "busy", word: "busy", sentence: "lies before a busy node" },
+    Category { class: "lock", word: "lock", sentence: "waits for a lock" },
+    Category { class: "wait", word: "wait", sentence: "waits for a call, a timer, an event" },
+    Category { class: "queue", word: "queue", sentence: "is ready while others run" },
 ];
 
 /// The time below which a phase of waiting counts as an ordinary step.
 const WAITED_NS: f64 = 1_000.0;
 
 /// Returns the category of an item that took `ns` nanoseconds.
-pub(super) fn kin(item: Item, leg: Leg, ns: f64) -> Kin {
+pub(super) fn category(item: Item, leg: Leg, ns: f64) -> Category {
     let place = match (item, leg) {
         (Item::Room, _) if ns >= WAITED_NS => 4,
         (Item::Wake, _) if ns >= WAITED_NS => 5,
@@ -45,5 +45,5 @@ pub(super) fn kin(item: Item, leg: Leg, ns: f64) -> Kin {
         (_, Leg::Caller) => 0,
         (_, Leg::Callee) => 2,
     };
-    KINS[place]
+    CATEGORIES[place]
 }
