@@ -38,7 +38,7 @@ impl<'a> Target<'a> {
         Ok(Target { path, force, unborn, file })
     }
 
-    /// Writes the content, checks the unfinished file with `tried`, and renames it to the final path.
+    /// Writes the content, checks the unfinished file with `good`, and renames it to the final path.
     pub(crate) fn write(
         mut self,
         text: &str,
