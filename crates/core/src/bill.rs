@@ -210,10 +210,10 @@ impl Bill {
     /// let (mut before, mut after) = (Bill::default(), Bill::default());
     /// before[Item::Lock] = 100.0;
     /// after[Item::Lock] = 50.0;
-    /// let text = after.against(&before).to_string();
+    /// let text = after.compare(&before).to_string();
     /// assert!(text.contains("lock") && text.contains("-50.0%"), "{text}");
     /// ```
-    pub fn against<'a>(&'a self, before: &'a Bill) -> Comparison<'a> {
+    pub fn compare<'a>(&'a self, before: &'a Bill) -> Comparison<'a> {
         Comparison { before, after: self }
     }
 }

@@ -15,21 +15,21 @@
 //! a budget is released once.
 
 mod budget;
-mod purse;
+mod shared_budget;
 mod sender;
 mod receiver;
 
 pub use self::budget::{Budget, Share};
-pub use self::purse::{Purse, ReplyBudget};
-pub use self::receiver::{Receiver, Step};
+pub use self::receiver::{Receiver, ReceiverAction};
 pub use self::sender::Sender;
+pub use self::shared_budget::{ReplyBudget, SharedBudget};
 
 use crate::fault::Rule;
 use crate::frame::Kind;
 
 /// How a request may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum SendMode {
     /// The request may be sent at once.
     Go,
     /// The sender must ask for room first.

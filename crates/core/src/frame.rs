@@ -34,7 +34,7 @@ pub use self::failure::{FailCode, Failure};
 pub use self::flags::{Flags, Placed};
 pub use self::kind::Kind;
 use self::kind::LEN_MAX;
-use crate::bill::way::Manner;
+use crate::bill::way::StampMode;
 use crate::fault::Rule;
 use crate::limits::{HEAD_BYTES, SLOT_BYTES};
 use crate::mutant::{Mutant, mutated};
@@ -123,7 +123,7 @@ pub struct Head {
     /// The method's number in this session.
     pub method: u16,
     /// The manner in which the message is stamped for its bill, if it is.
-    pub manner: Option<Manner>,
+    pub manner: Option<StampMode>,
     /// The stamp that a one-way message or a reply carries if it is stamped; 0 otherwise.
     pub stamp: u64,
 }
@@ -274,7 +274,7 @@ impl Head {
     /// Returns the head for a message that is stamped in this manner.
     #[inline(always)]
     #[must_use]
-    pub const fn with_manner(mut self, manner: Option<Manner>) -> Head {
+    pub const fn with_manner(mut self, manner: Option<StampMode>) -> Head {
         self.manner = manner;
         self
     }
@@ -386,8 +386,8 @@ impl Head {
 
     /// Returns the manner in which the frame with these words is stamped, if it is.
     #[inline]
-    pub const fn manner_in(words: &[u64; 3]) -> Option<Manner> {
-        Manner::from_byte((words[2] >> MANNER_SHIFT) as u8)
+    pub const fn manner_in(words: &[u64; 3]) -> Option<StampMode> {
+        StampMode::from_byte((words[2] >> MANNER_SHIFT) as u8)
     }
 
     /// Returns the words of the frame without its stamp, and the stamp.
@@ -418,7 +418,7 @@ impl Head {
 }
 
 #[inline(always)]
-const fn manner_byte(manner: Option<Manner>) -> u8 {
+const fn manner_byte(manner: Option<StampMode>) -> u8 {
     match manner {
         Some(manner) => manner.byte(),
         None => 0,

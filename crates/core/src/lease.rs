@@ -35,7 +35,7 @@ pub struct Lease<Q> {
 
 /// The answer to a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told<Q> {
+pub struct LeaseAnswer<Q> {
     /// The asker.
     pub whose: Q,
     /// The requested end of the call.
@@ -50,7 +50,7 @@ pub struct Told<Q> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next<Q> {
     /// Deliver this answer.
-    Tell(Told<Q>),
+    Tell(LeaseAnswer<Q>),
     /// Ask the caller to extend the call until then.
     Send(u64),
 }
@@ -75,7 +75,7 @@ impl<Q> Lease<Q> {
 
     /// Handles the caller's answer: the call ends at `end`, or is not extended. Returns the answer to deliver, if
     /// a question was under way.
-    pub fn answered(&mut self, end: Option<u64>) -> Option<Told<Q>> {
+    pub fn answered(&mut self, end: Option<u64>) -> Option<LeaseAnswer<Q>> {
         if !core::mem::take(&mut self.under_way) {
             return None;
         }
@@ -83,7 +83,7 @@ impl<Q> Lease<Q> {
         if let Some(end) = end.filter(|_| !mutated(Mutant::ExtensionUnheard)) {
             self.end = self.end.max(end);
         }
-        Some(Told { whose, wanted, granted: end.is_some(), end: Some(self.end) })
+        Some(LeaseAnswer { whose, wanted, granted: end.is_some(), end: Some(self.end) })
     }
 
     /// Returns the next action, if there is one.
@@ -95,7 +95,7 @@ impl<Q> Lease<Q> {
         if wanted <= self.end {
             let (wanted, whose) = self.asks.pop_front()?;
             let end = Some(self.end);
-            return Some(Next::Tell(Told { whose, wanted, granted: true, end }));
+            return Some(Next::Tell(LeaseAnswer { whose, wanted, granted: true, end }));
         }
         self.under_way = true;
         Some(Next::Send(wanted))
@@ -103,11 +103,16 @@ impl<Q> Lease<Q> {
 
     /// Refuses every question, since the caller answers no more. The calls that the handler has made get no more
     /// time either, because the handler may now end sooner than its call would have.
-    pub fn close(&mut self) -> impl Iterator<Item = Told<Q>> + use<Q> {
+    pub fn close(&mut self) -> impl Iterator<Item = LeaseAnswer<Q>> + use<Q> {
         self.under_way = false;
         let asks = core::mem::take(&mut self.asks);
         let end = mutated(Mutant::CloseGrants).then_some(self.end);
-        asks.into_iter().map(move |(wanted, whose)| Told { whose, wanted, granted: false, end })
+        asks.into_iter().map(move |(wanted, whose)| LeaseAnswer {
+            whose,
+            wanted,
+            granted: false,
+            end,
+        })
     }
 }
 
@@ -121,7 +126,7 @@ pub struct Loan {
 
 /// The handler that has made a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Above {
+pub enum CallingHandler {
     /// There is no such handler, or its time has no bound.
     Nobody,
     /// The handler ends then, and may ask for more time.
@@ -144,7 +149,7 @@ impl Loan {
     /// Handles the question of a call's callee for time until `wanted`; the loan is none for a call that has
     /// ended. The result is the answer, unless it is [`Step::Above`]: then that lease must be asked, and
     /// [`Loan::told`] returns the answer.
-    pub fn asked(loan: Option<&mut Loan>, wanted: u64, above: Above) -> Step {
+    pub fn asked(loan: Option<&mut Loan>, wanted: u64, above: CallingHandler) -> Step {
         let Some(loan) = loan else {
             return if mutated(Mutant::EndedExtended) {
                 Step::Granted(wanted)
@@ -157,9 +162,9 @@ impl Loan {
             return Step::Refused;
         }
         let above = match above {
-            Above::Nobody => None,
-            Above::Ends(end) => Some(end),
-            Above::Gone => return Step::Refused,
+            CallingHandler::Nobody => None,
+            CallingHandler::Ends(end) => Some(end),
+            CallingHandler::Gone => return Step::Refused,
         };
         let step = loan.term.extend(wanted, above);
         loan.asks = matches!(step, Step::Above(_));
@@ -192,9 +197,9 @@ mod tests {
         assert_eq!(sent(&mut lease), [Next::Send(300)]);
         assert_eq!(lease.answered(Some(250)).map(|told| told.whose), Some('a'));
         assert_eq!(lease.answered(Some(900)), None, "no question is under way");
-        let told = Told { whose: 'b', wanted: 200, granted: true, end: Some(250) };
+        let told = LeaseAnswer { whose: 'b', wanted: 200, granted: true, end: Some(250) };
         assert_eq!(sent(&mut lease), [Next::Tell(told), Next::Send(500)]);
-        let told = Told { whose: 'c', wanted: 500, granted: false, end: Some(250) };
+        let told = LeaseAnswer { whose: 'c', wanted: 500, granted: false, end: Some(250) };
         assert_eq!((lease.answered(None), lease.end()), (Some(told), 250));
         assert_eq!(lease.answered(Some(90)), None);
         lease.ask(1, 'd');
@@ -210,18 +215,22 @@ mod tests {
         let refused: Vec<_> = lease.close().map(|told| (told.whose, told.granted)).collect();
         assert_eq!(refused, [('a', false), ('b', false)]);
         assert_eq!((lease.answered(Some(900)), lease.end()), (None, 100));
-        assert_eq!(Loan::asked(None, 300, Above::Nobody), Step::Refused);
+        assert_eq!(Loan::asked(None, 300, CallingHandler::Nobody), Step::Refused);
     }
 
     #[test]
     fn a_loan_has_one_question_above_at_a_time() {
         let mut loan = Loan::new(Term::new(100, 400));
-        assert_eq!(Loan::asked(Some(&mut loan), 300, Above::Gone), Step::Refused);
-        assert_eq!(Loan::asked(Some(&mut loan), 300, Above::Ends(200)), Step::Above(300));
-        assert_eq!(Loan::asked(Some(&mut loan), 150, Above::Ends(200)), Step::Refused, "twice");
+        assert_eq!(Loan::asked(Some(&mut loan), 300, CallingHandler::Gone), Step::Refused);
+        assert_eq!(Loan::asked(Some(&mut loan), 300, CallingHandler::Ends(200)), Step::Above(300));
+        assert_eq!(
+            Loan::asked(Some(&mut loan), 150, CallingHandler::Ends(200)),
+            Step::Refused,
+            "twice"
+        );
         assert_eq!((loan.told(300, None), loan.end()), (Step::Refused, 100));
-        assert_eq!(Loan::asked(Some(&mut loan), 300, Above::Ends(200)), Step::Above(300));
+        assert_eq!(Loan::asked(Some(&mut loan), 300, CallingHandler::Ends(200)), Step::Above(300));
         assert_eq!((loan.told(300, Some(350)), loan.end()), (Step::Granted(300), 300));
-        assert_eq!(Loan::asked(Some(&mut loan), 900, Above::Nobody), Step::Granted(400));
+        assert_eq!(Loan::asked(Some(&mut loan), 900, CallingHandler::Nobody), Step::Granted(400));
     }
 }

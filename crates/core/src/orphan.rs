@@ -41,13 +41,13 @@ pub fn is_too_late(left: Option<u64>) -> bool {
 /// its own time ends at `end`. Returns none if the handler is dropped.
 ///
 /// ```
-/// use upbeat_core::orphan::goes_on_until;
+/// use upbeat_core::orphan::expires_at;
 ///
-/// assert_eq!(goes_on_until(None, 1_000, Some(1_200)), None);
-/// assert_eq!(goes_on_until(Some(500), 1_000, None), Some(1_500));
-/// assert_eq!(goes_on_until(Some(500), 1_000, Some(1_200)), Some(1_200));
+/// assert_eq!(expires_at(None, 1_000, Some(1_200)), None);
+/// assert_eq!(expires_at(Some(500), 1_000, None), Some(1_500));
+/// assert_eq!(expires_at(Some(500), 1_000, Some(1_200)), Some(1_200));
 /// ```
-pub fn goes_on_until(outlives: Option<u64>, now: u64, end: Option<u64>) -> Option<u64> {
+pub fn expires_at(outlives: Option<u64>, now: u64, end: Option<u64>) -> Option<u64> {
     let last = now.saturating_add(outlives?);
     match end {
         _ if mutated(Mutant::OutlivesUnbounded) => Some(u64::MAX),
@@ -64,11 +64,11 @@ pub fn goes_on_until(outlives: Option<u64>, now: u64, end: Option<u64>) -> Optio
 ///
 /// ```
 /// use upbeat_core::limits::ONEWAY_ORPHAN_MS;
-/// use upbeat_core::orphan::oneway_goes_on_until;
+/// use upbeat_core::orphan::oneway_expires_at;
 ///
-/// assert_eq!(oneway_goes_on_until(Some(500), 1_000), 1_500);
-/// assert_eq!(oneway_goes_on_until(None, 1_000), 1_000 + ONEWAY_ORPHAN_MS * 1_000_000);
+/// assert_eq!(oneway_expires_at(Some(500), 1_000), 1_500);
+/// assert_eq!(oneway_expires_at(None, 1_000), 1_000 + ONEWAY_ORPHAN_MS * 1_000_000);
 /// ```
-pub fn oneway_goes_on_until(outlives_ns: Option<u64>, now_ns: u64) -> u64 {
+pub fn oneway_expires_at(outlives_ns: Option<u64>, now_ns: u64) -> u64 {
     now_ns.saturating_add(outlives_ns.unwrap_or(ONEWAY_ORPHAN_MS * 1_000_000))
 }

@@ -63,7 +63,7 @@ const STREAM_COPIES: u64 = 6;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reader {
     /// The reader polls its lanes, and its polling flag is set.
-    Looks,
+    Polls,
     /// The reader sleeps, and the sender rings its doorbell.
     Sleeps,
 }
@@ -160,7 +160,7 @@ impl Payload {
     /// use upbeat_core::quote::{Operation, Payload, Reader, quote};
     ///
     /// // A whole batch of `Stream<u64>`, as the result of a method.
-    /// let pull = Operation::Pull { writer: Reader::Looks, reader: Reader::Looks };
+    /// let pull = Operation::Pull { writer: Reader::Polls, reader: Reader::Polls };
     /// let batch = quote(pull, Payload::NONE, Payload::batch(256 * 8)).unwrap();
     /// assert_eq!((batch.cache_lines, batch.allocations, batch.system_calls), (34, 1, 0));
     /// ```
@@ -200,7 +200,7 @@ pub struct Quote {
 /// ```
 /// use upbeat_core::quote::{Operation, Payload, Quote, Reader, quote};
 ///
-/// let call = Operation::Call { callee: Reader::Looks, caller: Reader::Looks };
+/// let call = Operation::Call { callee: Reader::Polls, caller: Reader::Polls };
 /// let null = Quote { cache_lines: 2, ..Quote::default() };
 /// assert_eq!(quote(call, Payload::NONE, Payload::NONE), Some(null));
 ///
@@ -218,7 +218,7 @@ pub const fn quote(operation: Operation, arguments: Payload, result: Payload) ->
 /// ```
 /// use upbeat_core::quote::{Carrier, Operation, Payload, Reader, quote_over};
 ///
-/// let call = Operation::Call { callee: Reader::Looks, caller: Reader::Looks };
+/// let call = Operation::Call { callee: Reader::Polls, caller: Reader::Polls };
 /// let null = quote_over(Carrier::Stream, call, Payload::NONE, Payload::NONE).unwrap();
 /// // Each side writes once and reads once.
 /// assert_eq!((null.system_calls, null.copies, null.cache_lines), (4, 0, 0));
@@ -270,7 +270,7 @@ const fn message_over_stream(payload: Payload, reader: Reader) -> Option<Quote> 
         return None;
     }
     let wakes = match reader {
-        Reader::Looks => 0,
+        Reader::Polls => 0,
         Reader::Sleeps => 1,
     };
     Some(Quote {
@@ -306,7 +306,7 @@ const fn message_in_memory(payload: Payload, reader: Reader) -> Option<Quote> {
 /// Returns the quote of a frame with `bytes` bytes behind its head.
 const fn frame(bytes: usize, reader: Reader) -> Quote {
     let bells = match reader {
-        Reader::Looks => 0,
+        Reader::Polls => 0,
         Reader::Sleeps => 1,
     };
     Quote {
@@ -413,7 +413,7 @@ impl Lap {
 mod tests {
     use super::*;
 
-    const CALL: Operation = Operation::Call { callee: Reader::Looks, caller: Reader::Looks };
+    const CALL: Operation = Operation::Call { callee: Reader::Polls, caller: Reader::Polls };
 
     #[test]
     fn a_quote_has_every_counted_item() {
@@ -428,15 +428,15 @@ mod tests {
     #[test]
     fn a_stream_quotes_one_write_and_one_read_for_a_short_message() {
         let quote = |bytes, callee| {
-            let call = Operation::Call { callee, caller: Reader::Looks };
+            let call = Operation::Call { callee, caller: Reader::Polls };
             quote_over(Carrier::Stream, call, Payload::plain(bytes), Payload::NONE)
         };
-        let one = quote(1, Reader::Looks).unwrap();
+        let one = quote(1, Reader::Polls).unwrap();
         assert_eq!((one.system_calls, one.copies, one.bytes, one.wakes), (4, 6, 1, 0));
         let asleep = quote(0, Reader::Sleeps).unwrap();
         assert_eq!((asleep.system_calls, asleep.copies, asleep.wakes), (5, 0, 1));
-        assert!(quote(STREAM_WHOLE_BYTES, Reader::Looks).is_some());
-        assert_eq!(quote(STREAM_WHOLE_BYTES + 1, Reader::Looks), None);
+        assert!(quote(STREAM_WHOLE_BYTES, Reader::Polls).is_some());
+        assert_eq!(quote(STREAM_WHOLE_BYTES + 1, Reader::Polls), None);
     }
 
     #[test]
@@ -454,7 +454,7 @@ mod tests {
         let quote = |callee, caller| {
             quote(Operation::Call { callee, caller }, Payload::NONE, Payload::NONE).unwrap()
         };
-        let looks = quote(Reader::Looks, Reader::Looks);
+        let looks = quote(Reader::Polls, Reader::Polls);
         let both = quote(Reader::Sleeps, Reader::Sleeps);
         assert_eq!((looks.wakes, looks.system_calls, looks.cache_lines), (0, 0, 2));
         assert_eq!((both.wakes, both.system_calls, both.cache_lines), (2, 8, 4));
@@ -471,7 +471,7 @@ mod tests {
 
     #[test]
     fn items_of_a_stream_share_a_call() {
-        let looks = Reader::Looks;
+        let looks = Reader::Polls;
         let pull = Operation::Pull { writer: looks, reader: looks };
         let push = Operation::Push { reader: looks, writer: looks };
         let one = quote(pull, Payload::NONE, Payload::batch(8)).unwrap();

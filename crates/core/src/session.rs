@@ -6,11 +6,11 @@
 //! defines the types that a driver keeps in the session.
 //!
 //! On the common path two plain cells replace all decisions. *Credit* is the number of requests that may be sent
-//! without asking ([`Outbound::may_go`]); it is 0 whenever anything is unusual. *Open* says that a request may be
+//! without asking ([`Outbound::has_credit`]); it is 0 whenever anything is unusual. *Open* says that a request may be
 //! accepted at once ([`Inbound::is_clear`]). Every other method first takes over what was counted in these cells.
 //! Invariant: everything that waits is bounded by what the peer, or a caller of this side, may have open.
 
-mod line;
+mod sender_queue;
 mod reservations;
 mod copies;
 mod outbound;
@@ -25,15 +25,15 @@ pub use self::charge::Charge;
 pub use self::expiries::Expiries;
 pub use self::growth::Growth;
 pub use self::inbound::{Inbound, Placed};
-pub use self::line::Line;
-pub use self::outbound::{Bounds, Lack, Outbound, Room};
+pub use self::outbound::{Bounds, MissingResource, Outbound, RequestPlacement};
 pub use self::reservations::Grant;
 pub use self::send_queue::{CLASSES, SendQueue, Waiting, class_of};
+pub use self::sender_queue::SenderQueue;
 pub use self::slabs::{SLAB_KEPT_NS, Shape, Slabs, Use};
 
 use crate::channel::call::{CallTable, Serving};
 use crate::fault::Rule;
-use crate::flow::{Purse, ReplyBudget, Share, Step};
+use crate::flow::{ReceiverAction, ReplyBudget, Share, SharedBudget};
 use crate::frame::CallNumber;
 use crate::limits::{PLACES_RESERVED, REPLIES_AHEAD_BYTES, SHORT_BYTES, UNREAD_BYTES_MAX};
 use crate::mutant::{Mutant, mutated};
@@ -92,7 +92,7 @@ impl Terms {
 
 /// The outcome of an attempt to send a waiting reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written {
+pub enum SendOutcome {
     /// The reply was sent.
     Sent,
     /// The reply found no room and still waits.
@@ -114,7 +114,7 @@ pub enum Cancelled<T, P> {
 
 /// The way in which an unread reply is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unread {
+pub enum UnreadReply {
     /// The reply stays in the peer's buffer.
     InPlace,
     /// The reply is copied, and its buffer is returned.
@@ -126,7 +126,7 @@ pub enum Unread {
 /// One side of a session.
 ///
 /// ```
-/// use upbeat_core::flow::{Purse, ReplyBudget};
+/// use upbeat_core::flow::{SharedBudget, ReplyBudget};
 /// use upbeat_core::session::{Session, Side, Terms};
 ///
 /// struct Example;
@@ -143,12 +143,12 @@ pub enum Unread {
 ///     }
 /// }
 ///
-/// let (purse, replies) = (Purse::new(1 << 20), ReplyBudget::default());
+/// let (shared_budget, replies) = (SharedBudget::new(1 << 20), ReplyBudget::default());
 /// let session = Session::<Example>::new(&Terms::new(true, 1 << 20), replies);
 /// let call = session.open_call(7).unwrap();
-/// assert!(session.outbound().may_go() && session.may_accept(false, None, &purse));
+/// assert!(session.outbound().has_credit() && session.may_accept(false, None, &shared_budget));
 /// assert_eq!(session.queue_frame("a cancel"), Ok(true));
-/// assert!(!session.outbound().may_go(), "the frame is sent first");
+/// assert!(!session.outbound().has_credit(), "the frame is sent first");
 /// assert_eq!(session.end(), [(call, 7)]);
 /// ```
 pub struct Session<S: Side> {
@@ -156,7 +156,7 @@ pub struct Session<S: Side> {
     inbound: Inbound<S::Request>,
     calls: CallTable<S::Caller>,
     /// The calls that wait for a number, in order.
-    numbers: Line<S::Sender>,
+    numbers: SenderQueue<S::Sender>,
     serving: RefCell<Serving<S::Task>>,
     owed: RefCell<SendQueue<S::Frame>>,
     /// One bit for each class of buffers for which replies wait.
@@ -176,7 +176,7 @@ impl<S: Side> Session<S> {
             outbound: Outbound::new(terms.outbound),
             inbound: Inbound::new(terms.inbound, share, terms.unshown, S::copied),
             calls: CallTable::new(),
-            numbers: Line::new(),
+            numbers: SenderQueue::new(),
             serving: RefCell::new(Serving::new()),
             owed: RefCell::new(SendQueue::new(terms.share, terms.ahead)),
             classes: Cell::new(0),
@@ -213,7 +213,7 @@ impl<S: Side> Session<S> {
 
     /// Returns the queue of calls that wait for a number.
     #[inline(always)]
-    pub const fn numbers(&self) -> &Line<S::Sender> {
+    pub const fn numbers(&self) -> &SenderQueue<S::Sender> {
         &self.numbers
     }
 
@@ -225,7 +225,7 @@ impl<S: Side> Session<S> {
     /// Opens a call. Returns none if the table is full, or if other calls wait for a number before it.
     #[inline(always)]
     pub fn open_call(&self, caller: S::Caller) -> Option<CallNumber> {
-        if self.numbers.stands() && !self.may_open() {
+        if self.numbers.has_waiters() && !self.may_open() {
             return None;
         }
         self.calls.open(caller).ok()
@@ -243,27 +243,36 @@ impl<S: Side> Session<S> {
     }
 
     /// Updates and returns whether a request may be accepted at once.
-    pub fn look_clear(&self, purse: &Purse) -> bool {
-        self.inbound.look_clear(&purse.budget(), self.takes_requests())
+    pub fn look_clear(&self, shared_budget: &SharedBudget) -> bool {
+        self.inbound.look_clear(&shared_budget.budget(), self.takes_requests())
     }
 
     /// Returns whether an arrived request is accepted at once. `granted` marks a request for which room was
     /// granted, which has a place. `placed` is the size of a request in a buffer, since a long request finds no
     /// room in a node that others overload.
-    pub fn may_accept(&self, granted: bool, placed: Option<usize>, purse: &Purse) -> bool {
-        (self.inbound.is_clear() || self.look_clear(purse))
+    pub fn may_accept(
+        &self,
+        granted: bool,
+        placed: Option<usize>,
+        shared_budget: &SharedBudget,
+    ) -> bool {
+        (self.inbound.is_clear() || self.look_clear(shared_budget))
             && !granted
-            && placed.is_none_or(|bytes| self.inbound.admits(bytes, &purse.budget()))
+            && placed.is_none_or(|bytes| self.inbound.admits(bytes, &shared_budget.budget()))
     }
 
     /// Returns the next possible action for the waiting requests.
-    pub fn step(&self, purse: &Purse) -> Option<Step<S::Request>> {
-        purse.with(|budget| self.inbound.step(budget, self.takes_requests()))
+    pub fn step(&self, shared_budget: &SharedBudget) -> Option<ReceiverAction<S::Request>> {
+        shared_budget.with(|budget| self.inbound.step(budget, self.takes_requests()))
     }
 
     /// Handles the peer's withdrawal of a reservation. Returns the request if it had come.
-    pub fn withdrawn(&self, number: u64, purse: &Purse) -> Result<Option<S::Request>, Rule> {
-        purse.with(|budget| self.inbound.withdrawn(number, budget))
+    pub fn withdrawn(
+        &self,
+        number: u64,
+        shared_budget: &SharedBudget,
+    ) -> Result<Option<S::Request>, Rule> {
+        shared_budget.with(|budget| self.inbound.withdrawn(number, budget))
     }
 
     /// Handles the peer's cancel of a call. `is_it` finds its request among the waiting ones.
@@ -271,7 +280,7 @@ impl<S: Side> Session<S> {
         &self,
         call: CallNumber,
         is_it: impl FnMut(&S::Request) -> bool,
-        purse: &Purse,
+        shared_budget: &SharedBudget,
     ) -> Cancelled<S::Task, S::Request> {
         if mutated(Mutant::CancelIgnored) {
             return Cancelled::Gone;
@@ -280,7 +289,7 @@ impl<S: Side> Session<S> {
         if let Some(task) = self.serving.borrow_mut().task_mut(call) {
             return Cancelled::Task(*task);
         }
-        match purse.with(|budget| self.inbound.cancel(is_it, budget)) {
+        match shared_budget.with(|budget| self.inbound.cancel(is_it, budget)) {
             Some(request) => Cancelled::Kept(request),
             None => Cancelled::Gone,
         }
@@ -323,7 +332,7 @@ impl<S: Side> Session<S> {
             return Ok(false);
         }
         self.owed.borrow_mut().push_frame(frame);
-        self.outbound.bar(true);
+        self.outbound.set_barred(true);
         Ok(true)
     }
 
@@ -337,7 +346,7 @@ impl<S: Side> Session<S> {
         self.replies.with(|budget| owed.push_reply(frame, bytes, budget));
         self.classes.set(owed.classes());
         if bytes <= SHORT_BYTES {
-            self.outbound.bar(true);
+            self.outbound.set_barred(true);
         }
         if !owed.takes_requests(&self.replies.budget()) {
             self.inbound.stop_short();
@@ -356,14 +365,14 @@ impl<S: Side> Session<S> {
     }
 
     /// Sends the replies for which there are buffers now, in order for each class. Returns whether there were any.
-    pub fn write_replies(&self, mut write: impl FnMut(&S::Frame) -> Written) -> bool {
+    pub fn write_replies(&self, mut write: impl FnMut(&S::Frame) -> SendOutcome) -> bool {
         if self.classes.get() == 0 {
             return false;
         }
         let mut any = false;
         for class in 0..CLASSES {
             while let Some(reply) = self.pop_reply(class) {
-                if write(&reply.frame) == Written::NoRoom {
+                if write(&reply.frame) == SendOutcome::NoRoom {
                     self.owed.borrow_mut().put_back_reply(reply, class);
                     break;
                 }
@@ -392,7 +401,7 @@ impl<S: Side> Session<S> {
 
     fn bar_requests(&self) {
         let bars = self.ended.get() || self.owed.borrow().bars();
-        self.outbound.bar(bars);
+        self.outbound.set_barred(bars);
     }
 
     // The queue is not borrowed while a frame is sent, since `write` may queue another one.
@@ -417,16 +426,16 @@ impl<S: Side> Session<S> {
     /// Decides how an unread reply of `bytes` bytes is kept. `keeps` returns whether the reply lies in a buffer of
     /// the peer that may be kept, since the other buffers must serve replies of other calls. A copy is counted
     /// until it [was read](Session::was_read).
-    pub fn keep_unread(&self, bytes: usize, keeps: impl FnOnce() -> bool) -> Unread {
+    pub fn keep_unread(&self, bytes: usize, keeps: impl FnOnce() -> bool) -> UnreadReply {
         if keeps() {
-            return Unread::InPlace;
+            return UnreadReply::InPlace;
         }
         let unread = self.unread.get();
         if unread >= self.unread_max && !mutated(Mutant::UnreadUnbounded) {
-            return Unread::Dropped;
+            return UnreadReply::Dropped;
         }
         self.unread.set(unread + bytes);
-        Unread::Copied
+        UnreadReply::Copied
     }
 
     /// Records that the copy of an unread reply was dropped.
@@ -446,7 +455,7 @@ impl<S: Side> Session<S> {
     pub fn end(&self) -> Vec<(CallNumber, S::Caller)> {
         self.ended.set(true);
         self.forget_owed();
-        self.outbound.bar(true);
+        self.outbound.set_barred(true);
         if mutated(Mutant::LostKeepsCalls) {
             return Vec::new();
         }
@@ -463,8 +472,8 @@ impl<S: Side> Session<S> {
     }
 
     /// Removes all waiting requests of the peer and returns them.
-    pub fn forget_requests(&self, purse: &Purse) -> Vec<S::Request> {
-        purse.with(|budget| self.inbound.clear(budget))
+    pub fn forget_requests(&self, shared_budget: &SharedBudget) -> Vec<S::Request> {
+        shared_budget.with(|budget| self.inbound.clear(budget))
     }
 
     fn forget_owed(&self) {

@@ -39,14 +39,14 @@ mod backlog;
 
 mod ledger;
 
-mod told;
+mod sent_header;
 
 mod permission;
 
-pub use self::backlog::{Backlog, Due, Load, Turn, given_up};
+pub use self::backlog::{Backlog, RewrittenFrame, ShipTime, StreamLoad, given_up};
 pub use self::ledger::Ledger;
-pub use self::permission::{Asking, Granting, NoRoom, Permission, Wish};
-pub use self::told::{Told, Words};
+pub use self::permission::{Asking, Granting, NoRoom, Permission, SegmentRequest};
+pub use self::sent_header::{SentHeader, Words};
 
 use crate::bill::clock::Timestamps;
 use crate::fault::Rule;
@@ -162,7 +162,7 @@ pub struct Progress {
     /// Whether the sender found no room, and asks for a progress record in return.
     pub asks: bool,
     /// The segment that the sender wishes to announce.
-    pub wish: Option<Wish>,
+    pub wish: Option<SegmentRequest>,
     /// Whether the other side's wish is granted, if it is answered.
     pub answer: Option<bool>,
     /// One bit for each slab with returned buffers.
@@ -239,7 +239,7 @@ impl Progress {
             accepted: next(first & ACCEPTED != 0),
             wants_room: first & WANTS_ROOM != 0,
             asks: first & ASKS != 0,
-            wish: next(first & WISH != 0).map(Wish::from_u64),
+            wish: next(first & WISH != 0).map(SegmentRequest::from_u64),
             answer: (first & both != 0).then_some(first & GRANTED != 0),
             ..Progress::default()
         };

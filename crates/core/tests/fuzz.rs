@@ -10,7 +10,7 @@ use mutate::{Random, mutate, setting};
 use std::num::NonZeroU64;
 use std::time::Instant;
 use upbeat_core::address::{Address, NodeAddress};
-use upbeat_core::bill::taken::Taken;
+use upbeat_core::bill::taken::MessageStamps;
 use upbeat_core::bind::{BindReply, BindRequest};
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::{Failure, Head};
@@ -148,7 +148,7 @@ fn parse_bind(bytes: &[u8]) -> bool {
 }
 
 fn parse_failure(bytes: &[u8]) -> bool {
-    let _ = Taken::decode(bytes);
+    let _ = MessageStamps::decode(bytes);
     Failure::parse(bytes).is_ok_and(|failure| {
         let mut again = Vec::new();
         failure.write(&mut again);

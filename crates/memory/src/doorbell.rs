@@ -3,15 +3,15 @@
 //!
 //! The sender writes into its lane, executes a fence, and reads two flags of the receiver
 //! ([`announce`]). A receiver that is about to sleep clears its polling flag
-//! ([`NodePage::withdraw`] executes the fence), and then polls its lanes and its board. The later
+//! ([`NodePage::clear_polling`] executes the fence), and then polls its lanes and its board. The later
 //! of the two sees the write of the other. The models run these functions, and fail without either
 //! fence.
 //!
-//! [`NodePage::withdraw`]: crate::page::NodePage::withdraw
+//! [`NodePage::clear_polling`]: crate::page::NodePage::clear_polling
 
 use crate::lane::Lanes;
 use crate::page::PeerPage;
-use crate::sync::Fenced;
+use crate::sync::FenceProof;
 
 /// Calls `mark` ([`Note::mark`](crate::board::Note::mark)) to note the lane on the receiver's
 /// board, unless the receiver polls the lane each turn. Returns the number of the receiver's sleep
@@ -20,7 +20,7 @@ use crate::sync::Fenced;
 pub fn announce(
     lanes: &Lanes,
     page: &PeerPage,
-    fenced: Fenced,
+    fenced: FenceProof,
     mark: impl FnOnce(),
 ) -> Option<u64> {
     if !lanes.peer_is_attentive(fenced) {

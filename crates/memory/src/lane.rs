@@ -9,13 +9,13 @@
 mod mirror;
 
 #[cfg(not(loom))]
-pub use mirror::{AgainFault, Came, Mirror, Shown};
+pub use mirror::{Mirror, NextItem, PublishedState, RewindError};
 
 use crate::page::NodePage;
 use crate::probe::{Count, Watched};
 use crate::region::{OwnWord, Region, Word};
 use crate::ring::{Claim, Reader, Refused, RingFault, SLOT, Writer};
-use crate::sync::{Fenced, fence_full};
+use crate::sync::{FenceProof, fence_full};
 use std::cell::Cell;
 
 /// The bytes of a session's first lane: two pages.
@@ -180,7 +180,7 @@ impl Lanes {
     /// something.
     #[inline(always)]
     pub fn publish_progress(&self) {
-        self.own_progress.publish(self.reader().taken());
+        self.own_progress.publish(self.reader().consumed());
     }
 
     /// Publishes how many of the peer's requests were accepted. Requests are accepted in their order, so the
@@ -239,7 +239,7 @@ impl Lanes {
     /// Returns whether the peer polls this side's lane each turn; otherwise the peer wants a note on its board.
     /// The proof shows that a fence was executed after the write.
     #[inline(always)]
-    pub fn peer_is_attentive(&self, _: Fenced) -> bool {
+    pub fn peer_is_attentive(&self, _: FenceProof) -> bool {
         self.peer_attention.load() != 0
     }
 
@@ -262,7 +262,7 @@ impl Lanes {
     /// for room if a request is set, and clears the request if it finds some. The owner must then use that room
     /// instead of sleeping, since the peer wakes nobody whose request is cleared.
     pub fn may_sleep(&self, page: &NodePage, settle: impl FnOnce()) -> bool {
-        page.withdraw();
+        page.clear_polling();
         let asked = self.wants_room();
         settle();
         asked == self.wants_room() && !self.has_frame()
@@ -270,7 +270,7 @@ impl Lanes {
 
     /// Returns the word that is not 0 while the peer waits for room.
     #[must_use]
-    pub fn peer_wish(&self) -> Region {
+    pub fn peer_room_request(&self) -> Region {
         self.theirs.part(WANTS_ROOM, 1)
     }
 

@@ -18,7 +18,7 @@ pub mod stage;
 
 pub mod held;
 
-pub mod seat;
+pub mod future_slot;
 
 pub mod local;
 

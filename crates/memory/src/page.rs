@@ -10,7 +10,7 @@
 
 use crate::probe::{Count, Watched};
 use crate::region::{Region, Word};
-use crate::sync::{Fenced, fence_full};
+use crate::sync::{FenceProof, fence_full};
 
 /// The number of words in a node page.
 pub const PAGE_WORDS: usize = 16;
@@ -77,7 +77,7 @@ impl NodePage {
 
     /// Clears the polling flag and executes a fence. The node must poll once more after this call
     /// and before it sleeps.
-    pub fn withdraw(&self) -> Fenced {
+    pub fn clear_polling(&self) -> FenceProof {
         self.clear_unfenced();
         fence_full()
     }
@@ -91,8 +91,8 @@ impl NodePage {
 
     /// Sets the polling flag again.
     #[inline(always)]
-    pub fn promise(&self) {
-        if !self.is_promised() {
+    pub fn set_polling(&self) {
+        if !self.is_polling() {
             self.set_flag();
         }
     }
@@ -100,7 +100,7 @@ impl NodePage {
     /// Returns whether the polling flag is set.
     #[inline(always)]
     #[must_use]
-    pub fn is_promised(&self) -> bool {
+    pub fn is_polling(&self) -> bool {
         self.promise.get() & 1 != 0
     }
 
@@ -149,16 +149,16 @@ impl PeerPage {
     /// Returns the number of the peer's present sleep, or none while its polling flag is set. The
     /// proof shows that a fence was executed after the write that the peer must see.
     #[inline(always)]
-    pub fn asleep(&self, _: Fenced) -> Option<u64> {
-        self.seems_asleep()
+    pub fn asleep(&self, _: FenceProof) -> Option<u64> {
+        self.asleep_unfenced()
     }
 
     /// Returns the number of the peer's sleep without a fence. This may return none although the
     /// peer goes to sleep without seeing an earlier write.
     #[inline(always)]
-    pub fn seems_asleep(&self) -> Option<u64> {
+    pub fn asleep_unfenced(&self) -> Option<u64> {
         let promise = self.promise.load();
-        self.watched.loaded(Count::PromiseLines, promise);
+        self.watched.loaded(Count::PollingFlagLines, promise);
         if promise & 1 == 1 { None } else { Some(promise) }
     }
 }

@@ -24,7 +24,7 @@ pub enum Count {
     /// Lines with a reader's progress or returns that had changed since their last load.
     ProgressLines,
     /// Lines with a polling flag that had changed since their last load.
-    PromiseLines,
+    PollingFlagLines,
     /// Words that were wiped because a head will be stored there.
     Wiped,
     /// Bytes of payload that were published.

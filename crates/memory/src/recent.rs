@@ -70,20 +70,20 @@ impl<const WORDS: usize> Recorder<WORDS> {
 
 /// A reader of records of `WORDS` words each, which another thread or process writes.
 #[derive(Clone)]
-pub struct Recent<const WORDS: usize> {
+pub struct RecentReader<const WORDS: usize> {
     region: Region,
     mask: u64,
 }
 
-impl<const WORDS: usize> Recent<WORDS> {
+impl<const WORDS: usize> RecentReader<WORDS> {
     /// Creates a reader of a region that keeps the last `records` records.
     ///
     /// # Panics
     /// Panics when `records` is no power of two, or the region is smaller than [`words_of`] returns.
     #[must_use]
-    pub fn new(region: Region, records: usize) -> Recent<WORDS> {
+    pub fn new(region: Region, records: usize) -> RecentReader<WORDS> {
         let mask = mask_of::<WORDS>(&region, records);
-        Recent { region, mask }
+        RecentReader { region, mask }
     }
 
     /// Returns the number of records written so far, as the writer reports it. All records below it are complete

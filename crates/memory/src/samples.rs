@@ -12,7 +12,7 @@
 //! writes later, a view returns none or other values, and from a correct owner only records that were written.
 
 use crate::observe::{HEADER, Header, Kind, ObserveError};
-use crate::recent::{self, Recent, Recorder};
+use crate::recent::{self, RecentReader, Recorder};
 use crate::region::{Region, WORD};
 use crate::segment::{Segment, SegmentError, Writers};
 use crate::sync::{Ordering, fence};
@@ -225,7 +225,7 @@ pub struct SamplesView {
     header: Header,
     page: Region,
     shape: Shape,
-    recent: Recent<WORDS>,
+    recent: RecentReader<WORDS>,
 }
 
 impl SamplesView {
@@ -248,7 +248,7 @@ impl SamplesView {
     }
 
     fn over(header: Header, page: &Region, shape: Shape) -> SamplesView {
-        let recent = Recent::new(records_of(page, shape), shape.records);
+        let recent = RecentReader::new(records_of(page, shape), shape.records);
         SamplesView { header, page: page.clone(), shape, recent }
     }
 

@@ -81,7 +81,7 @@ impl Slab {
 
     /// Returns the size of a buffer in bytes.
     #[inline]
-    pub fn each(&self) -> usize {
+    pub fn buffer_bytes(&self) -> usize {
         self.each
     }
 
@@ -205,7 +205,7 @@ pub struct Borrowed {
     returns: Region,
     /// The buffers under a loan.
     held: AtomicU64,
-    tell: Option<Tell>,
+    tell: Option<ReturnCallback>,
     /// The allowance for kept buffers, and the amount that one buffer takes of it.
     allowance: Arc<Allowance>,
     weight: u64,
@@ -262,7 +262,7 @@ impl Allowance {
 }
 
 /// A callback that a returned buffer triggers if its loan was given back explicitly. It runs on any thread.
-pub type Tell = Box<dyn Fn() + Send + Sync>;
+pub type ReturnCallback = Box<dyn Fn() + Send + Sync>;
 
 impl Borrowed {
     /// Creates the peer's side of a slab of `count` buffers of `each` bytes. `returns` is one word of this side.
@@ -293,13 +293,13 @@ impl Borrowed {
 
     /// Sets the allowance for kept buffers, of which each kept buffer takes `weight`.
     #[must_use]
-    pub fn keeping(self, allowance: Arc<Allowance>, weight: u64) -> Borrowed {
+    pub fn with_allowance(self, allowance: Arc<Allowance>, weight: u64) -> Borrowed {
         Borrowed { allowance, weight, ..self }
     }
 
     /// Sets the callback of loans that are [given back](Loan::give_back).
     #[must_use]
-    pub fn telling(self, tell: Tell) -> Borrowed {
+    pub fn with_callback(self, tell: ReturnCallback) -> Borrowed {
         Borrowed { tell: Some(tell), ..self }
     }
 

@@ -21,21 +21,21 @@ pub(crate) use std::sync::atomic::{AtomicU8, AtomicU32};
 /// message, fences, and reads the polling flag; the receiver clears its polling flag, fences, and
 /// polls once more.
 #[inline]
-pub fn fence_full() -> Fenced {
+pub fn fence_full() -> FenceProof {
     fence(Ordering::SeqCst);
-    Fenced(())
+    FenceProof(())
 }
 
 /// The proof that a full fence was executed. A read that is wrong without a fence takes this proof
 /// as an argument, so a caller that leaves the fence out does not compile. Each write needs a new
 /// proof, since a proof says nothing about writes after its fence.
 #[derive(Clone, Copy, Debug)]
-pub struct Fenced(());
+pub struct FenceProof(());
 
 #[cfg(all(test, loom))]
-impl Fenced {
+impl FenceProof {
     /// Returns a proof for a fence that a model leaves out.
-    pub(crate) const fn left_out() -> Fenced {
-        Fenced(())
+    pub(crate) const fn left_out() -> FenceProof {
+        FenceProof(())
     }
 }

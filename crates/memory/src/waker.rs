@@ -13,26 +13,26 @@ use std::ptr::NonNull;
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
 /// A target that any thread can wake.
-pub trait Rouse: Send + Sync + 'static {
+pub trait Wakeable: Send + Sync + 'static {
     /// Handles one wake.
-    fn rouse(&self);
+    fn on_wake(&self);
 }
 
 /// A counted owner of a target, beside other owners and wakers.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU32, Ordering};
-/// use upbeat_memory::waker::{Counted, Rouse};
+/// use upbeat_memory::waker::{WakeTarget, Wakeable};
 ///
 /// struct Count(AtomicU32);
 ///
-/// impl Rouse for Count {
-///     fn rouse(&self) {
+/// impl Wakeable for Count {
+///     fn on_wake(&self) {
 ///         self.0.fetch_add(1, Ordering::Relaxed);
 ///     }
 /// }
 ///
-/// let count = Counted::new(Count(AtomicU32::new(0)));
+/// let count = WakeTarget::new(Count(AtomicU32::new(0)));
 /// let kept = count.lend(|waker| {
 ///     waker.wake_by_ref();
 ///     waker.clone()
@@ -40,7 +40,7 @@ pub trait Rouse: Send + Sync + 'static {
 /// kept.wake();
 /// assert_eq!(count.0.load(Ordering::Relaxed), 2);
 /// ```
-pub struct Counted<T: Rouse> {
+pub struct WakeTarget<T: Wakeable> {
     at: NonNull<Inner<T>>,
 }
 
@@ -53,30 +53,30 @@ struct Inner<T> {
 /// The count beyond which a program has leaked wakers without end.
 const COUNT_MAX: u32 = u32::MAX / 2;
 
-// SAFETY: the shared data is a `T`, which is `Send` and `Sync` because `Rouse` requires that, and an atomic.
-unsafe impl<T: Rouse> Send for Counted<T> {}
+// SAFETY: the shared data is a `T`, which is `Send` and `Sync` because `Wakeable` requires that, and an atomic.
+unsafe impl<T: Wakeable> Send for WakeTarget<T> {}
 // SAFETY: as above.
-unsafe impl<T: Rouse> Sync for Counted<T> {}
+unsafe impl<T: Wakeable> Sync for WakeTarget<T> {}
 
-impl<T: Rouse> Counted<T> {
+impl<T: Wakeable> WakeTarget<T> {
     const VTABLE: &'static RawWakerVTable = &RawWakerVTable::new(
         |data| {
             // SAFETY: `data` belongs to a waker of this table, which counts as an owner as long as it lives.
-            let waker = unsafe { Counted::<T>::borrowed(data) };
+            let waker = unsafe { WakeTarget::<T>::borrowed(data) };
             ManuallyDrop::new((*waker).clone()).raw()
         },
         // SAFETY: as above; a waker that wakes by value ends, and its count with it.
-        |data| ManuallyDrop::into_inner(unsafe { Counted::<T>::borrowed(data) }).rouse(),
+        |data| ManuallyDrop::into_inner(unsafe { WakeTarget::<T>::borrowed(data) }).on_wake(),
         // SAFETY: as above.
-        |data| unsafe { Counted::<T>::borrowed(data) }.rouse(),
+        |data| unsafe { WakeTarget::<T>::borrowed(data) }.on_wake(),
         // SAFETY: as above; a waker that is dropped ends, and its count with it.
-        |data| drop(ManuallyDrop::into_inner(unsafe { Counted::<T>::borrowed(data) })),
+        |data| drop(ManuallyDrop::into_inner(unsafe { WakeTarget::<T>::borrowed(data) })),
     );
 
     /// Creates the first owner of a target.
-    pub fn new(value: T) -> Counted<T> {
+    pub fn new(value: T) -> WakeTarget<T> {
         let inner = Box::new(Inner { count: AtomicU32::new(1), value });
-        Counted { at: NonNull::from(Box::leak(inner)) }
+        WakeTarget { at: NonNull::from(Box::leak(inner)) }
     }
 
     /// Returns a new waker of the target.
@@ -103,7 +103,7 @@ impl<T: Rouse> Counted<T> {
 
     #[inline]
     fn raw(&self) -> RawWaker {
-        RawWaker::new(self.data(), Counted::<T>::VTABLE)
+        RawWaker::new(self.data(), WakeTarget::<T>::VTABLE)
     }
 
     /// Returns the owner that a waker stands for.
@@ -111,10 +111,10 @@ impl<T: Rouse> Counted<T> {
     /// # Safety
     /// `data` belongs to a waker of this table that has not ended.
     #[inline]
-    unsafe fn borrowed(data: *const ()) -> ManuallyDrop<Counted<T>> {
+    unsafe fn borrowed(data: *const ()) -> ManuallyDrop<WakeTarget<T>> {
         // SAFETY: the pointer came from `raw`, so it is not null.
         let at = unsafe { NonNull::new_unchecked(data.cast_mut().cast()) };
-        ManuallyDrop::new(Counted { at })
+        ManuallyDrop::new(WakeTarget { at })
     }
 
     fn inner(&self) -> &Inner<T> {
@@ -123,7 +123,7 @@ impl<T: Rouse> Counted<T> {
     }
 }
 
-impl<T: Rouse> Deref for Counted<T> {
+impl<T: Wakeable> Deref for WakeTarget<T> {
     type Target = T;
 
     #[inline]
@@ -132,18 +132,18 @@ impl<T: Rouse> Deref for Counted<T> {
     }
 }
 
-impl<T: Rouse> Clone for Counted<T> {
+impl<T: Wakeable> Clone for WakeTarget<T> {
     #[inline]
-    fn clone(&self) -> Counted<T> {
+    fn clone(&self) -> WakeTarget<T> {
         if self.inner().count.fetch_add(1, Ordering::Relaxed) > COUNT_MAX {
             // The process ends before the count could wrap around and free a target that is in use.
             abort();
         }
-        Counted { at: self.at }
+        WakeTarget { at: self.at }
     }
 }
 
-impl<T: Rouse> Drop for Counted<T> {
+impl<T: Wakeable> Drop for WakeTarget<T> {
     #[inline]
     fn drop(&mut self) {
         if self.inner().count.fetch_sub(1, Ordering::Release) == 1 {
@@ -167,16 +167,16 @@ mod tests {
         _held: Arc<()>,
     }
 
-    impl Rouse for Count {
-        fn rouse(&self) {
+    impl Wakeable for Count {
+        fn on_wake(&self) {
             self.woken.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    fn count() -> (Counted<Count>, Arc<()>) {
+    fn count() -> (WakeTarget<Count>, Arc<()>) {
         let held = Arc::new(());
         let count = Count { woken: AtomicU64::new(0), _held: Arc::clone(&held) };
-        (Counted::new(count), held)
+        (WakeTarget::new(count), held)
     }
 
     #[test]

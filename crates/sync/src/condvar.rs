@@ -110,7 +110,7 @@ impl Condvar {
     }
 
     /// Returns whether a task waits that was not notified.
-    pub fn awaited(&self) -> bool {
+    pub fn has_waiters(&self) -> bool {
         !self.queue.is_empty()
     }
 }

@@ -42,7 +42,7 @@ mod monitor;
 pub use condvar::{Condvar, Notified};
 pub use monitor::{Enter, Monitor, MonitorGuard, Signalled};
 pub use mutex::{Lock, Mutex, MutexGuard};
-pub use need::{Lack, Need};
+pub use need::{Need, UnmetNeed};
 pub use oneshot::{NeverSent, Receiver, Sender, oneshot, oneshot_named};
 pub use runtime::Awaited;
 pub use rwlock::{Read, ReadGuard, RwLock, Write, WriteGuard};

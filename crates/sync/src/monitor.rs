@@ -367,7 +367,7 @@ impl<'m, T, const N: usize> MonitorGuard<'m, T, N> {
     ///
     /// # Panics
     /// Panics when the monitor has no condition of this number.
-    pub fn awaited(&self, condition: usize) -> bool {
+    pub fn has_waiters(&self, condition: usize) -> bool {
         !self.inside.monitor.waiting.borrow().conditions[condition].is_empty()
     }
 }

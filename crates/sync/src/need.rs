@@ -13,9 +13,9 @@ use std::sync::Arc;
 /// use upbeat::sync::{Mutex, Need};
 ///
 /// let accounts = Mutex::named("accounts", 0);
-/// assert!(accounts.is_there());
+/// assert!(accounts.is_met());
 /// let held = accounts.try_lock();
-/// assert!(!accounts.is_there() && !(2 < 1).is_there());
+/// assert!(!accounts.is_met() && !(2 < 1).is_met());
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither a lock nor a condition",
@@ -23,16 +23,16 @@ use std::sync::Arc;
 )]
 pub trait Need {
     /// Returns whether the precondition holds now.
-    fn is_there(&self) -> bool;
+    fn is_met(&self) -> bool;
 
     /// Returns the kind and the name of the precondition, for the error that names it.
     #[doc(hidden)]
-    fn lack(&self) -> Lack;
+    fn unmet(&self) -> UnmetNeed;
 }
 
 /// A precondition that does not hold.
 #[doc(hidden)]
-pub struct Lack {
+pub struct UnmetNeed {
     /// The kind of the precondition.
     pub what: Awaited,
     /// The name of the lock, if it has one.
@@ -40,41 +40,41 @@ pub struct Lack {
 }
 
 impl Need for bool {
-    fn is_there(&self) -> bool {
+    fn is_met(&self) -> bool {
         *self
     }
 
-    fn lack(&self) -> Lack {
-        Lack { what: Awaited::Condition, name: None }
+    fn unmet(&self) -> UnmetNeed {
+        UnmetNeed { what: Awaited::Condition, name: None }
     }
 }
 
 impl<T> Need for Mutex<T> {
-    fn is_there(&self) -> bool {
+    fn is_met(&self) -> bool {
         self.try_lock().is_some()
     }
 
-    fn lack(&self) -> Lack {
-        Lack { what: Awaited::Mutex, name: self.name().cloned() }
+    fn unmet(&self) -> UnmetNeed {
+        UnmetNeed { what: Awaited::Mutex, name: self.name().cloned() }
     }
 }
 
 impl<N: Need + ?Sized> Need for Rc<N> {
-    fn is_there(&self) -> bool {
-        (**self).is_there()
+    fn is_met(&self) -> bool {
+        (**self).is_met()
     }
 
-    fn lack(&self) -> Lack {
-        (**self).lack()
+    fn unmet(&self) -> UnmetNeed {
+        (**self).unmet()
     }
 }
 
 impl<N: Need + ?Sized> Need for &N {
-    fn is_there(&self) -> bool {
-        (**self).is_there()
+    fn is_met(&self) -> bool {
+        (**self).is_met()
     }
 
-    fn lack(&self) -> Lack {
-        (**self).lack()
+    fn unmet(&self) -> UnmetNeed {
+        (**self).unmet()
     }
 }

@@ -44,7 +44,7 @@ pub fn oneshot<T>() -> (Sender<T>, Receiver<T>) {
 ///
 /// let (answer, question) = oneshot_named("answer");
 /// drop(question);
-/// assert!(answer.is_in_vain());
+/// assert!(answer.is_closed());
 /// assert_eq!(answer.send(42), Err(42));
 /// ```
 #[track_caller]
@@ -77,7 +77,7 @@ pub struct Sender<T>(Rc<Channel<T>>);
 impl<T> Sender<T> {
     /// Sends the value. Returns it as the error if the receiver was dropped.
     pub fn send(self, value: T) -> Result<(), T> {
-        if self.is_in_vain() {
+        if self.is_closed() {
             return Err(value);
         }
         self.0.value.set(Some(value));
@@ -85,7 +85,7 @@ impl<T> Sender<T> {
     }
 
     /// Returns whether the receiver was dropped.
-    pub fn is_in_vain(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         !self.0.has_receiver.get()
     }
 }

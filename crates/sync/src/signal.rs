@@ -39,7 +39,7 @@ use std::task::{Context, Poll};
 /// let tasks = [("low", 1), ("first", 9), ("second", 9)].map(|(who, at)| spawn(waits(who, at)));
 /// # tokio::task::yield_now().await;
 /// // All three wait now.
-/// while tick.awaited() {
+/// while tick.has_waiters() {
 ///     tick.signal();
 /// }
 /// for task in tasks {
@@ -82,7 +82,7 @@ impl Signal {
     }
 
     /// Returns whether a task waits that has not got a signal yet.
-    pub fn awaited(&self) -> bool {
+    pub fn has_waiters(&self) -> bool {
         !self.waiting.borrow().1.is_empty()
     }
 }
@@ -96,7 +96,7 @@ impl Default for Signal {
 impl fmt::Debug for Signal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut told = f.debug_struct("Signal");
-        told.field("name", &self.name).field("awaited", &self.awaited()).finish()
+        told.field("name", &self.name).field("awaited", &self.has_waiters()).finish()
     }
 }
 

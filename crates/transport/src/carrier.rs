@@ -27,18 +27,18 @@ use upbeat_core::hello::{Listening, Refusal, RefusalCode};
 use upbeat_core::name::{NodeName, ProgramName};
 use upbeat_core::quota::Quota;
 use upbeat_core::resume::Agreed;
-use upbeat_core::stream::{Permission, Wish};
+use upbeat_core::stream::{Permission, SegmentRequest};
 use upbeat_memory::board::Note;
 use upbeat_memory::doorbell::announce;
 use upbeat_memory::lane::Lanes;
 use upbeat_memory::page::{NodePage, PAGE_WORDS, PeerPage};
 use upbeat_memory::region::{Region, WORD};
 use upbeat_memory::segment::{self, SegmentError, Writers};
-use upbeat_memory::slab::Tell;
-use upbeat_memory::sync::{Fenced, fence_full};
+use upbeat_memory::slab::ReturnCallback;
+use upbeat_memory::sync::{FenceProof, fence_full};
 
 pub use crate::doorbell::{PACKETS_PER_DRAIN_MAX, WakeResult};
-pub use crate::events::{BellFault, OwnSegment, Segment, SocketEvents};
+pub use crate::events::{OwnSegment, Segment, SocketError, SocketEvents};
 pub use crate::stream::Connection;
 pub use again::Socket;
 pub use clock::NoOffset;
@@ -154,7 +154,7 @@ impl Carrier {
     /// Tells the peer of new messages if it does not poll: marks its board, and wakes it if it sleeps, once for each
     /// sleep. `fenced` proves a fence after the last message. Returns whether the peer was woken.
     #[inline(always)]
-    pub fn flush(&self, fenced: Fenced) -> bool {
+    pub fn flush(&self, fenced: FenceProof) -> bool {
         match announce(&self.lanes, &self.page, fenced, || self.notify()) {
             Some(sleep) if sleep != self.rung.get() => self.ring_for(sleep),
             _ => false,
@@ -185,7 +185,7 @@ impl Carrier {
     /// Returns whether the peer sleeps and was not yet woken. Without a fence the answer may be an outdated no.
     #[inline(always)]
     pub fn must_ring(&self) -> bool {
-        self.page.seems_asleep().is_some_and(|sleep| sleep != self.rung.get())
+        self.page.asleep_unfenced().is_some_and(|sleep| sleep != self.rung.get())
     }
 
     /// Wakes the peer. Never blocks.
@@ -284,7 +284,7 @@ impl Carrier {
 
     /// Returns whether a segment of ours may be handed over. A peer on another host is asked for each one, because
     /// the segment takes memory there; other peers share our memory.
-    pub fn permission(&self, wish: Wish) -> Permission {
+    pub fn permission(&self, wish: SegmentRequest) -> Permission {
         match &self.medium {
             Medium::Stream { stream, .. } if matches!(self.kind, Kind::Tcp | Kind::Tls) => {
                 stream.permission(wish)
@@ -322,7 +322,7 @@ impl Carrier {
 
     /// Takes all events that have come over the socket, up to [`PACKETS_PER_DRAIN_MAX`] packets. After an error the
     /// owner ends the session; the other events of the call are lost.
-    pub fn drain(&self) -> Result<SocketEvents, BellFault> {
+    pub fn drain(&self) -> Result<SocketEvents, SocketError> {
         match &self.medium {
             Medium::Lanes { bell, .. } => bell.drain(),
             Medium::Stream { stream, .. } => stream.drain(),
@@ -356,7 +356,7 @@ impl Carrier {
     }
 
     /// Hands a segment over to the peer. The frame that names the segment follows.
-    pub fn send_segment(&self, generation: u32, segment: &OwnSegment) -> Result<(), BellFault> {
+    pub fn send_segment(&self, generation: u32, segment: &OwnSegment) -> Result<(), SocketError> {
         match (&self.medium, segment) {
             (Medium::Lanes { bell, .. }, OwnSegment::Shared(segment)) => {
                 bell.send_segment(generation, segment)
@@ -367,7 +367,7 @@ impl Carrier {
             }
             (Medium::Lanes { .. }, OwnSegment::Heap(_)) => {
                 let (act, error) = ("handing over a segment on the heap", Errno::INVAL);
-                Err(BellFault::System { act, error })
+                Err(SocketError::System { act, error })
             }
         }
     }
@@ -375,8 +375,8 @@ impl Carrier {
     /// Returns the function that tells a peer waiting for room that a buffer was given back on another thread. With
     /// shared memory it wakes a sleeping peer. Over a stream it calls `wake`, and the owner then sends the news.
     #[must_use]
-    pub fn relief(&self, wake: impl Fn() + Send + Sync + 'static) -> Tell {
-        let (wish, page) = (self.lanes.peer_wish(), self.page.region());
+    pub fn relief(&self, wake: impl Fn() + Send + Sync + 'static) -> ReturnCallback {
+        let (wish, page) = (self.lanes.peer_room_request(), self.page.region());
         let Medium::Lanes { bell, .. } = &self.medium else {
             return Box::new(move || {
                 if wish.load(0) != 0 {

@@ -6,7 +6,7 @@
 //! the files of dead nodes. Invariant: at any time one node of all processes holds the claim to a name.
 
 use crate::error::{BindError, descriptor_limit};
-use crate::place::{FileNames, ProgramDirectory};
+use crate::socket_directory::{FileNames, ProgramDirectory};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Flock, FlockType};

@@ -4,7 +4,7 @@
 //! Invariant: no call blocks, and every packet is checked against the rules of an open session.
 
 use crate::error::descriptor_limit;
-use crate::events::{BellFault, Memory, Segment, SocketEvents};
+use crate::events::{Memory, Segment, SocketError, SocketEvents};
 use crate::packet::{self, Buffer, Received};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -53,7 +53,7 @@ impl Doorbell {
     }
 
     /// Takes all packets that have come, up to [`PACKETS_PER_DRAIN_MAX`].
-    pub(crate) fn drain(&self) -> Result<SocketEvents, BellFault> {
+    pub(crate) fn drain(&self) -> Result<SocketEvents, SocketError> {
         let mut buffer: Buffer = [0; _];
         let mut drained = SocketEvents::default();
         for _ in 0..PACKETS_PER_DRAIN_MAX {
@@ -64,16 +64,16 @@ impl Doorbell {
                     return Ok(drained);
                 }
                 Ok(Received::Packet { table_full: true, .. }) => {
-                    return Err(BellFault::Descriptors { limit: descriptor_limit() });
+                    return Err(SocketError::Descriptors { limit: descriptor_limit() });
                 }
                 Ok(Received::Packet { bytes, descriptors, .. }) => {
-                    match parse(&buffer[..bytes], descriptors).map_err(BellFault::Rule)? {
+                    match parse(&buffer[..bytes], descriptors).map_err(SocketError::Rule)? {
                         Event::Bell => drained.bells += 1,
                         Event::Segment(segment) => drained.segments.push(segment),
                         Event::Refusal(refusal) => drained.refusal = Some(refusal),
                     }
                 }
-                Err(error) => return Err(BellFault::System { act: "recvmsg", error }),
+                Err(error) => return Err(SocketError::System { act: "recvmsg", error }),
             }
         }
         drained.more = true;
@@ -85,13 +85,13 @@ impl Doorbell {
         &self,
         generation: u32,
         segment: &segment::Segment,
-    ) -> Result<(), BellFault> {
+    ) -> Result<(), SocketError> {
         let bytes = (segment.region().words() * WORD) as u32;
         let record = Record::Segment(hello::Segment { generation, bytes }).encode();
         let descriptors = [segment.descriptor()];
         packet::send(self.socket.as_fd(), &record, &descriptors).map_err(|error| match error {
-            Errno::TOOMANYREFS => BellFault::Descriptors { limit: descriptor_limit() },
-            error => BellFault::System { act: "sendmsg", error },
+            Errno::TOOMANYREFS => SocketError::Descriptors { limit: descriptor_limit() },
+            error => SocketError::System { act: "sendmsg", error },
         })
     }
 

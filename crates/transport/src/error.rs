@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use upbeat_core::name::NodeName;
 use upbeat_memory::segment::SegmentError;
 
-pub use open::{OpenError, Whom};
+pub use open::{OpenError, PeerIdentity};
 pub use remote::Unreached;
 
 /// The error of a node whose own memory cannot be made.
@@ -130,7 +130,7 @@ impl std::error::Error for PlaceError {}
 pub enum BindError {
     /// The node has no name under which other nodes could find it.
     Unnamed,
-    /// The node was made for its own process only ([`crate::home::Home::local`]).
+    /// The node was made for its own process only ([`crate::local_node::LocalNode::local`]).
     LocalOnly,
     /// A live node has the name.
     NameTaken {

@@ -106,7 +106,7 @@ impl Segment {
 
 /// The error of a session's socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BellFault {
+pub enum SocketError {
     /// The peer broke a rule.
     Rule(Rule),
     /// The process has no descriptor left for a segment.
@@ -123,16 +123,16 @@ pub enum BellFault {
     },
 }
 
-impl fmt::Display for BellFault {
+impl fmt::Display for SocketError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BellFault::Rule(rule) => write!(f, "the peer broke a rule: {rule}"),
-            BellFault::Descriptors { limit } => descriptors_text(f, *limit),
-            BellFault::System { act, error } => {
+            SocketError::Rule(rule) => write!(f, "the peer broke a rule: {rule}"),
+            SocketError::Descriptors { limit } => descriptors_text(f, *limit),
+            SocketError::System { act, error } => {
                 write!(f, "{act} on the session's socket failed: {error}")
             }
         }
     }
 }
 
-impl std::error::Error for BellFault {}
+impl std::error::Error for SocketError {}

@@ -6,7 +6,7 @@
 //! of the group, and is passed on when that node leaves.
 
 use crate::error::BindError;
-use crate::home::{Home, NodeInfo};
+use crate::local_node::{LocalNode, NodeInfo};
 use crate::member::Member;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -53,7 +53,10 @@ pub(crate) struct Seat<T: Caller> {
 
 impl<T: Caller> Seat<T> {
     /// Has a node take callers too. None if it does already, or if it does not go with those that do.
-    pub(crate) fn take(group: &Arc<Group<T>>, home: &Home) -> Result<Option<Seat<T>>, BindError> {
+    pub(crate) fn take(
+        group: &Arc<Group<T>>,
+        home: &LocalNode,
+    ) -> Result<Option<Seat<T>>, BindError> {
         let (group, member) = (Arc::clone(group), home.member()?);
         let joined = group.join(home.info(), &member);
         Ok(joined.then_some(Seat { group, member, watch: Cell::default() }))

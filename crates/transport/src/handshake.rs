@@ -12,8 +12,8 @@ mod refusal;
 mod streamed;
 
 use crate::carrier::{Carrier, Kind, Peer};
-use crate::error::{OpenError, Whom};
-use crate::home::{NodeInfo, PAGE_BYTES};
+use crate::error::{OpenError, PeerIdentity};
+use crate::local_node::{NodeInfo, PAGE_BYTES};
 use crate::packet::{self, Buffer, Received};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -72,7 +72,7 @@ pub(crate) struct Handshake {
     role: Role,
     state: State,
     socket: OwnedFd,
-    peer: Whom,
+    peer: PeerIdentity,
     started_ms: u64,
     /// The time at which the last record came.
     heard_ms: Option<u64>,
@@ -161,7 +161,7 @@ impl Handshake {
         now_ms: u64,
     ) -> Result<Handshake, OpenError> {
         let (role, state) = (Role::Caller { dialled }, State::Welcome);
-        let peer = Whom { name: Some(wanted.clone()), ..Whom::default() };
+        let peer = PeerIdentity { name: Some(wanted.clone()), ..PeerIdentity::default() };
         let handshake = Handshake::new(us, role, state, socket, peer, now_ms).checked()?;
         let hello = handshake.us.hello(wanted, handshake.us.info.shares());
         // A caller that had no processor for long may have been refused before it has sent anything.
@@ -179,7 +179,7 @@ impl Handshake {
         now_ms: u64,
     ) -> Result<Handshake, OpenError> {
         let (role, state) = (Role::Listener { name, _pending: pending }, State::Hello);
-        let peer = Whom::default();
+        let peer = PeerIdentity::default();
         Handshake::new(us, role, state, socket, peer, now_ms).checked()
     }
 
@@ -188,7 +188,7 @@ impl Handshake {
         role: Role,
         state: State,
         socket: OwnedFd,
-        peer: Whom,
+        peer: PeerIdentity,
         started_ms: u64,
     ) -> Handshake {
         let unshared = us.info.unshared().cloned();
@@ -212,7 +212,7 @@ impl Handshake {
         self.socket.as_fd()
     }
 
-    pub(crate) fn peer(&self) -> &Whom {
+    pub(crate) fn peer(&self) -> &PeerIdentity {
         &self.peer
     }
 

@@ -28,7 +28,7 @@ mod trust;
 
 pub use bundle::Bundle;
 pub use certificate::Certificate;
-pub use error::{Flaw, IdentityError, Untrusted};
+pub use error::{IdentityError, IdentityFlaw, Untrusted};
 pub use moment::Moment;
 pub use names::{Names, NamesError, Pattern};
 
@@ -120,7 +120,7 @@ impl Identity {
         let theirs = loaded.names.program();
         if theirs != program {
             let (ours, theirs) = (program.clone(), theirs.clone());
-            return Err(failed(Flaw::OtherProgram { ours, theirs }));
+            return Err(failed(IdentityFlaw::OtherProgram { ours, theirs }));
         }
         let mut current = self.shared.loaded.write().unwrap_or_else(PoisonError::into_inner);
         *current = Arc::new(loaded);
@@ -164,7 +164,7 @@ fn share(loaded: Loaded) -> RwLock<Arc<Loaded>> {
 }
 
 impl Loaded {
-    fn read(path: &Path) -> Result<Loaded, Flaw> {
+    fn read(path: &Path) -> Result<Loaded, IdentityFlaw> {
         let bundle = Bundle::read(path)?;
         let stamp = bundle.stamp();
         let (mut authorities, mut chain) = (Vec::new(), Vec::new());
@@ -172,30 +172,34 @@ impl Loaded {
         let mut names = None;
         for der in bundle.certificates {
             let certificate =
-                Certificate::parse(&der).map_err(|reason| Flaw::Certificate { reason })?;
+                Certificate::parse(&der).map_err(|reason| IdentityFlaw::Certificate { reason })?;
             if certificate.is_authority() {
                 authorities.push(der);
                 continue;
             }
             not_after = not_after.min(certificate.valid().end);
             if chain.is_empty() {
-                names =
-                    Some(certificate.names().map_err(|error| Flaw::Names(error.clone()))?.clone());
+                names = Some(
+                    certificate
+                        .names()
+                        .map_err(|error| IdentityFlaw::Names(error.clone()))?
+                        .clone(),
+                );
             }
             chain.push(der);
         }
         if authorities.is_empty() {
-            return Err(Flaw::NoAuthority);
+            return Err(IdentityFlaw::NoAuthority);
         }
-        let names = names.ok_or(Flaw::NoCertificate)?;
+        let names = names.ok_or(IdentityFlaw::NoCertificate)?;
         let [key] = <[PrivateKeyDer<'_>; 1]>::try_from(bundle.keys)
-            .map_err(|keys| Flaw::Keys { count: keys.len() })?;
+            .map_err(|keys| IdentityFlaw::Keys { count: keys.len() })?;
         let provider = Arc::new(provider());
         let trust = Trust::new(&authorities, provider.signature_verification_algorithms)
-            .map_err(|reason| Flaw::Certificate { reason })?;
+            .map_err(|reason| IdentityFlaw::Certificate { reason })?;
         for role in [Role::Client, Role::Server] {
             let verified = trust.verify(&chain[0], &chain[1..], UnixTime::now(), role);
-            verified.map_err(Flaw::Untrusted)?;
+            verified.map_err(IdentityFlaw::Untrusted)?;
         }
         let (client, server) = configurations(provider, trust, &chain, &key)?;
         Ok(Loaded { client: Arc::new(client), server: Arc::new(server), names, not_after, stamp })
@@ -223,12 +227,12 @@ fn configurations(
     trust: Trust,
     chain: &[CertificateDer<'static>],
     key: &PrivateKeyDer<'static>,
-) -> Result<(ClientConfig, ServerConfig), Flaw> {
+) -> Result<(ClientConfig, ServerConfig), IdentityFlaw> {
     let trust = Arc::new(trust);
     let versions = &[&version::TLS13];
     let refused = |error| match error {
-        rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => Flaw::OtherKey,
-        error => Flaw::Key { reason: error.to_string() },
+        rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => IdentityFlaw::OtherKey,
+        error => IdentityFlaw::Key { reason: error.to_string() },
     };
     let mut client = ClientConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(versions)

@@ -45,7 +45,7 @@ pub mod tls;
 
 pub mod error;
 
-pub mod place;
+pub mod socket_directory;
 
 pub mod host;
 
@@ -53,7 +53,7 @@ mod packet;
 
 mod member;
 
-pub mod home;
+pub mod local_node;
 
 mod group;
 

@@ -8,8 +8,8 @@
 use crate::error::{BindError, OpenError};
 use crate::group::{Group, NotHanded, Seat};
 use crate::handshake::Side;
-use crate::home::{Home, NodeInfo};
 use crate::host::reaches;
+use crate::local_node::{LocalNode, NodeInfo};
 use crate::local_request::{self, LocalRequest};
 use crate::opening::Opening;
 use std::collections::HashMap;
@@ -34,7 +34,7 @@ pub struct Listener {
 
 impl Listener {
     /// Takes the node's name in this process, or shares it with the nodes that have it.
-    pub fn bind(home: &Home) -> Result<Listener, BindError> {
+    pub fn bind(home: &LocalNode) -> Result<Listener, BindError> {
         let name = home.name().ok_or(BindError::Unnamed)?.clone();
         let address = address_of(home.program().name(), &name);
         let mut registry = registry();
@@ -57,7 +57,7 @@ impl Listener {
     /// the opening returns the session; instead, the owner may refuse it.
     pub fn accept(
         &self,
-        home: &Home,
+        home: &LocalNode,
         session: usize,
         _now_ms: u64,
     ) -> Result<Option<Opening>, OpenError> {
@@ -103,7 +103,7 @@ impl Drop for Listener {
 
 /// Requests a session with the node `to` of this process, for our session of this number.
 pub fn connect(
-    home: &Home,
+    home: &LocalNode,
     to: &NodeName,
     session: usize,
     now_ms: u64,
@@ -114,7 +114,7 @@ pub fn connect(
 /// Requests a session with the node `to` of this process, as [`connect`] does, if the node listens at this address of
 /// our host and shares memory. Another node of that name is treated like a missing one.
 pub fn connect_at(
-    home: &Home,
+    home: &LocalNode,
     to: &NodeName,
     at: SocketAddr,
     session: usize,
@@ -124,7 +124,7 @@ pub fn connect_at(
 }
 
 fn request_at(
-    home: &Home,
+    home: &LocalNode,
     (to, at): (&NodeName, Option<SocketAddr>),
     session: usize,
     now_ms: u64,

@@ -6,7 +6,7 @@
 
 use crate::carrier::{Carrier, Kind, Peer};
 use crate::doorbell::WAKE_UP;
-use crate::error::{OpenError, Whom};
+use crate::error::{OpenError, PeerIdentity};
 use crate::group::Caller;
 use crate::handshake::{Progress, Side};
 use crate::packet::{self, Received};
@@ -39,7 +39,7 @@ pub(crate) struct LocalCall {
     /// Our end of a byte stream, if the session uses one.
     stream: Option<OwnedFd>,
     answer: Arc<Answer>,
-    peer: Whom,
+    peer: PeerIdentity,
     started_ms: u64,
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn request(
     let answer = Arc::<Answer>::default();
     let half = Half { side: us.clone(), lane: lane.clone() };
     let pid = Some(std::process::id());
-    let peer = Whom { name: Some(wanted.clone()), pid, at: None };
+    let peer = PeerIdentity { name: Some(wanted.clone()), pid, at: None };
     let request =
         LocalRequest { half, socket: theirs, stream: their_stream, answer: Arc::clone(&answer) };
     Ok((LocalCall { us, lane, socket, stream, answer, peer, started_ms: now_ms }, request))
@@ -84,9 +84,9 @@ impl LocalRequest {
     }
 
     /// Returns the node that requests the session.
-    pub(crate) fn peer(&self) -> Whom {
+    pub(crate) fn peer(&self) -> PeerIdentity {
         let (name, pid) = (self.half.side.info.name.clone(), Some(std::process::id()));
-        Whom { name, pid, at: None }
+        PeerIdentity { name, pid, at: None }
     }
 
     /// Accepts the request, and returns this side of the session.
@@ -114,7 +114,7 @@ impl LocalCall {
         self.socket.as_fd()
     }
 
-    pub(crate) fn peer(&self) -> &Whom {
+    pub(crate) fn peer(&self) -> &PeerIdentity {
         &self.peer
     }
 

@@ -5,7 +5,7 @@
 //! but the session's own socket is closed.
 
 use crate::carrier::{Carrier, Connection};
-use crate::error::{OpenError, Whom};
+use crate::error::{OpenError, PeerIdentity};
 use crate::handshake::{Handshake, Progress, Side};
 use crate::local_request::{LocalCall, LocalRequest};
 use crate::remote_handshake::{RemoteHandshake, RemoteProgress, Resuming};
@@ -25,7 +25,7 @@ pub struct Opening {
 
 /// The times at which an opening began and heard from its peer, on the clock of its steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnderWay {
+pub struct OpeningTimes {
     /// The time at which the opening began.
     pub began_ms: u64,
     /// The time at which the peer last sent something, if it has sent anything.
@@ -151,14 +151,14 @@ impl Opening {
     }
 
     /// Returns since when the opening has been under way. A peer of this process sends everything at once.
-    pub fn under_way(&self) -> UnderWay {
+    pub fn under_way(&self) -> OpeningTimes {
         let (began_ms, heard_ms) = match &self.stage {
             Stage::Shared(handshake) => (handshake.started_ms(), handshake.heard_ms()),
             Stage::Remote(handshake) => (handshake.started_ms(), handshake.heard_ms()),
             Stage::LocalCall(call) => (call.started_ms(), Some(call.started_ms())),
             Stage::LocalRequest(..) | Stage::Again(_) | Stage::Over => (u64::MAX, Some(u64::MAX)),
         };
-        UnderWay { began_ms, heard_ms }
+        OpeningTimes { began_ms, heard_ms }
     }
 
     /// Returns the address of a peer on another host.
@@ -171,14 +171,14 @@ impl Opening {
     }
 
     /// Returns the peer's identity, as far as it is known.
-    pub fn peer(&self) -> Whom {
+    pub fn peer(&self) -> PeerIdentity {
         match &self.stage {
             Stage::Shared(handshake) => handshake.peer().clone(),
             Stage::Remote(handshake) => handshake.peer().clone(),
             Stage::LocalCall(call) => call.peer().clone(),
             Stage::LocalRequest(request, _) => request.peer(),
             Stage::Again(resuming) => resuming.peer().clone(),
-            Stage::Over => Whom::default(),
+            Stage::Over => PeerIdentity::default(),
         }
     }
 

@@ -8,10 +8,10 @@ mod options;
 
 mod listener;
 
-use crate::error::{OpenError, Whom};
+use crate::error::{OpenError, PeerIdentity};
 use crate::handshake::Side;
-use crate::home::{Home, NodeInfo};
 use crate::identity::Identity;
+use crate::local_node::{LocalNode, NodeInfo};
 use crate::opening::Opening;
 use crate::remote_handshake::{RemoteHandshake, ResumeProof, unreached};
 use crate::stream::Pipe;
@@ -29,7 +29,7 @@ pub use listener::Listener;
 
 /// The settings of connections to other hosts.
 #[derive(Clone, Debug)]
-pub struct Terms {
+pub struct RemoteOptions {
     /// The identity of this side and the authorities that it trusts, for TLS. None sends bytes in plaintext.
     pub identity: Option<Identity>,
     /// The milliseconds after which a connection is closed whose peer does not answer.
@@ -41,12 +41,12 @@ pub struct Terms {
 /// Calls the node `to` at an address, for our session of this number. The connection must be established by the
 /// second of the two times; the first is the present.
 pub fn connect(
-    home: &Home,
+    home: &LocalNode,
     to: &NodeName,
     at: SocketAddr,
     session: usize,
     times: [u64; 2],
-    terms: &Terms,
+    terms: &RemoteOptions,
 ) -> Result<Opening, OpenError> {
     let us = Side::remote(home.info(), session)?;
     if !home.is_reachable() {
@@ -57,27 +57,27 @@ pub fn connect(
 
 /// A session to be resumed, with the proof that the side which opened it shows to the listener.
 #[derive(Clone)]
-pub struct Again {
+pub struct ResumeRequest {
     info: Arc<NodeInfo>,
     shown: ResumeProof,
 }
 
-impl Again {
+impl ResumeRequest {
     /// Returns the request for a session of this home, with the number of slots of the listener's lane that have
     /// come.
-    pub fn new(home: &Home, ticket: Ticket, position: u64) -> Again {
-        Again { info: Arc::clone(home.info()), shown: ResumeProof { ticket, position } }
+    pub fn new(home: &LocalNode, ticket: Ticket, position: u64) -> ResumeRequest {
+        ResumeRequest { info: Arc::clone(home.info()), shown: ResumeProof { ticket, position } }
     }
 }
 
 /// Calls the node `to` at an address, as [`connect`] does, to resume our session of this number.
 pub fn connect_again(
     to: &NodeName,
-    again: &Again,
+    again: &ResumeRequest,
     at: SocketAddr,
     session: usize,
     times: [u64; 2],
-    terms: &Terms,
+    terms: &RemoteOptions,
 ) -> Result<Opening, OpenError> {
     call(Side::remote(&again.info, session)?, (to, Some(again.shown)), at, times, terms)
 }
@@ -87,7 +87,7 @@ fn call(
     (to, shown): (&NodeName, Option<ResumeProof>),
     at: SocketAddr,
     times: [u64; 2],
-    terms: &Terms,
+    terms: &RemoteOptions,
 ) -> Result<Opening, OpenError> {
     let socket = socket(at).map_err(OpenError::system("making a socket"))?;
     options::set(&socket, terms).map_err(OpenError::system("setting up a socket"))?;
@@ -95,7 +95,7 @@ fn call(
         Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
         Err(error) => return Err(unreached(at)(error)),
     }
-    let peer = || Whom { name: Some(to.clone()), pid: None, at: Some(at) };
+    let peer = || PeerIdentity { name: Some(to.clone()), pid: None, at: Some(at) };
     let pipe = match &terms.identity {
         None => Pipe::Plain(socket),
         Some(identity) => secured(TlsStream::client(socket, identity), peer)?,
@@ -107,7 +107,7 @@ fn call(
 /// Returns a pipe under TLS, if the identity can be used.
 fn secured(
     made: Result<TlsStream, TlsError>,
-    peer: impl FnOnce() -> Whom,
+    peer: impl FnOnce() -> PeerIdentity,
 ) -> Result<Pipe, OpenError> {
     match made {
         Ok(secured) => Ok(Pipe::Tls(Box::new(secured))),

@@ -9,7 +9,7 @@
 mod resuming;
 
 use crate::carrier::{Carrier, Connection, Peer};
-use crate::error::{OpenError, Unreached, Whom};
+use crate::error::{OpenError, PeerIdentity, Unreached};
 use crate::handshake::{Side, check_welcome, refusal_code, refused};
 use crate::identity::Untrusted;
 use crate::stream::Pipe;
@@ -34,7 +34,7 @@ pub(crate) struct RemoteHandshake {
     role: Role,
     state: State,
     pipe: Pipe,
-    peer: Whom,
+    peer: PeerIdentity,
     at: SocketAddr,
     /// The bytes of a record that have come.
     read: Vec<u8>,
@@ -155,7 +155,7 @@ impl RemoteHandshake {
             Role::Caller { wanted, .. } => Some(wanted.clone()),
             Role::Listener { .. } => None,
         };
-        let peer = Whom { name, pid: None, at: Some(at) };
+        let peer = PeerIdentity { name, pid: None, at: Some(at) };
         RemoteHandshake {
             us,
             role,
@@ -187,7 +187,7 @@ impl RemoteHandshake {
         self.pipe.as_fd()
     }
 
-    pub(crate) fn peer(&self) -> &Whom {
+    pub(crate) fn peer(&self) -> &PeerIdentity {
         &self.peer
     }
 

@@ -7,9 +7,9 @@ use crate::claim::{Claim, Holder, holder, key, sweep};
 use crate::error::{BindError, OpenError, descriptor_limit};
 use crate::group::{Group, Seat};
 use crate::handshake::{Dialled, Handshake, Side, refuse};
-use crate::home::Home;
+use crate::local_node::LocalNode;
 use crate::opening::Opening;
-use crate::place::{FileNames, Place, ProgramDirectory};
+use crate::socket_directory::{FileNames, ProgramDirectory, SocketDirectory};
 use crate::spare::SpareDescriptor;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -60,8 +60,8 @@ struct Socket {
 impl Socket {
     /// Takes a node's name and listens under it.
     fn new(
-        place: &Place,
-        home: &Home,
+        place: &SocketDirectory,
+        home: &LocalNode,
         dir: ProgramDirectory,
         name: &NodeName,
     ) -> Result<Socket, BindError> {
@@ -92,7 +92,7 @@ impl Socket {
 impl Listener {
     /// Takes the node's name and listens under it, or shares both with the nodes of this process that have the name. A
     /// dead node's socket is taken over.
-    pub fn bind(place: &Place, home: &Home) -> Result<Listener, BindError> {
+    pub fn bind(place: &SocketDirectory, home: &LocalNode) -> Result<Listener, BindError> {
         let name = home.name().ok_or(BindError::Unnamed)?.clone();
         if !home.is_reachable() {
             return Err(BindError::LocalOnly);
@@ -148,7 +148,7 @@ impl Listener {
     /// again, so leave the rest for the next turn.
     pub fn accept(
         &self,
-        home: &Home,
+        home: &LocalNode,
         session: usize,
         now_ms: u64,
     ) -> Result<Option<Opening>, OpenError> {
@@ -214,8 +214,8 @@ fn sockets() -> MutexGuard<'static, Option<Sockets>> {
 /// [`CONNECT_MS_MAX`](upbeat_core::limits::CONNECT_MS_MAX) from `now_ms` on. A caller that retries passes the time of
 /// its first attempt.
 pub fn connect(
-    place: &Place,
-    home: &Home,
+    place: &SocketDirectory,
+    home: &LocalNode,
     to: &NodeName,
     session: usize,
     now_ms: u64,
@@ -227,8 +227,8 @@ pub fn connect(
 /// Another node of that name, or a node of another network namespace, is treated like a missing one. The node must
 /// answer by `until_ms`.
 pub fn connect_at(
-    place: &Place,
-    home: &Home,
+    place: &SocketDirectory,
+    home: &LocalNode,
     to: &NodeName,
     at: SocketAddr,
     session: usize,
@@ -238,8 +238,8 @@ pub fn connect_at(
 }
 
 fn call(
-    place: &Place,
-    home: &Home,
+    place: &SocketDirectory,
+    home: &LocalNode,
     (to, dialled): (&NodeName, Option<Dialled>),
     session: usize,
     now_ms: u64,
@@ -284,7 +284,7 @@ fn call(
 
 /// Returns the process that holds a node's name, which proves that a peer of that process may use the name. Returns
 /// None if no process holds it, if the process is of another PID namespace, or if it is unknown.
-pub fn process_of(place: &Place, program: &ProgramName, name: &NodeName) -> Option<u32> {
+pub fn process_of(place: &SocketDirectory, program: &ProgramName, name: &NodeName) -> Option<u32> {
     let dir = place.open(program, false).ok()?;
     match holder(&dir, &FileNames::of(name)) {
         Ok(Holder::Process(pid)) => pid,

@@ -19,7 +19,7 @@ mod incoming;
 
 mod outgoing;
 
-use crate::events::{BellFault, OwnSegment, SocketEvents};
+use crate::events::{OwnSegment, SocketError, SocketEvents};
 use clock::PeerClock;
 use incoming::{Incoming, READ_BYTES};
 use outgoing::Outgoing;
@@ -31,7 +31,7 @@ use upbeat_core::fault::Rule;
 use upbeat_core::hello::{Record, Refusal};
 use upbeat_core::limits::{SLOT_BYTES, STREAM_WHOLE_BYTES};
 use upbeat_core::quota::Quota;
-use upbeat_core::stream::{Permission, Wish};
+use upbeat_core::stream::{Permission, SegmentRequest};
 use upbeat_memory::lane::{LANE_BYTES, Lanes, Mirror};
 use upbeat_memory::region::{Region, WORD};
 
@@ -112,13 +112,13 @@ impl Stream {
 
     /// Notes that the received data was read: the next pump may receive more at once.
     pub(crate) fn was_read(&self, lanes: &Lanes) {
-        self.read.set(lanes.reader().taken());
+        self.read.set(lanes.reader().consumed());
     }
 
     /// Sends the data that is due, and receives new data unless the owner has just read the previous data and answers
     /// it first. Returns whether any data came.
     pub(crate) fn pump(&self, lanes: &Lanes) -> bool {
-        let read = lanes.reader().taken();
+        let read = lanes.reader().consumed();
         let has_read = self.read.replace(read) != read;
         self.push(lanes, if has_read { PushReason::Turn } else { PushReason::Idle });
         // Data in the pipe's own buffer does not make the socket readable, so it is received at once.
@@ -175,7 +175,7 @@ impl Stream {
 
     /// Receives all data, and returns the events in it. If the connection is broken and the session resumable, the
     /// session is suspended.
-    pub(crate) fn drain(&self) -> Result<SocketEvents, BellFault> {
+    pub(crate) fn drain(&self) -> Result<SocketEvents, SocketError> {
         self.take_all();
         let is_broken = self.has_ended() && !self.incoming.borrow().is_over();
         if is_broken {
@@ -338,7 +338,7 @@ impl Stream {
     }
 
     /// Returns whether a segment may be announced to the peer, which is asked if that is not known.
-    pub(crate) fn permission(&self, wish: Wish) -> Permission {
+    pub(crate) fn permission(&self, wish: SegmentRequest) -> Permission {
         self.outgoing.borrow_mut().asking().permission(wish)
     }
 

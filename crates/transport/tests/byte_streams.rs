@@ -19,7 +19,7 @@ use upbeat_core::limits::{
 use upbeat_core::stream::{
     Chunk, Progress, write_chunk, write_frame, write_padding, write_refusal, write_segment,
 };
-use upbeat_transport::carrier::{BellFault, Carrier, Kind};
+use upbeat_transport::carrier::{Carrier, Kind, SocketError};
 use upbeat_transport::opening::Step;
 
 /// A carrier, and the peer's end of its stream, which the test holds.
@@ -79,7 +79,7 @@ impl Attack {
     }
 
     /// Lets the carrier receive what has come, and reads its frames.
-    fn look(&self) -> Result<usize, BellFault> {
+    fn look(&self) -> Result<usize, SocketError> {
         let mut frames = 0;
         for _ in 0..3 {
             self.carrier.pump();
@@ -102,7 +102,7 @@ impl Attack {
     fn rule(&self, bytes: &[u8]) -> Rule {
         self.write(bytes);
         match self.look() {
-            Err(BellFault::Rule(rule)) => rule,
+            Err(SocketError::Rule(rule)) => rule,
             other => panic!("{other:?}"),
         }
     }
@@ -166,7 +166,7 @@ fn each_broken_rule_is_named() {
     attack.carrier.pump();
     attack.carrier.pump();
     let fault = attack.carrier.drain().unwrap_err();
-    assert_eq!(fault, BellFault::Rule(Rule::BeyondCredit { span: 1 }));
+    assert_eq!(fault, SocketError::Rule(Rule::BeyondCredit { span: 1 }));
 
     assert!(matches!(rule(&[0, 0x99, 0, 0, 0, 0, 0, 0]), Rule::RecordKind { kind: 0x99 }));
     let long = framed(Head::oneway(1, IN_RING_BYTES_MAX as u32));
@@ -190,7 +190,7 @@ fn each_broken_rule_is_named() {
     attack.carrier.pump();
     attack.carrier.pump();
     let fault = attack.carrier.drain().unwrap_err();
-    assert_eq!(fault, BellFault::Rule(Rule::BeyondCredit { span: 1 }));
+    assert_eq!(fault, SocketError::Rule(Rule::BeyondCredit { span: 1 }));
 
     let ahead = taken(1);
     assert_eq!(rule(&ahead), Rule::CreditAhead { seen: 1, out: 0 });

@@ -78,11 +78,11 @@ fn each_side_sees_the_peers_page_and_board() {
     over_lanes(|kind| {
         let fixture = Fixture::new(kind, "pages");
         let Pair { near, far } = fixture.pair(3, 9);
-        assert_eq!(near.page().seems_asleep(), None);
-        fixture.server.page().withdraw();
-        assert!(near.page().seems_asleep().is_some());
-        fixture.server.page().promise();
-        assert_eq!(near.page().seems_asleep(), None);
+        assert_eq!(near.page().asleep_unfenced(), None);
+        fixture.server.page().clear_polling();
+        assert!(near.page().asleep_unfenced().is_some());
+        fixture.server.page().set_polling();
+        assert_eq!(near.page().asleep_unfenced(), None);
 
         let mut noted = Vec::new();
         near.note().unwrap().mark();

@@ -8,9 +8,9 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit};
 use std::os::fd::OwnedFd;
 use upbeat_core::hello::RefusalCode;
-use upbeat_transport::carrier::{BellFault, Kind};
+use upbeat_transport::carrier::{Kind, SocketError};
 use upbeat_transport::error::{HomeError, OpenError};
-use upbeat_transport::home::Home;
+use upbeat_transport::local_node::LocalNode;
 use upbeat_transport::opening::{Opening, Step};
 use upbeat_transport::watch::{Watch, WatchError};
 use upbeat_transport::{local, shared};
@@ -92,7 +92,7 @@ fn open(fixture: &Fixture) -> Result<Pair, OpenError> {
 
 fn outside_of_handshakes(fixture: &Fixture) {
     let taken = fill(0);
-    let error = Home::new(common::program("test"), None).err().unwrap();
+    let error = LocalNode::new(common::program("test"), None).err().unwrap();
     assert_eq!(error, HomeError::Descriptors { limit: LIMIT });
     let error = shared::Listener::bind(&fixture.place, &fixture.client).err().unwrap();
     assert!(error.to_string().contains("ulimit"), "{error}");
@@ -112,7 +112,7 @@ fn segments_that_find_no_number(fixture: &Fixture) {
     let segment = near.make_segment("upbeat-lane", bytes).unwrap();
     near.send_segment(u32::from(generation), &segment).unwrap();
     let taken = fill(0);
-    assert_eq!(far.drain().err(), Some(BellFault::Descriptors { limit: LIMIT }));
+    assert_eq!(far.drain().err(), Some(SocketError::Descriptors { limit: LIMIT }));
     drop(taken);
 
     // This listener has no number for its caller's segments.

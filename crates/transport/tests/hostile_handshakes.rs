@@ -11,9 +11,9 @@ use upbeat_core::limits::{BOARD_BYTES, HANDSHAKE_MS_MAX};
 use upbeat_core::name::ProgramId;
 use upbeat_memory::lane::LANE_BYTES;
 use upbeat_memory::segment::{PAGE, Segment, SegmentError, Writers};
-use upbeat_transport::carrier::{BellFault, Carrier, Kind};
+use upbeat_transport::carrier::{Carrier, Kind, SocketError};
 use upbeat_transport::error::OpenError;
-use upbeat_transport::home::Home;
+use upbeat_transport::local_node::LocalNode;
 use upbeat_transport::opening::{Opening, Step};
 use upbeat_transport::{local, shared};
 
@@ -83,7 +83,7 @@ fn a_peer_of_another_program_is_refused() {
     let _alone = alone();
     let fixture = fixture("program");
     let other = ProgramId::new("test".parse().unwrap(), 7);
-    let stranger = Home::new(other.clone(), None).unwrap();
+    let stranger = LocalNode::new(other.clone(), None).unwrap();
     harmless(&fixture, || {
         let mut near = shared::connect(&fixture.place, &stranger, &fixture.name, 1, 0).unwrap();
         let error = error_of(&mut fixture.accept(1, 0).unwrap());
@@ -337,7 +337,7 @@ fn packets_that_are_no_wake_up_and_no_segment_are_refused() {
             let (raw, carrier) = raw_session(&fixture);
             raw.send(packet, &vec![lane.as_fd(); count]);
             match carrier.drain() {
-                Err(BellFault::Rule(_)) => {}
+                Err(SocketError::Rule(_)) => {}
                 // A packet of many zeros is many wake-ups.
                 Ok(drained) => assert!(packet.len() == 3000 && drained.bells > 0),
                 Err(fault) => panic!("{fault}"),

@@ -4,7 +4,7 @@ mod secure;
 
 use secure::{Authority, Issued, Scratch, self_signed};
 use std::time::{Duration, SystemTime};
-use upbeat_transport::identity::{Flaw, Identity, IdentityError, Untrusted};
+use upbeat_transport::identity::{Identity, IdentityError, IdentityFlaw, Untrusted};
 
 const HOUR: i64 = 3600;
 
@@ -37,7 +37,7 @@ fn a_file_with_permissions_for_others_is_refused() {
     for mode in [0o640, 0o604, 0o660, 0o644] {
         let path = scratch.write("open.pem", &text, mode);
         let error = Identity::load(&path).unwrap_err();
-        assert!(matches!(error.flaw, Flaw::Mode { mode: found } if found & 0o777 == mode));
+        assert!(matches!(error.flaw, IdentityFlaw::Mode { mode: found } if found & 0o777 == mode));
         let shown = error.to_string();
         assert!(shown.contains(&format!("chmod 600 {}", path.display())), "{shown}");
     }
@@ -46,7 +46,7 @@ fn a_file_with_permissions_for_others_is_refused() {
     }
     let missing = Identity::load(scratch.0.join("missing.pem")).unwrap_err();
     assert!(missing.to_string().contains("missing.pem failed: No such file"), "{missing}");
-    assert_eq!(Identity::load(&scratch.0).unwrap_err().flaw, Flaw::NoFile);
+    assert_eq!(Identity::load(&scratch.0).unwrap_err().flaw, IdentityFlaw::NoFile);
 }
 
 #[test]
@@ -64,29 +64,29 @@ fn an_incomplete_file_is_refused() {
         assert!(error.to_string().contains("a.pem"), "{error}");
         error.flaw
     };
-    assert_eq!(load(""), Flaw::NoAuthority);
-    assert_eq!(load(&pem(&[&leaf, &key])), Flaw::NoAuthority);
-    assert_eq!(load(&pem(&[&ca, &key])), Flaw::NoCertificate);
-    assert_eq!(load(&pem(&[&ca, &leaf])), Flaw::Keys { count: 0 });
-    assert_eq!(load(&pem(&[&ca, &leaf, &key, &key])), Flaw::Keys { count: 2 });
+    assert_eq!(load(""), IdentityFlaw::NoAuthority);
+    assert_eq!(load(&pem(&[&leaf, &key])), IdentityFlaw::NoAuthority);
+    assert_eq!(load(&pem(&[&ca, &key])), IdentityFlaw::NoCertificate);
+    assert_eq!(load(&pem(&[&ca, &leaf])), IdentityFlaw::Keys { count: 0 });
+    assert_eq!(load(&pem(&[&ca, &leaf, &key, &key])), IdentityFlaw::Keys { count: 2 });
     let stranger = expired.key.serialize_pem();
-    assert_eq!(load(&pem(&[&ca, &leaf, &stranger])), Flaw::OtherKey);
-    let stranger = Flaw::Untrusted(Untrusted::OtherAuthority);
+    assert_eq!(load(&pem(&[&ca, &leaf, &stranger])), IdentityFlaw::OtherKey);
+    let stranger = IdentityFlaw::Untrusted(Untrusted::OtherAuthority);
     assert_eq!(load(&pem(&[&other.0.pem(), &leaf, &key])), stranger);
-    assert!(matches!(load(&of(&nameless)), Flaw::Names(_)));
-    assert!(matches!(load(&of(&expired)), Flaw::Untrusted(Untrusted::Expired { .. })));
-    assert!(matches!(load(&of(&early)), Flaw::Untrusted(Untrusted::NotYetValid { .. })));
+    assert!(matches!(load(&of(&nameless)), IdentityFlaw::Names(_)));
+    assert!(matches!(load(&of(&expired)), IdentityFlaw::Untrusted(Untrusted::Expired { .. })));
+    assert!(matches!(load(&of(&early)), IdentityFlaw::Untrusted(Untrusted::NotYetValid { .. })));
     // A certificate that is signed by its own key counts as an authority's.
     let alone = self_signed(&["upbeat://demo/counter"]);
     let alone = pem(&[&alone.certificate.pem(), &alone.key.serialize_pem()]);
-    assert_eq!(load(&alone), Flaw::NoCertificate);
+    assert_eq!(load(&alone), IdentityFlaw::NoCertificate);
     let half = &leaf[..leaf.len() / 2];
-    assert_eq!(load(&pem(&[&ca, half, "\n", &key])), Flaw::NoCertificate);
-    assert!(matches!(load(&pem(&[&ca, &key, half])), Flaw::Pem { .. }));
-    assert!(matches!(load(&leaf.replacen("MII", "?II", 1)), Flaw::Pem { .. }));
+    assert_eq!(load(&pem(&[&ca, half, "\n", &key])), IdentityFlaw::NoCertificate);
+    assert!(matches!(load(&pem(&[&ca, &key, half])), IdentityFlaw::Pem { .. }));
+    assert!(matches!(load(&leaf.replacen("MII", "?II", 1)), IdentityFlaw::Pem { .. }));
     let damaged = "-----BEGIN CERTIFICATE-----\nMAMCAQE=\n-----END CERTIFICATE-----\n";
-    assert!(matches!(load(&pem(&[&ca, damaged, &key])), Flaw::Certificate { .. }));
-    assert!(matches!(load(&"x".repeat(300 << 10)), Flaw::TooLong { .. }));
+    assert!(matches!(load(&pem(&[&ca, damaged, &key])), IdentityFlaw::Certificate { .. }));
+    assert!(matches!(load(&"x".repeat(300 << 10)), IdentityFlaw::TooLong { .. }));
     // The parts may come in any order.
     Identity::load(scratch.write("a.pem", &pem(&[&key, &leaf, &ca]), 0o600)).unwrap();
 }
@@ -125,11 +125,11 @@ fn a_replaced_file_is_loaded_again() {
     // A bad file leaves the identity unchanged.
     scratch.write("node.pem", &authority.text(&["upbeat://other/desk"]), 0o600);
     let error = identity.reload().unwrap_err();
-    assert!(matches!(error.flaw, Flaw::OtherProgram { .. }), "{error}");
+    assert!(matches!(error.flaw, IdentityFlaw::OtherProgram { .. }), "{error}");
     scratch.write("node.pem", "nothing", 0o600);
-    assert_eq!(identity.reload().unwrap_err().flaw, Flaw::NoAuthority);
+    assert_eq!(identity.reload().unwrap_err().flaw, IdentityFlaw::NoAuthority);
     std::fs::remove_file(&path).unwrap();
-    assert!(matches!(identity.reload().unwrap_err().flaw, Flaw::System { .. }));
+    assert!(matches!(identity.reload().unwrap_err().flaw, IdentityFlaw::System { .. }));
     assert_eq!(identity.program().as_str(), "demo");
     assert!(identity.names().covers(Some(&"desk".parse().unwrap())));
 }

@@ -17,10 +17,10 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use upbeat_core::hello::RefusalCode;
 use upbeat_transport::carrier::{Carrier, WakeResult};
 use upbeat_transport::error::{BindError, OpenError};
-use upbeat_transport::home::Home;
+use upbeat_transport::local_node::LocalNode;
 use upbeat_transport::opening::{Opening, Step};
-use upbeat_transport::place::Place;
 use upbeat_transport::shared::{self, Listener};
+use upbeat_transport::socket_directory::SocketDirectory;
 use upbeat_transport::watch::{Watch, WatchError};
 
 const PART: &str = "UPBEAT_TEST_PART";
@@ -111,7 +111,7 @@ fn finish(mut opening: Opening) -> Result<Carrier, OpenError> {
     }
 }
 
-fn accept(listener: &Listener, home: &Home) -> Result<Carrier, OpenError> {
+fn accept(listener: &Listener, home: &LocalNode) -> Result<Carrier, OpenError> {
     loop {
         if let Some(opening) = listener.accept(home, 1, 0)? {
             return finish(opening);
@@ -120,7 +120,7 @@ fn accept(listener: &Listener, home: &Home) -> Result<Carrier, OpenError> {
     }
 }
 
-fn connect(place: &Place, home: &Home, to: &str) -> Result<Carrier, OpenError> {
+fn connect(place: &SocketDirectory, home: &LocalNode, to: &str) -> Result<Carrier, OpenError> {
     finish(shared::connect(place, home, &to.parse().unwrap(), 1, 0)?)
 }
 
@@ -146,13 +146,13 @@ fn other() {
     let path = PathBuf::from(std::env::var_os(PLACE).unwrap());
     match part.as_str() {
         "node" => {
-            let (place, home) = (Place::at(path).unwrap(), home("node"));
+            let (place, home) = (SocketDirectory::at(path).unwrap(), home("node"));
             let _listener = Listener::bind(&place, &home).unwrap();
             say("bound");
             linger();
         }
         "echo" => {
-            let (place, home) = (Place::at(path).unwrap(), home("node"));
+            let (place, home) = (SocketDirectory::at(path).unwrap(), home("node"));
             let listener = Listener::bind(&place, &home).unwrap();
             say("bound");
             echo(&accept(&listener, &home).unwrap());
@@ -160,21 +160,21 @@ fn other() {
             linger();
         }
         "calls for ever" => {
-            let (place, home) = (Place::at(path).unwrap(), home("caller"));
+            let (place, home) = (SocketDirectory::at(path).unwrap(), home("caller"));
             say("calling");
             loop {
                 drop(connect(&place, &home, "node"));
             }
         }
         "caller with heir" => {
-            let (place, home) = (Place::at(path).unwrap(), home("caller"));
+            let (place, home) = (SocketDirectory::at(path).unwrap(), home("caller"));
             let carrier = connect(&place, &home, "node").unwrap();
             rustix::io::fcntl_setfd(carrier.socket().unwrap(), FdFlags::empty()).unwrap();
             heir();
             linger();
         }
         "node with heir" => {
-            let (place, home) = (Place::at(path).unwrap(), home("node"));
+            let (place, home) = (SocketDirectory::at(path).unwrap(), home("node"));
             let listener = Listener::bind(&place, &home).unwrap();
             rustix::io::fcntl_setfd(&listener, FdFlags::empty()).unwrap();
             heir();
@@ -226,7 +226,7 @@ fn a_name_taken_by_another_process() {
     }
     // Another name, and the same name in another program, are free.
     drop(Listener::bind(&place, &common::home("node/2")).unwrap());
-    let others = Home::new(program("other"), home.name().cloned()).unwrap();
+    let others = LocalNode::new(program("other"), home.name().cloned()).unwrap();
     drop(Listener::bind(&place, &others).unwrap());
     // The process ends with its input, and then the name is free.
     drop(other.child.stdin.take());

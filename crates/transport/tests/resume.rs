@@ -13,7 +13,7 @@ use upbeat_core::hello::RefusalCode;
 use upbeat_core::limits::{CHUNK_BYTES_MAX, PENDING_SEGMENTS_MAX, SLABS_MAX};
 use upbeat_core::quota::Quota;
 use upbeat_core::stream::write_padding;
-use upbeat_transport::carrier::{BellFault, Carrier, Connection, Kind};
+use upbeat_transport::carrier::{Carrier, Connection, Kind, SocketError};
 use wire::{Random, Wire};
 
 /// The rounds after which a session that has not ended never does.
@@ -391,7 +391,7 @@ fn a_session_that_was_ended_is_never_resumed() {
     write_padding(61, &mut padding);
     wire.say(1, &padding);
     drop(wire);
-    assert!(matches!(far.drain(), Err(BellFault::Rule(Rule::SpanBeyondRing { .. }))));
+    assert!(matches!(far.drain(), Err(SocketError::Rule(Rule::SpanBeyondRing { .. }))));
     assert!(!far.is_suspended());
 }
 

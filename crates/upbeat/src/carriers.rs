@@ -6,10 +6,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{Ipv4Addr, SocketAddr};
 use upbeat_core::name::{NodeName, ProgramId, ProgramName};
 use upbeat_transport::error::{HomeError, OpenError};
-use upbeat_transport::home::Home;
 use upbeat_transport::identity::Identity;
+use upbeat_transport::local_node::LocalNode;
 use upbeat_transport::opening::Opening;
-use upbeat_transport::place::Place;
+use upbeat_transport::socket_directory::SocketDirectory;
 use upbeat_transport::{local, shared};
 
 /// The environment variable that forbids shared memory with other processes if it is 0 and the application does not
@@ -62,12 +62,12 @@ impl Carriers {
         program: ProgramId,
         name: Option<NodeName>,
         reachable: bool,
-    ) -> Result<Home, HomeError> {
+    ) -> Result<LocalNode, HomeError> {
         let home = match (self, reachable, name) {
-            (_, false, name) => Home::local(program, name)?,
-            (Carriers::Any | Carriers::Memory, true, None) => Home::of_handle(program)?,
-            (Carriers::Any | Carriers::Memory, true, name) => Home::new(program, name)?,
-            (_, true, name) => Home::without_memory(program, name)?,
+            (_, false, name) => LocalNode::local(program, name)?,
+            (Carriers::Any | Carriers::Memory, true, None) => LocalNode::of_handle(program)?,
+            (Carriers::Any | Carriers::Memory, true, name) => LocalNode::new(program, name)?,
+            (_, true, name) => LocalNode::without_memory(program, name)?,
         };
         Ok(if self == Carriers::Streams { home.over_streams_alone() } else { home })
     }
@@ -78,7 +78,7 @@ impl Carriers {
     pub(crate) fn terms(
         self,
         mut remote: Remote,
-        place: Option<&Place>,
+        place: Option<&SocketDirectory>,
         program: &ProgramName,
         name: Option<&NodeName>,
     ) -> Result<Remote, BuildError> {
@@ -100,7 +100,7 @@ impl Carriers {
     /// Returns the address of a node of this host, if a test has every session go over a network.
     pub(crate) fn address(
         self,
-        place: Option<&Place>,
+        place: Option<&SocketDirectory>,
         program: &ProgramName,
         name: &NodeName,
     ) -> Option<SocketAddr> {
@@ -112,8 +112,8 @@ impl Carriers {
     /// Calls a node: in this process first, if the choice of carriers allows that.
     pub(crate) fn connect(
         self,
-        home: &Home,
-        place: Option<&Place>,
+        home: &LocalNode,
+        place: Option<&SocketDirectory>,
         name: &NodeName,
         session: usize,
         [now_ms, began_ms]: [u64; 2],
@@ -129,8 +129,8 @@ impl Carriers {
     /// node must answer by a given time.
     pub(crate) fn connect_at(
         self,
-        home: &Home,
-        place: Option<&Place>,
+        home: &LocalNode,
+        place: Option<&SocketDirectory>,
         (name, at): (&NodeName, SocketAddr),
         session: usize,
         times: [u64; 2],
@@ -145,9 +145,9 @@ impl Carriers {
     /// Calls a node of this process, if the choice of carriers allows that, or else of another process.
     fn here_first(
         self,
-        place: Option<&Place>,
+        place: Option<&SocketDirectory>,
         here: impl FnOnce() -> Result<Opening, OpenError>,
-        beside: impl FnOnce(&Place) -> Result<Opening, OpenError>,
+        beside: impl FnOnce(&SocketDirectory) -> Result<Opening, OpenError>,
     ) -> Result<Opening, OpenError> {
         if let (Carriers::Memory, Some(place)) = (self, place) {
             return beside(place);
@@ -161,7 +161,12 @@ impl Carriers {
 
 /// Returns the address of a node, given its name and process. A hash, which is the same in every process of a build,
 /// chooses one of 2^38 addresses, so those of different nodes differ.
-fn loopback(place: &Place, program: &ProgramName, name: &NodeName, pid: u32) -> SocketAddr {
+fn loopback(
+    place: &SocketDirectory,
+    program: &ProgramName,
+    name: &NodeName,
+    pid: u32,
+) -> SocketAddr {
     let mut hasher = DefaultHasher::new();
     (place.socket_path(program, name), pid).hash(&mut hasher);
     let [a, b, c, ports @ ..] = hasher.finish().to_be_bytes();

@@ -11,7 +11,7 @@
 use crate::contain::{contain, panics};
 use crate::dispatch::Dispatcher;
 use crate::sample::Reason;
-use crate::wake::Roster;
+use crate::wake::WakeQueue;
 use crate::workers::Workers;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -67,13 +67,13 @@ impl<T> Shared<T> {
 
 /// A guard that counts a computation of the node as under way.
 struct UnderWay {
-    roster: Arc<Roster>,
+    roster: Arc<WakeQueue>,
     /// The waker that is woken after the end.
     waker: Option<Waker>,
 }
 
 impl UnderWay {
-    fn begin(roster: &Arc<Roster>) -> UnderWay {
+    fn begin(roster: &Arc<WakeQueue>) -> UnderWay {
         roster.computation_begins();
         UnderWay { roster: Arc::clone(roster), waker: None }
     }

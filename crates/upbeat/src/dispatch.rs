@@ -61,11 +61,11 @@ use crate::driver::{Cause, Main};
 use crate::drives::Drives;
 use crate::reactor::{Reactor, Source};
 use crate::sample::Sample;
-use crate::sampling::{Book, Pages, Sampling};
+use crate::sampling::{Pages, SampleSink, Sampling};
 use crate::session::{Session, Waiter};
 use crate::task::Tasks;
-use crate::wait::Pace;
-use crate::wake::{Current, MAIN, NOBODY, Roster, TaskId};
+use crate::wait::IdlePolicy;
+use crate::wake::{Current, MAIN, NOBODY, TaskId, WakeQueue};
 use crate::wire::Input;
 use std::mem::needs_drop;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -79,8 +79,8 @@ use upbeat_core::context::Context as Entries;
 use upbeat_core::frame::{CallNumber, Kind};
 use upbeat_memory::counters::Counters;
 use upbeat_memory::pool::Key;
-use upbeat_memory::sync::{Fenced, fence_full};
-use upbeat_transport::home::Home;
+use upbeat_memory::sync::{FenceProof, fence_full};
+use upbeat_transport::local_node::LocalNode;
 
 pub(crate) use bounds::Handed;
 pub(crate) use door::Listeners;
@@ -162,7 +162,7 @@ impl Running {
 
 /// A node's inside.
 pub(crate) struct Dispatcher {
-    pub(crate) home: Home,
+    pub(crate) home: LocalNode,
     pub(crate) settings: Settings,
     pub(crate) life: driven::Life,
     peers: sessions::Peers,
@@ -182,16 +182,16 @@ pub(crate) struct Dispatcher {
 
 impl Dispatcher {
     pub(crate) fn new(
-        home: Home,
+        home: LocalNode,
         settings: Settings,
         counters: Counters,
     ) -> std::io::Result<Rc<Dispatcher>> {
-        let roster = Roster::new()?;
+        let roster = WakeQueue::new()?;
         let reactor = Reactor::new()?;
         reactor.add(&*roster, Source::Roster)?;
         let jitter = Jitter::new(home.incarnation());
         let name = home.name().map(ToString::to_string).unwrap_or_default();
-        let book = Book::Own(Box::new(Pages::new(name.clone(), counters.is_shared())));
+        let book = SampleSink::Own(Box::new(Pages::new(name.clone(), counters.is_shared())));
         let sampling = Sampling::new(settings.sampling, home.incarnation(), book);
         let drives = Rc::new(Drives::new(&roster, name, settings.undriven_period));
         let tasks = Tasks::new(Rc::clone(&drives));
@@ -203,9 +203,9 @@ impl Dispatcher {
             run: polled::Run::default(),
             unflushed: contract::Unflushed::default(),
             pressed: pumped::Pressed::default(),
-            flow: promoted::Flow::new(promoted::Purse::new(settings.budget), jitter),
+            flow: promoted::Flow::new(promoted::NodeBudgets::new(settings.budget), jitter),
             contract: contract::Contract::default(),
-            waits: sleep::Waits::new(Pace::new(settings.waiting)),
+            waits: sleep::Waits::new(IdlePolicy::new(settings.waiting)),
             events: sockets::Events::new(reactor),
             account: sampling::Account::new(sampling, counters),
             home,
@@ -276,7 +276,7 @@ impl Dispatcher {
     pub(crate) fn leave(self: &Rc<Self>) {
         self.flush_all();
         self.rest_streams();
-        self.home.page().withdraw();
+        self.home.page().clear_polling();
         self.show_counters();
     }
 
@@ -293,7 +293,7 @@ impl Dispatcher {
         random
     }
 
-    pub(crate) fn roster(&self) -> &Arc<Roster> {
+    pub(crate) fn roster(&self) -> &Arc<WakeQueue> {
         &self.work.roster
     }
 
@@ -368,7 +368,7 @@ impl Dispatcher {
     #[inline]
     pub(crate) fn turn(self: &Rc<Self>, main: Main<'_>) -> bool {
         let turn = || {
-            if !self.home.page().is_promised()
+            if !self.home.page().is_polling()
                 && let Some(busy) = self.resume(main)
             {
                 return busy;
@@ -447,7 +447,7 @@ impl Dispatcher {
     }
 
     #[inline(always)]
-    fn flush_of_turn(&self, session: &Session, fenced: Fenced) {
+    fn flush_of_turn(&self, session: &Session, fenced: FenceProof) {
         if session.is_unflushed() {
             self.flush_one(session, fenced);
         }
@@ -457,7 +457,7 @@ impl Dispatcher {
     }
 
     #[inline]
-    fn flush_one(&self, session: &Session, fenced: Fenced) {
+    fn flush_one(&self, session: &Session, fenced: FenceProof) {
         if session.flush(fenced) {
             self.count(Counter::BellsSent);
         }

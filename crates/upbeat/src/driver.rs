@@ -7,7 +7,7 @@
 use crate::session::{Fault, Served, Session, Waiter, misbehaved};
 use crate::wake::{MAIN, TaskId};
 use upbeat_core::bill::Counter;
-use upbeat_core::bill::way::Manner;
+use upbeat_core::bill::way::StampMode;
 use upbeat_core::channel::Control;
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::{CallNumber, Head, Kind, Plain};
@@ -51,7 +51,7 @@ pub(crate) trait Driver<'s>: Copy {
     }
 
     /// Takes over the open frame, which is stamped, and passes it.
-    fn sampled(self, words: &[u64; 3], manner: Manner, main: Main<'_>) -> Result<(), Fault>;
+    fn sampled(self, words: &[u64; 3], manner: StampMode, main: Main<'_>) -> Result<(), Fault>;
 
     /// Takes over the open stamps of the peer.
     fn stamps(self, head: &Head) -> Result<(), Fault>;

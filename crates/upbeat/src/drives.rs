@@ -8,7 +8,7 @@
 //!
 //! Invariant: a poll inside a drive costs nothing here but one look at a word.
 
-use crate::wake::Roster;
+use crate::wake::WakeQueue;
 use crate::watchdog::Watchdog;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) struct Drives {
     /// How often the node was driven, above the bit that says whether it is driven now. Its thread alone
     /// writes it.
     word: Word,
-    roster: Arc<Roster>,
+    roster: Arc<WakeQueue>,
     node: String,
     period: Duration,
     undriven: Cell<Option<Undriven>>,
@@ -71,7 +71,7 @@ struct Undriven {
 }
 
 impl Drives {
-    pub(crate) fn new(roster: &Arc<Roster>, node: String, period: Duration) -> Drives {
+    pub(crate) fn new(roster: &Arc<WakeQueue>, node: String, period: Duration) -> Drives {
         let (roster, undriven) = (Arc::clone(roster), Cell::new(None));
         Drives { word: Word::default(), roster, node, period, undriven }
     }

@@ -61,7 +61,7 @@ use upbeat_core::address::NodeAddress;
 use upbeat_core::method::Signature;
 use upbeat_core::name::ProgramId;
 use upbeat_memory::fork::Process;
-use upbeat_transport::place::Place;
+use upbeat_transport::socket_directory::SocketDirectory;
 
 /// Sessions of blocking callers that are kept for the next one.
 const IDLE_MAX: usize = 16;
@@ -122,7 +122,7 @@ pub fn connect_async<C: HandleClient>(
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) program: ProgramId,
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<SocketDirectory>,
     pub(crate) carriers: Carriers,
     pub(crate) to: NodeAddress,
     pub(crate) remote: Remote,

@@ -85,7 +85,7 @@
 //! use upbeat::quote::{Operation, Payload, Reader, quote};
 //!
 //! // `async fn find(&self, key: u64) -> Vec<u8>`, whose node sleeps and whose result has a KiB.
-//! let call = Operation::Call { callee: Reader::Sleeps, caller: Reader::Looks };
+//! let call = Operation::Call { callee: Reader::Sleeps, caller: Reader::Polls };
 //! let quote = quote(call, Payload::plain(8), Payload::sequence(1024)).expect("no message is too long");
 //! assert_eq!((quote.wakes, quote.system_calls, quote.allocations), (1, 4, 1));
 //! println!("{quote}");

@@ -11,14 +11,14 @@ use crate::warning::warn;
 use std::fmt::Arguments;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
-use upbeat_core::gate;
+use upbeat_core::admission;
 use upbeat_core::limits::{
     PEER_TIMEOUT_MS, REMOTE_BYTES, REMOTE_MESSAGES_MIN, REMOTE_SESSIONS_MAX, RESUME_WITHIN_MS,
 };
 use upbeat_core::name::{NodeName, ProgramName};
 use upbeat_core::quota::Quota;
 use upbeat_transport::identity::Identity;
-use upbeat_transport::remote::Terms;
+use upbeat_transport::remote::RemoteOptions;
 
 pub(crate) use attempts::{Attempts, is_worth_waiting, own_times};
 pub(crate) use lookup::{lookup, resolve};
@@ -47,7 +47,7 @@ pub(crate) struct Remote {
     /// The time after which a connection is closed whose peer does not answer.
     pub(crate) peer_timeout: Option<Duration>,
     /// The limits of callers from other hosts at a node that listens.
-    pub(crate) gate: gate::Terms,
+    pub(crate) gate: admission::Terms,
     /// The most sessions of the node with other hosts.
     pub(crate) sessions: Option<usize>,
     /// The most bytes that peers may make the node hold.
@@ -107,14 +107,14 @@ impl Remote {
     }
 
     /// Returns the settings of connections. An identity whose file was replaced is loaded again.
-    pub(crate) fn terms(&self) -> Terms {
+    pub(crate) fn terms(&self) -> RemoteOptions {
         self.refresh();
         // A time below a millisecond must not become zero.
         let milliseconds =
             |time: Duration| u32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX);
         let peer_timeout_ms = self.peer_timeout.map_or(PEER_TIMEOUT_MS, milliseconds);
         let resume_within_ms = self.resume_within.map_or(RESUME_WITHIN_MS, milliseconds);
-        Terms { identity: self.identity.clone(), peer_timeout_ms, resume_within_ms }
+        RemoteOptions { identity: self.identity.clone(), peer_timeout_ms, resume_within_ms }
     }
 
     /// Loads an identity again whose file was replaced, and warns if it expires soon. The file is checked once in a

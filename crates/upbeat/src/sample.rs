@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 use upbeat_core::bill::Counter;
-use upbeat_core::bill::taken::{Billed, Reading, Taken, Written};
-use upbeat_core::bill::way::{Happened, Manner, Point, whole_stamp};
+use upbeat_core::bill::taken::{BillingSide, MessageStamps, Reading, Written};
+use upbeat_core::bill::way::{MessageEvents, Point, StampMode, whole_stamp};
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_memory::ticks::{ticks, ticks_after};
 use upbeat_sync::Awaited;
@@ -19,7 +19,7 @@ pub(crate) trait Stamps {
     fn at(&mut self, point: Point);
 
     /// Returns the manner in which the message's head says that it is stamped.
-    fn manner(&self) -> Option<Manner>;
+    fn manner(&self) -> Option<StampMode>;
 
     /// Notes that the message was written into a carrier's lane: between hosts its path through the socket is stamped
     /// too.
@@ -59,20 +59,20 @@ impl Stamps for Unsampled {
     fn at(&mut self, _: Point) {}
 
     #[inline(always)]
-    fn manner(&self) -> Option<Manner> {
+    fn manner(&self) -> Option<StampMode> {
         None
     }
 }
 
 /// Takes the stamps of a reply, which has only one point of its own and no bill.
-pub(crate) struct Answering<'a, S: ?Sized>(pub(crate) &'a mut S);
+pub(crate) struct ReplyStamper<'a, S: ?Sized>(pub(crate) &'a mut S);
 
-impl<S: Stamps + ?Sized> Stamps for Answering<'_, S> {
+impl<S: Stamps + ?Sized> Stamps for ReplyStamper<'_, S> {
     #[inline(always)]
     fn at(&mut self, _: Point) {}
 
     #[inline(always)]
-    fn manner(&self) -> Option<Manner> {
+    fn manner(&self) -> Option<StampMode> {
         self.0.manner()
     }
 
@@ -91,9 +91,9 @@ impl<S: Stamps + ?Sized> Stamps for Answering<'_, S> {
 /// beginning one costs almost nothing.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
-    pub(crate) manner: Manner,
+    pub(crate) manner: StampMode,
     wants: Wants,
-    pub(crate) taken: Taken,
+    pub(crate) taken: MessageStamps,
     /// The name of the lock or condition that was waited for.
     pub(crate) lock: Option<Arc<str>>,
     /// The number by which both sides know a received one-way message: see [`Message::Oneway`].
@@ -106,15 +106,15 @@ pub(crate) struct Sample {
 
 impl Sample {
     /// Returns a sample of this manner.
-    pub(crate) fn new(manner: Manner) -> Box<Sample> {
-        let (wants, taken) = (Wants::of(manner), Taken::new());
+    pub(crate) fn new(manner: StampMode) -> Box<Sample> {
+        let (wants, taken) = (Wants::of(manner), MessageStamps::new());
         let (lock, oneway, warms, watched) = (None, None, false, None);
         Box::new(Sample { manner, wants, taken, lock, oneway, warms, watched })
     }
 
     /// Reuses a free sample.
     #[inline]
-    pub(crate) fn again(mut self: Box<Sample>, manner: Manner) -> Box<Sample> {
+    pub(crate) fn again(mut self: Box<Sample>, manner: StampMode) -> Box<Sample> {
         self.manner = manner;
         self.wants = Wants::of(manner);
         self.taken.clear();
@@ -158,7 +158,7 @@ impl Sample {
 
     /// Stamps when the open message was read from its socket.
     pub(crate) fn read(&mut self, carrier: &Carrier) {
-        if self.manner == Manner::Whole {
+        if self.manner == StampMode::Whole {
             carrier.reading().into_iter().for_each(|reading| self.taken.request_read(reading));
         }
     }
@@ -166,10 +166,10 @@ impl Sample {
     /// Returns whether the head cannot carry all stamps of the sender of a one-way message.
     pub(crate) fn needs_frame(&self) -> bool {
         match self.manner {
-            Manner::Whole => true,
-            Manner::Pair(point) => usize::from(point) <= Point::WokeThere.index(),
-            Manner::Marked | Manner::Thrice => false,
-            Manner::Waiting => true,
+            StampMode::Whole => true,
+            StampMode::Pair(point) => usize::from(point) <= Point::WokeThere.index(),
+            StampMode::Marked | StampMode::Thrice => false,
+            StampMode::Waiting => true,
         }
     }
 
@@ -191,15 +191,15 @@ impl Sample {
     fn names(&mut self, reason: Reason, name: Option<Arc<str>>) {
         let Some(name) = name else { return };
         self.lock = Some(name);
-        let happened = self.taken.happened.without(Happened::CONDITION);
+        let happened = self.taken.happened.without(MessageEvents::CONDITION);
         let is_condition = reason == Reason::Condition;
         self.taken.happened =
-            if is_condition { happened.with(Happened::CONDITION) } else { happened };
+            if is_condition { happened.with(MessageEvents::CONDITION) } else { happened };
     }
 
     /// Records an event besides the stamps.
     #[inline]
-    pub(crate) fn note(&mut self, happened: Happened) {
+    pub(crate) fn note(&mut self, happened: MessageEvents) {
         self.taken.happened = self.taken.happened.with(happened);
     }
 }
@@ -213,12 +213,12 @@ impl Stamps for Sample {
     }
 
     #[inline]
-    fn manner(&self) -> Option<Manner> {
+    fn manner(&self) -> Option<StampMode> {
         self.manner.marks().then_some(self.manner)
     }
 
     fn published(&mut self, carrier: &Carrier) {
-        if self.manner == Manner::Whole {
+        if self.manner == StampMode::Whole {
             self.watched = carrier.watch();
         }
     }
@@ -233,7 +233,7 @@ impl Stamps for Sample {
         self.at(Point::Replied);
         let last = self.wants.points & ((1 << Point::WokeHere as u32) - 2);
         let stamp = match self.manner {
-            Manner::Pair(_) if last != 0 => self.taken.at_index(last.ilog2() as usize),
+            StampMode::Pair(_) if last != 0 => self.taken.at_index(last.ilog2() as usize),
             _ => None,
         };
         Head::stamped_reply(words, stamp.unwrap_or(0))
@@ -309,7 +309,7 @@ impl Reason {
 
 /// The time of a handler that has become a task, divided by its activities.
 #[derive(Debug)]
-pub(crate) struct Timed {
+pub(crate) struct TaskTime {
     pub(crate) sample: Box<Sample>,
     /// The time at which it became a task.
     promoted: u64,
@@ -322,17 +322,17 @@ pub(crate) struct Timed {
     queue: u64,
 }
 
-impl Timed {
+impl TaskTime {
     /// Begins the time of a handler that has become a task and waits for this reason.
     pub(crate) fn new(
         mut sample: Box<Sample>,
         (reason, lock): (Reason, Option<Arc<str>>),
-    ) -> Timed {
-        sample.note(Happened::PROMOTED);
+    ) -> TaskTime {
+        sample.note(MessageEvents::PROMOTED);
         sample.names(reason, lock);
         let (promoted, paused) = (ticks(), sample.taken.at(Point::Ran));
         let paused = paused.unwrap_or(promoted).max(promoted);
-        Timed { sample, promoted, paused, reason, lock: 0, wait: 0, queue: 0 }
+        TaskTime { sample, promoted, paused, reason, lock: 0, wait: 0, queue: 0 }
     }
 
     /// Notes that the task is polled again, after a wake at `woken`.
@@ -381,7 +381,7 @@ pub(crate) struct Wants {
 
 impl Wants {
     #[inline]
-    fn of(manner: Manner) -> Wants {
+    fn of(manner: StampMode) -> Wants {
         Wants { points: manner.points(), waits: manner.waits() }
     }
 
@@ -424,10 +424,10 @@ pub(crate) struct Half {
 
 impl Half {
     /// Takes over the peer's stamps. The caller bills a call, and the receiver a one-way message.
-    pub(crate) fn join(&mut self, peers: &Taken) {
+    pub(crate) fn join(&mut self, peers: &MessageStamps) {
         let billed = match self.message {
-            Message::Call(_) => Billed::Here,
-            Message::Oneway(_) => Billed::There,
+            Message::Call(_) => BillingSide::Here,
+            Message::Oneway(_) => BillingSide::There,
         };
         self.sample.taken.join(peers, billed);
     }
@@ -466,17 +466,17 @@ impl Sample {
             (Point::FoundHere, heard.found),
         ];
         points.into_iter().for_each(|(point, ticks)| self.known(point, ticks));
-        let there = self.wants.points & Manner::POINTS_THERE;
-        if matches!(self.manner, Manner::Pair(_)) && there != 0 && !heard.elsewhere {
+        let there = self.wants.points & StampMode::POINTS_THERE;
+        if matches!(self.manner, StampMode::Pair(_)) && there != 0 && !heard.elsewhere {
             let stamp = whole_stamp(heard.there, heard.noticed.max(ticks()));
             self.taken.set_index(there.ilog2() as usize, stamp);
         }
         heard.reading.into_iter().for_each(|reading| self.taken.reply_read(reading));
         if heard.busy {
-            self.note(Happened::BUSY_HERE);
+            self.note(MessageEvents::BUSY_HERE);
         }
         if heard.stashed {
-            self.note(Happened::STASHED);
+            self.note(MessageEvents::STASHED);
         }
     }
 }

@@ -12,13 +12,13 @@ use crate::session::{Answer, Fault, Session, Waiter, misbehaved};
 use crate::wire::{Input, WireError};
 use std::cell::{Cell, RefCell};
 use upbeat_core::bill::Counter;
-use upbeat_core::bill::taken::{Billed, Taken, Written};
-use upbeat_core::bill::way::{Manner, Point, WAYS, Way};
+use upbeat_core::bill::taken::{BillingSide, MessageStamps, Written};
+use upbeat_core::bill::way::{Point, StampMode, WAYS, Way};
 use upbeat_core::frame::{CallNumber, Head, Kind, Plain};
 use upbeat_core::limits::STAMPS_BYTES_MAX;
 use upbeat_memory::ticks::{ticks, ticks_after};
 
-pub(crate) use pages::{Book, Pages};
+pub(crate) use pages::{Pages, SampleSink};
 
 /// Samples come in runs of this many messages, all of one manner, so that the processor's caches know the path of
 /// sampled messages.
@@ -57,14 +57,14 @@ pub(crate) struct Sampling {
     after_stamps: Cell<bool>,
     /// The incarnation of the owner.
     incarnation: u64,
-    book: Book,
+    book: SampleSink,
     /// The free samples.
     #[expect(clippy::vec_box, reason = "samples are passed on often, and are large")]
     spares: RefCell<Vec<Box<Sample>>>,
 }
 
 impl Sampling {
-    pub(crate) fn new(every: u32, incarnation: u64, book: Book) -> Sampling {
+    pub(crate) fn new(every: u32, incarnation: u64, book: SampleSink) -> Sampling {
         let sampling = Sampling {
             left: Cell::new(0),
             every: Cell::new(0),
@@ -152,7 +152,7 @@ impl Sampling {
 
     /// Returns the manner in which the message that was just counted is sampled, if it is, and whether its sample
     /// only warms up the path.
-    fn next(&self, way: &Way, is_remote: bool) -> Option<(Manner, bool)> {
+    fn next(&self, way: &Way, is_remote: bool) -> Option<(StampMode, bool)> {
         if self.left() != 0 {
             return None;
         }
@@ -168,11 +168,11 @@ impl Sampling {
         turns.set(turns.get().wrapping_add(1));
         let warms = self.every.get() > 1 && run >= RUN - WARMING;
         if turn.is_multiple_of(2) {
-            return Some((Manner::Whole, warms));
+            return Some((StampMode::Whole, warms));
         }
         let pair = way.pairs().nth(turn / 2 % way.pairs().count())?;
         let compares = is_remote && pair.compares(way);
-        Some((if compares { Manner::Whole } else { pair }, warms))
+        Some((if compares { StampMode::Whole } else { pair }, warms))
     }
 
     /// Returns that one message in this many is sampled.
@@ -233,7 +233,7 @@ impl Sampling {
 
     /// Returns an empty sample of this manner.
     #[inline]
-    pub(crate) fn sample(&self, manner: Manner) -> Box<Sample> {
+    pub(crate) fn sample(&self, manner: StampMode) -> Box<Sample> {
         let spare = self.spares.borrow_mut().pop();
         spare.map_or_else(|| self.new_sample(manner), |spare| spare.again(manner))
     }
@@ -241,7 +241,7 @@ impl Sampling {
     /// Allocates a sample. The first comes with spare ones: the number of samples under way depends on the scheduling
     /// of threads, and later samples should allocate no memory.
     #[cold]
-    fn new_sample(&self, manner: Manner) -> Box<Sample> {
+    fn new_sample(&self, manner: StampMode) -> Box<Sample> {
         let mut spares = self.spares.borrow_mut();
         if spares.capacity() == 0 {
             spares.reserve_exact(SPARES_MAX);
@@ -260,7 +260,7 @@ impl Sampling {
 
     /// Returns the sample of a received request, with the stamps known so far.
     #[inline(always)]
-    pub(crate) fn of_request(&self, manner: Manner) -> Box<Sample> {
+    pub(crate) fn of_request(&self, manner: StampMode) -> Box<Sample> {
         let mut sample = self.sample(manner);
         sample.at(Point::NoticedThere);
         sample.known(Point::WokeThere, self.woke.get());
@@ -313,7 +313,7 @@ impl Sampling {
             half.sample.taken.request_written(writing);
         }
         let half = match half.sample.manner {
-            Manner::Whole => session.end_sample(half, |peers| self.free(peers)),
+            StampMode::Whole => session.end_sample(half, |peers| self.free(peers)),
             _ => Some(half),
         };
         half.and_then(|half| self.bill_call(session, half))
@@ -331,7 +331,7 @@ impl Sampling {
         // The length was checked against the bound of the kind when the head was parsed.
         let payload = &mut payload[..head.len as usize];
         session.carrier.lanes.reader().read(0, payload);
-        let (mut taken, lock) = Taken::decode(payload).map_err(misbehaved)?;
+        let (mut taken, lock) = MessageStamps::decode(payload).map_err(misbehaved)?;
         let message = match head.call {
             CallNumber::NONE => Message::Oneway(taken.at(Point::Begun).unwrap_or(0)),
             call => Message::Call(call),
@@ -339,7 +339,7 @@ impl Sampling {
         if !session.translate(&mut taken) {
             return Ok(Some(Counter::SamplesLost));
         }
-        let spare = || self.sample(Manner::Whole);
+        let spare = || self.sample(StampMode::Whole);
         let Some(half) = session.join_sample(message, (&taken, lock), spare) else {
             return Ok(None);
         };
@@ -350,18 +350,18 @@ impl Sampling {
     }
 
     fn bill_call(&self, session: &Session, half: Half) -> Option<Counter> {
-        self.bill(session.ways().0, Billed::Here, session, half)
+        self.bill(session.ways().0, BillingSide::Here, session, half)
     }
 
     /// Records a one-way message. Returns the counter to be incremented.
     pub(crate) fn bill_oneway(&self, session: &Session, half: Half) -> Option<Counter> {
-        self.bill(session.ways().1, Billed::There, session, half)
+        self.bill(session.ways().1, BillingSide::There, session, half)
     }
 
     fn bill(
         &self,
         way: &Way,
-        billed: Billed,
+        billed: BillingSide,
         session: &Session,
         mut half: Half,
     ) -> Option<Counter> {
@@ -385,7 +385,7 @@ pub(crate) fn take_sampled<'s, D: Driver<'s>>(
     driver: D,
     sampling: &Sampling,
     words: &[u64; 3],
-    manner: Manner,
+    manner: StampMode,
     main: Main<'_>,
     request: impl FnOnce(&[u64; 3], u64) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
@@ -415,13 +415,13 @@ fn take_answer<'s, D: Driver<'s>>(
     driver: D,
     sampling: &Sampling,
     head: &Head,
-    (manner, there): (Manner, u64),
+    (manner, there): (StampMode, u64),
     main: Main<'_>,
 ) -> Result<(), Fault> {
     let wanted = manner.points();
     let stamp = |point: Point| if wanted & 1 << point as u32 != 0 { ticks_after() } else { 0 };
     let noticed = stamp(Point::NoticedHere);
-    let is_whole = manner == Manner::Whole;
+    let is_whole = manner == StampMode::Whole;
     let (call, manner) = (head.call, manner.byte());
     let (woke, busy) = (sampling.woke.get(), sampling.was_busy());
     let checked = stamp(Point::CheckedHere);

@@ -32,7 +32,7 @@ use crate::dispatch::{Dispatcher, Entry, Handed, Method, NodeSession, Request};
 use crate::execution::Execution;
 use crate::sample::{Names, Sample, Stamps, Unsampled};
 use crate::session::Session;
-use crate::statistics::{Collected, Tally};
+use crate::statistics::{Collected, MethodCounts};
 use crate::warning::warn_of;
 use crate::wire::{
     AnyContent, Attaching, Incoming, Input, MessageContext, Wire, WireError, signature_text,
@@ -49,7 +49,7 @@ use upbeat_core::bill::way::Point;
 use upbeat_core::frame::{CallNumber, FailCode, Kind};
 use upbeat_core::limits::HANDLER_BUDGET_NS;
 use upbeat_core::orphan::is_too_late;
-use upbeat_memory::seat::Taken;
+use upbeat_memory::future_slot::FilledSlot;
 use upbeat_memory::ticks::Ticks;
 
 /// A service that a node can serve: what `#[upbeat::service]` makes of a trait.
@@ -185,7 +185,7 @@ struct Kept<F> {
     /// Bytes of the longest arguments that it takes. Where there is a bound, the method is `Ruled`.
     longest: usize,
     /// Where it is counted what becomes of them, if it is.
-    tally: Option<Rc<Tally>>,
+    tally: Option<Rc<MethodCounts>>,
 }
 
 impl<F> Kept<F> {
@@ -249,7 +249,7 @@ impl From<'_> {
 /// A handler that has to wait, and what is known of its message.
 struct Lost<'a, F> {
     from: From<'a>,
-    slot: Taken<F, Beside<F>>,
+    slot: FilledSlot<F, Beside<F>>,
     sample: Option<Box<Sample>>,
 }
 
@@ -417,7 +417,7 @@ where
 
     /// A slot with the handler of these arguments.
     #[inline(always)]
-    fn fill(&self, from: From<'_>, arguments: A) -> Taken<F, Beside<F>> {
+    fn fill(&self, from: From<'_>, arguments: A) -> FilledSlot<F, Beside<F>> {
         let slot = self.kept.spare.take().unwrap_or_else(|| vacant(from.node));
         slot.take((self.make)(from, arguments))
     }

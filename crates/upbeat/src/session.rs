@@ -9,7 +9,7 @@ mod lent;
 mod loans;
 mod reply;
 mod samples;
-mod put;
+mod send_error;
 mod write;
 mod built;
 mod flow;
@@ -20,12 +20,12 @@ mod queue;
 mod send;
 mod ending;
 
-pub(crate) use flow::{Kept, Next, Terms};
+pub(crate) use flow::{KeptRequest, Next, Terms};
 pub(crate) use front::Extensions;
 pub(crate) use loans::{Lent, Served};
-pub(crate) use put::Put;
 pub(crate) use queue::Admission;
 pub(crate) use reply::Answer;
+pub(crate) use send_error::SendError;
 
 use crate::error::{Lost, Why};
 use crate::wake::TaskId;
@@ -47,9 +47,9 @@ use upbeat_memory::fork::Process;
 use upbeat_memory::pool::Key;
 use upbeat_memory::ring::Look;
 use upbeat_memory::segment::SegmentError;
-use upbeat_memory::sync::Fenced;
+use upbeat_memory::sync::FenceProof;
 use upbeat_memory::ticks::Ticks;
-use upbeat_transport::carrier::{BellFault, Carrier, Segment as GrownSegment};
+use upbeat_transport::carrier::{Carrier, Segment as GrownSegment, SocketError};
 
 /// The slots of messages that are flushed in the middle of a turn over a byte stream: 32 KiB of the shortest
 /// messages.
@@ -358,7 +358,7 @@ impl Session {
     /// Tells a peer that does not poll of new messages: marks its board, and wakes it if it sleeps. `fenced` proves a
     /// fence after the last message. Returns whether the peer was woken.
     #[inline(always)]
-    pub(crate) fn flush(&self, fenced: Fenced) -> bool {
+    pub(crate) fn flush(&self, fenced: FenceProof) -> bool {
         self.flushed.set(self.carrier.lanes.writer().out());
         self.carrier.flush(fenced)
     }
@@ -384,11 +384,11 @@ impl Session {
                     false => Ok(()),
                 }
             }
-            Err(BellFault::System { error, .. }) if self.is_remote() => {
+            Err(SocketError::System { error, .. }) if self.is_remote() => {
                 Err(Box::new(link::unreachable(error)))
             }
-            Err(BellFault::System { .. }) => Err(Box::new(Why::Died)),
-            Err(BellFault::Descriptors { limit }) => Err(Box::new(Why::Descriptors { limit })),
+            Err(SocketError::System { .. }) => Err(Box::new(Why::Died)),
+            Err(SocketError::Descriptors { limit }) => Err(Box::new(Why::Descriptors { limit })),
             Err(fault) => Err(broken(&fault)),
         }
     }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use upbeat_core::limits::{MESSAGE_BYTES_MAX, TAKEN_BYTES_MIN};
 use upbeat_core::name::{ProgramId, ProgramName};
-use upbeat_transport::place::Place;
+use upbeat_transport::socket_directory::SocketDirectory;
 
 /// The environment variable that names the program, where the application does not.
 const PROGRAM_VARIABLE: &str = "UPBEAT_PROGRAM";
@@ -108,10 +108,10 @@ pub(crate) fn program_id(program: Option<&str>) -> Result<ProgramId, BuildError>
 }
 
 /// Where the sockets are.
-pub(crate) fn place(directory: Option<PathBuf>) -> Result<Place, BuildError> {
+pub(crate) fn place(directory: Option<PathBuf>) -> Result<SocketDirectory, BuildError> {
     let place = match directory {
-        Some(directory) => Place::at(directory),
-        None => Place::of_user(),
+        Some(directory) => SocketDirectory::at(directory),
+        None => SocketDirectory::of_user(),
     };
     place.map_err(BuildError::Place)
 }

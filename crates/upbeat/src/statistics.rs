@@ -24,7 +24,7 @@ const REASONS: [(Counter, &str); 8] = [
 ];
 
 /// The counts of one method.
-pub(crate) struct Tally {
+pub(crate) struct MethodCounts {
     names: (&'static str, &'static str),
     calls: Cell<u64>,
     counts: [Cell<u64>; Counter::COUNT],
@@ -32,7 +32,7 @@ pub(crate) struct Tally {
     ran: Cell<(u64, u64, u64)>,
 }
 
-impl Tally {
+impl MethodCounts {
     #[inline]
     pub(crate) fn called(&self) {
         self.calls.set(self.calls.get() + 1);
@@ -61,7 +61,7 @@ pub(crate) enum Report {
 /// The statistics of a node, if there are any.
 pub(crate) struct Collected {
     report: Option<Report>,
-    tallies: RefCell<Vec<Rc<Tally>>>,
+    tallies: RefCell<Vec<Rc<MethodCounts>>>,
     reported: Cell<bool>,
 }
 
@@ -71,11 +71,11 @@ impl Collected {
     }
 
     /// Adds a method, and returns its counts if statistics are collected.
-    pub(crate) fn enter(&self, names: (&'static str, &'static str)) -> Option<Rc<Tally>> {
+    pub(crate) fn enter(&self, names: (&'static str, &'static str)) -> Option<Rc<MethodCounts>> {
         self.report.as_ref()?;
         let counts = [const { Cell::new(0) }; Counter::COUNT];
         let (calls, ran) = (Cell::new(0), Cell::default());
-        let tally = Rc::new(Tally { names, calls, counts, ran });
+        let tally = Rc::new(MethodCounts { names, calls, counts, ran });
         self.tallies.borrow_mut().push(Rc::clone(&tally));
         Some(tally)
     }

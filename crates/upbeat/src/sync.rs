@@ -51,9 +51,9 @@ use upbeat_sync::runtime::{self, Holding, LongWait, Runtime, Watch};
 
 pub use crate::stuck::{Holder, Stuck, Who};
 pub use upbeat_sync::{
-    Acquire, Awaited, Condvar, Enter, Lack, Lock, Monitor, MonitorGuard, Mutex, MutexGuard, Need,
+    Acquire, Awaited, Condvar, Enter, Lock, Monitor, MonitorGuard, Mutex, MutexGuard, Need,
     NeverSent, Notified, Permit, Read, ReadGuard, Receiver, RwLock, Semaphore, Sender, Signal,
-    Signalled, WaitSignal, Write, WriteGuard, oneshot, oneshot_named,
+    Signalled, UnmetNeed, WaitSignal, Write, WriteGuard, oneshot, oneshot_named,
 };
 
 /// The node that the thread drives, if it drives one.

@@ -19,7 +19,7 @@ mod scope;
 
 pub(crate) use place::Reserved;
 pub use scope::{Child, Scope, TryScope, all, race, scope, try_all, try_scope};
-pub(crate) use slots::{Live, Slots};
+pub(crate) use slots::{Slots, TaskSlot};
 pub(crate) use spawned::Began;
 pub use spawned::{JoinHandle, TaskEnded};
 pub(crate) use table::Tasks;
@@ -32,7 +32,7 @@ use std::task::{Context, Poll};
 use upbeat_core::bill::Counter;
 use upbeat_core::frame::CallNumber;
 use upbeat_memory::pool::Key;
-use upbeat_memory::waker::Counted;
+use upbeat_memory::waker::WakeTarget;
 
 /// The caller whose request has become a task; the call is none for a one-way message.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +61,7 @@ pub(crate) trait Task {
     fn cancel(self: Pin<&mut Self>, why: Cancelled);
 
     /// Takes back the slot of a handler that has ended. `next` is the identity of the next task in its place.
-    fn done(self: Pin<Box<Self>>, _wakeup: Counted<Wakeup>, _next: TaskId) {}
+    fn done(self: Pin<Box<Self>>, _wakeup: WakeTarget<Wakeup>, _next: TaskId) {}
 
     /// Returns whether the task was spawned and has ended, and its outcome was not taken yet.
     fn has_ended(&self) -> bool {

@@ -114,7 +114,7 @@ impl Ticker {
 }
 
 /// The state of the waiting of a node or a handle, from turn to turn.
-pub(crate) struct Pace {
+pub(crate) struct IdlePolicy {
     policy: Waiting,
     alone: bool,
     tick_per_us: u64,
@@ -130,10 +130,10 @@ pub(crate) struct Pace {
     yields: bool,
 }
 
-impl Pace {
-    pub(crate) fn new(policy: Waiting) -> Pace {
+impl IdlePolicy {
+    pub(crate) fn new(policy: Waiting) -> IdlePolicy {
         let alone = processors() == 1;
-        Pace {
+        IdlePolicy {
             policy,
             alone,
             tick_per_us: (ticks_per_second() / 1_000_000).max(1),

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use upbeat_memory::pool::Key;
 use upbeat_memory::ticks::ticks;
-use upbeat_memory::waker::{Counted, Rouse};
+use upbeat_memory::waker::{WakeTarget, Wakeable};
 
 /// The identity of a task: from the lowest bits its slot (24 bits), its priority (2), flags (6, always 0 here), and
 /// the generation of the task in its slot (32).
@@ -91,7 +91,7 @@ pub(crate) trait WakeList: Send + Sync + 'static {
 }
 
 /// The woken tasks of a node.
-pub(crate) struct Roster {
+pub(crate) struct WakeQueue {
     /// The number of the node's thread; 0 when the node has ended.
     thread: AtomicU64,
     list: Mutex<List>,
@@ -120,10 +120,10 @@ const KEPT_MAX: usize = 1024;
 /// The most times that are kept. Times of tasks that have ended are never read.
 const TIMES_MAX: usize = 64;
 
-impl Roster {
-    pub(crate) fn new() -> rustix::io::Result<Arc<Roster>> {
+impl WakeQueue {
+    pub(crate) fn new() -> rustix::io::Result<Arc<WakeQueue>> {
         let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Arc::new(Roster {
+        Ok(Arc::new(WakeQueue {
             thread: AtomicU64::new(here::number()),
             list: Mutex::default(),
             top: AtomicU8::new(0),
@@ -202,7 +202,7 @@ impl Roster {
         self.computing.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Notes that a computation has ended. [`Roster::nudge`] wakes the node.
+    /// Notes that a computation has ended. [`WakeQueue::nudge`] wakes the node.
     pub(crate) fn computation_ends(&self) {
         self.computing.fetch_sub(1, Ordering::SeqCst);
     }
@@ -279,15 +279,15 @@ fn empty(list: &mut Vec<TaskId>, each: impl FnMut(TaskId)) {
     list.shrink_to(KEPT_MAX);
 }
 
-impl AsFd for Roster {
+impl AsFd for WakeQueue {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }
 }
 
-impl WakeList for Roster {
+impl WakeList for WakeQueue {
     fn push(&self, task: TaskId) {
-        Roster::push(self, task);
+        WakeQueue::push(self, task);
     }
 
     #[cold]
@@ -298,12 +298,12 @@ impl WakeList for Roster {
         }
         list.times.push((task, ticks()));
         drop(list);
-        Roster::push(self, task);
+        WakeQueue::push(self, task);
     }
 }
 
 /// The data of a waker.
-pub(crate) struct Wakeup<R: WakeList = Roster> {
+pub(crate) struct Wakeup<R: WakeList = WakeQueue> {
     roll: Arc<R>,
     /// The task's identity with its flags. Only the owner of the task changes the identity.
     word: AtomicU64,
@@ -311,7 +311,7 @@ pub(crate) struct Wakeup<R: WakeList = Roster> {
 
 impl Wakeup {
     /// Returns the data for a future that is not yet a task.
-    pub(crate) fn unnamed(roster: &Arc<Roster>) -> Counted<Wakeup> {
+    pub(crate) fn unnamed(roster: &Arc<WakeQueue>) -> WakeTarget<Wakeup> {
         Wakeup::of(roster, NO_TASK)
     }
 
@@ -336,8 +336,8 @@ impl Wakeup {
 }
 
 impl<R: WakeList> Wakeup<R> {
-    pub(crate) fn of(roll: &Arc<R>, task: TaskId) -> Counted<Wakeup<R>> {
-        Counted::new(Wakeup { roll: Arc::clone(roll), word: AtomicU64::new(task) })
+    pub(crate) fn of(roll: &Arc<R>, task: TaskId) -> WakeTarget<Wakeup<R>> {
+        WakeTarget::new(Wakeup { roll: Arc::clone(roll), word: AtomicU64::new(task) })
     }
 
     /// Returns the task.
@@ -399,9 +399,9 @@ impl<R: WakeList> Wakeup<R> {
     }
 }
 
-impl<R: WakeList> Rouse for Wakeup<R> {
+impl<R: WakeList> Wakeable for Wakeup<R> {
     #[inline]
-    fn rouse(&self) {
+    fn on_wake(&self) {
         let before = self.word.fetch_or(QUEUED, Ordering::SeqCst);
         let task = before & !FLAGS;
         if before & QUEUED != 0 || task == NO_TASK {

@@ -401,15 +401,15 @@ fn a_future_that_was_late_goes_on_where_it_stood() {
         assert_eq!(upbeat::within(Duration::ZERO, async { 7 }).await.ok(), Some(7), "it is done");
         let late = upbeat::within(Duration::from_millis(1), work).await.unwrap_err();
         assert_eq!(late.after, Duration::from_millis(1));
-        assert!(gate.awaited(), "it stands where it stood");
+        assert!(gate.has_waiters(), "it stands where it stood");
         // Held against a longer time, then dropped; and once more, awaited to its end.
         let late = upbeat::within(Duration::from_millis(1), late.pending).await.unwrap_err();
         gate.signal();
         assert_eq!((late.pending.await, begun.get()), (7, 1));
         let late = upbeat::within(Duration::from_millis(1), gate.wait(0)).await.unwrap_err();
-        assert!(gate.awaited());
+        assert!(gate.has_waiters());
         assert_eq!(late.give_up().after, Duration::from_millis(1));
-        assert!(!gate.awaited(), "it is dropped");
+        assert!(!gate.has_waiters(), "it is dropped");
     });
 }
 

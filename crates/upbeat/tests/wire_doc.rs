@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use upbeat::{CallError, Node, Waiting};
 use upbeat_core::backoff;
-use upbeat_core::bill::way::Manner;
+use upbeat_core::bill::way::StampMode;
 use upbeat_core::channel::{Control, Operation};
 use upbeat_core::context::Context;
 use upbeat_core::flow::Budget;
@@ -25,8 +25,8 @@ use upbeat_core::name::{NodeName, ProgramId};
 use upbeat_memory::slab::{BUFFERS_PER_SLAB_MAX, Borrowed, Slab};
 use upbeat_memory::{board, lane, page, ring, segment};
 use upbeat_transport::carrier::Carrier;
-use upbeat_transport::home::Home;
 use upbeat_transport::local;
+use upbeat_transport::local_node::LocalNode;
 use upbeat_transport::opening::{Opening, Step};
 
 const DOCUMENT: &str = include_str!("../../../docs/wire.md");
@@ -142,7 +142,7 @@ fn the_bounds_are_those_of_the_code() {
     assert_eq!(codes, ([257, 258], [259, 260]));
     let version = format!("The version of the protocol is {VERSION_MAX},");
     assert!(DOCUMENT.contains(&version), "docs/wire.md has not: {version}");
-    assert_eq!((Manner::Pair(27).byte(), Manner::Whole.byte()), (28, 255));
+    assert_eq!((StampMode::Pair(27).byte(), StampMode::Whole.byte()), (28, 255));
 }
 
 #[test]
@@ -288,8 +288,8 @@ fn call() {
 fn pass_on() -> String {
     let program = ProgramId::named(PROGRAM.parse().unwrap());
     let name = |text: &str| text.parse::<NodeName>().unwrap();
-    let home = Home::local(program.clone(), Some(name("middle"))).unwrap();
-    let other = Home::local(program, None).unwrap();
+    let home = LocalNode::local(program.clone(), Some(name("middle"))).unwrap();
+    let other = LocalNode::local(program, None).unwrap();
     let listener = local::Listener::bind(&home).unwrap();
     let patience = Patience(Instant::now());
     let to_server = patience.until(|| local::connect(&other, &name("server"), 0, 0).ok());

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 use upbeat::CallError;
-use upbeat::bill::collected::{Charged, Collected};
-use upbeat::bill::way::{CALL, Happened, Manner, Phase};
+use upbeat::bill::collected::{CollectedSamples, PhaseTime};
+use upbeat::bill::way::{CALL, MessageEvents, Phase, StampMode};
 use upbeat_cli::bench::control::{Control, Done, Job};
 use upbeat_cli::bench::echo::EchoClient;
 use upbeat_cli::bench::error::BenchError;
@@ -277,7 +277,7 @@ impl Subject for BillSubject {
 impl Kept {
     /// Leaves out the shortest and the longest samples, as rounds leave out batches.
     fn trim_stories(&mut self) {
-        let whole = Manner::Whole.byte();
+        let whole = StampMode::Whole.byte();
         let lasted = |one: &Record| one.stamps[CALL.phases.len()].saturating_sub(one.stamps[0]);
         let stories = self.samples.iter().filter(|one| one.rung == whole);
         let mut lasts: Vec<u64> = stories.map(lasted).collect();
@@ -289,12 +289,12 @@ impl Kept {
     }
 
     fn billed(&mut self, policy: Policy) -> Option<Billed> {
-        let mut collected = Collected::new(CALL, ticks_per_second());
+        let mut collected = CollectedSamples::new(CALL, ticks_per_second());
         self.trim_stories();
         for Record { rung, stamps, flags, .. } in &self.samples {
-            if let Some(manner) = Manner::from_byte(*rung) {
+            if let Some(manner) = StampMode::from_byte(*rung) {
                 // A sample whose clock goes backwards is useless; there are others.
-                let _ = collected.sample(manner, stamps, Happened(*flags), 0);
+                let _ = collected.sample(manner, stamps, MessageEvents(*flags), 0);
             }
         }
         let breakdown = collected.breakdown()?;
@@ -302,13 +302,13 @@ impl Kept {
         let parts = self.parts.parts(policy);
         let estimated = estimate(&parts);
         let phases = CALL.phases.iter().zip(&breakdown.phases);
-        let item = |(phase, charged): (&Phase, &Charged)| BilledItem {
+        let item = |(phase, charged): (&Phase, &PhaseTime)| BilledItem {
             item: phase.item.name(),
             place: phase.place.name(),
             ns: rounded(charged.mean),
             percent: rounded(100.0 * charged.mean / sum),
         };
-        let tells = |(_, charged): &(&Phase, &Charged)| charged.mean.abs() >= LEAST_NS;
+        let tells = |(_, charged): &(&Phase, &PhaseTime)| charged.mean.abs() >= LEAST_NS;
         Some(Billed {
             items: phases.filter(tells).map(item).collect(),
             sum_ns: rounded(sum),

@@ -299,7 +299,7 @@ async fn signals(node: &Node, work: Work) -> Round {
     });
     let [ask, answered] = &*signals;
     // A signal without a waiter is lost.
-    while !ask.awaited() {
+    while !ask.has_waiters() {
         yield_now().await;
     }
     let round = each(work, async || {
@@ -308,7 +308,7 @@ async fn signals(node: &Node, work: Work) -> Round {
     });
     let round = round.await;
     // The partner answered, and waits again when it has its turn.
-    while !ask.awaited() {
+    while !ask.has_waiters() {
         yield_now().await;
     }
     over.set(true);

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use upbeat_core::frame::{FailCode, Head, Kind, slots};
 use upbeat_core::limits::CONTROL_SLOTS;
-use upbeat_core::stream::{Chunk, Told, Words};
+use upbeat_core::stream::{Chunk, SentHeader, Words};
 
 use crate::check::Id;
 use ship::Outgoing;
@@ -352,7 +352,7 @@ impl Wire {
     /// Returns all words of the reader, for a new connection. `wants_room` says whether it waits for room of its own.
     pub(crate) fn words_of_reader(&self, wants_room: bool) -> Vec<Word> {
         let (taken, accepted) = (self.ring.read, self.said);
-        let mut told = Told::default();
+        let mut told = SentHeader::default();
         told.again();
         let shown = told.show(Words { taken, accepted, wants_room }, 0, |slab| self.returned(slab));
         let mut words = vec![Word::Wants(shown.wants_room)];

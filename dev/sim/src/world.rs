@@ -24,7 +24,7 @@ use std::rc::Rc;
 use upbeat_core::channel::call::Deadline;
 use upbeat_core::channel::stream::Streams;
 use upbeat_core::fault::Rule;
-use upbeat_core::flow::{Purse, ReplyBudget};
+use upbeat_core::flow::{ReplyBudget, SharedBudget};
 use upbeat_core::frame::CallNumber;
 use upbeat_core::lease::Lease;
 use upbeat_core::session::{Bounds, Charge, Expiries, Session, Side, Terms};
@@ -88,7 +88,7 @@ struct Node {
     incarnation: u32,
     /// The nanoseconds by which its clock is ahead of the world's.
     ahead: u64,
-    purse: Purse,
+    shared_budget: SharedBudget,
     /// The budget of waiting replies.
     replies: ReplyBudget,
     tasks: Vec<Option<Task>>,
@@ -374,7 +374,7 @@ impl Node {
             up: true,
             incarnation: 1,
             ahead: 0,
-            purse: Purse::new(plan.budget),
+            shared_budget: SharedBudget::new(plan.budget),
             replies: ReplyBudget::with_ahead(plan.budget, plan.ahead),
             tasks: Vec::new(),
             leases: BTreeMap::new(),

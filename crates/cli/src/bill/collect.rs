@@ -11,8 +11,10 @@ use crate::bill::recording::{
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use upbeat_core::bill::Counter;
-use upbeat_core::bill::collected::{Breakdown, Charged, Collected, From, Spread, Story};
-use upbeat_core::bill::way::{Happened, Manner, WAYS, Way};
+use upbeat_core::bill::collected::{
+    Breakdown, CollectedSamples, MeanSource, PhaseTime, Spread, Story,
+};
+use upbeat_core::bill::way::{MessageEvents, StampMode, WAYS, Way};
 use upbeat_memory::counters::CountersView;
 use upbeat_memory::samples::{RECORDS, Record, SamplesView};
 
@@ -43,7 +45,7 @@ struct Key {
 }
 
 struct Group {
-    collected: Collected,
+    collected: CollectedSamples,
     /// The names of locks. The note of a story is an index into this list, counted from 1.
     locks: Vec<String>,
 }
@@ -115,18 +117,19 @@ impl Collector {
 
     /// Adds a record. Returns `None` if this version does not understand the record.
     fn take(&mut self, source: &mut Source, record: &Record) -> Option<()> {
-        let manner = Manner::from_byte(record.rung)?;
+        let manner = StampMode::from_byte(record.rung)?;
         let key = source.key(record)?;
         let way: &'static Way = WAYS.get(usize::from(record.kind))?;
         let ticks_per_second = key.ticks_per_second;
         let group = self.groups.entry(key).or_insert_with(|| Group {
-            collected: Collected::new(way, ticks_per_second),
+            collected: CollectedSamples::new(way, ticks_per_second),
             locks: Vec::new(),
         });
         let lock = source.text(record.note).map(|name| cleaned(&name));
         let note = lock.map_or(0, |name| group.lock(name));
-        let taken = group.collected.sample(manner, &record.stamps, Happened(record.flags), note);
-        if taken.is_ok() && manner == Manner::Whole && record.doubt != 0 {
+        let taken =
+            group.collected.sample(manner, &record.stamps, MessageEvents(record.flags), note);
+        if taken.is_ok() && manner == StampMode::Whole && record.doubt != 0 {
             group.collected.doubt(record.doubt);
         }
         taken.ok()
@@ -191,7 +194,7 @@ fn subject(key: &Key, group: &Group, first: u64) -> Option<Subject> {
     stories.sort_by_key(|story| story.began);
     let (pairs, _) = group.collected.counts();
     let lock = |note| group.lock_name(note);
-    let happened = |(one, name): (Happened, &str)| {
+    let happened = |(one, name): (MessageEvents, &str)| {
         let count = stories.iter().filter(|story| story.happened.has(one)).count() as u64;
         (count > 0).then(|| (name.to_owned(), count))
     };
@@ -221,8 +224,8 @@ fn subject(key: &Key, group: &Group, first: u64) -> Option<Subject> {
             stories: stories.len() as u64,
             pairs: pairs as u64,
             means_from: match breakdown.from {
-                From::Pairs => "pairs".into(),
-                From::Stories => "stories".into(),
+                MeanSource::Pairs => "pairs".into(),
+                MeanSource::Stories => "stories".into(),
             },
             stamp_ns: breakdown.stamp,
         },
@@ -230,14 +233,14 @@ fn subject(key: &Key, group: &Group, first: u64) -> Option<Subject> {
         totals: Histogram::of(stories.iter().map(Story::total)),
         lines: lines(&breakdown, &stories),
         causes: delays(breakdown.way, &stories, lock),
-        happened: Happened::ALL.into_iter().filter_map(happened).collect(),
+        happened: MessageEvents::ALL.into_iter().filter_map(happened).collect(),
         told: selected.all.iter().map(told).collect(),
         typical: selected.typical,
         slow: selected.slow,
     })
 }
 
-fn amount(charged: &Charged) -> Amount {
+fn amount(charged: &PhaseTime) -> Amount {
     let Spread { p50, p99, p999, max } = charged.spread;
     Amount { mean: charged.mean, p50, p99, p999, max }
 }
@@ -259,7 +262,7 @@ fn lines(breakdown: &Breakdown, stories: &[Story]) -> Vec<Line> {
             stories.iter().map(|story| at.iter().map(|at| story.phases[*at]).sum()).collect();
         let mean = at.iter().map(|at| breakdown.phases[*at].mean).sum();
         let spread = Histogram::of(took.iter().copied());
-        Line { item, leg, ns: amount(&Charged { mean, spread: Spread::of(took) }), spread }
+        Line { item, leg, ns: amount(&PhaseTime { mean, spread: Spread::of(took) }), spread }
     };
     seen.into_iter().map(line).collect()
 }

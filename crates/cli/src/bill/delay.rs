@@ -7,7 +7,7 @@ use crate::bill::recording::{Cause, Delay, Leg};
 use std::collections::BTreeMap;
 use upbeat_core::bill::Item;
 use upbeat_core::bill::collected::{Spread, Story};
-use upbeat_core::bill::way::{Happened, Way};
+use upbeat_core::bill::way::{MessageEvents, Way};
 use upbeat_core::limits::HANDLER_BUDGET_NS;
 
 /// The shortest time that counts as a delay.
@@ -35,7 +35,7 @@ pub(crate) fn cause(item: Item, leg: Leg) -> Cause {
 
 /// Tells whether the name in a story is the name of a condition.
 fn is_condition(story: &Story) -> bool {
-    story.happened.has(Happened::CONDITION)
+    story.happened.has(MessageEvents::CONDITION)
 }
 
 /// Returns the delays in stories of one way. `lock` returns the name for the note of a story.
@@ -93,7 +93,7 @@ mod tests {
     fn story(long: impl Fn(Item, Leg) -> f64, note: u64) -> Story {
         let phases = CALL.phases.iter().zip(Leg::of(CALL));
         let phases = phases.map(|(phase, leg)| long(phase.item, leg)).collect();
-        Story { began: 0, phases, happened: Happened::default(), note }
+        Story { began: 0, phases, happened: MessageEvents::default(), note }
     }
 
     fn found(long: impl Fn(Item, Leg) -> f64) -> Vec<(Cause, Option<String>, u64)> {
@@ -124,7 +124,7 @@ mod tests {
             move |item: Item, _: Leg| if items.contains(&item) { 200_000.0 } else { 10.0 }
         };
         let named = |items| {
-            let happened = Happened::CONDITION;
+            let happened = MessageEvents::CONDITION;
             let story = Story { happened, ..story(long(items), 1) };
             let delays = delays(CALL, &[story], |_| Some("not empty".to_owned()));
             delays.into_iter().map(|one| (one.cause, one.name)).collect::<Vec<_>>()

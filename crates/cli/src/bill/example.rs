@@ -4,7 +4,7 @@
 use crate::bill::collect::{Collector, Source};
 use crate::bill::recording::{Leg, Node, Recording};
 use std::collections::BTreeMap;
-use upbeat_core::bill::way::{CALL, Happened, Manner, ONEWAY, Way};
+use upbeat_core::bill::way::{CALL, MessageEvents, ONEWAY, StampMode, Way};
 use upbeat_core::bill::{Counter, Item};
 use upbeat_memory::samples::{Record, STAMPS_MAX, Samples};
 use upbeat_memory::ticks::ticks_per_second;
@@ -15,7 +15,7 @@ pub(crate) struct Message<'a> {
     pub(crate) subject: u16,
     pub(crate) way: &'static Way,
     pub(crate) note: u16,
-    pub(crate) happened: Happened,
+    pub(crate) happened: MessageEvents,
 }
 
 /// Returns the nanoseconds of an item in a message without delays.
@@ -55,7 +55,7 @@ impl Message<'_> {
         self.page.write(&Record {
             subject: self.subject,
             kind: self.way.number(),
-            rung: Manner::Whole.byte(),
+            rung: StampMode::Whole.byte(),
             flags: self.happened.0,
             note: self.note,
             doubt: 0,
@@ -72,7 +72,7 @@ pub(crate) fn recording() -> Recording {
     let mut clock = 1_000_000;
     write_calls(&desk, &mut clock);
     let subject = sink.subject("desk\nSink\nnote").unwrap_or(0);
-    let none = Happened::default();
+    let none = MessageEvents::default();
     let message = Message { page: &sink, subject, way: ONEWAY, note: 0, happened: none };
     for n in 0..300 {
         clock += 40_000;
@@ -99,13 +99,13 @@ fn write_calls(desk: &Samples, clock: &mut u64) {
     let (transfer, audit) = (subject("bank\nBank\ntransfer"), subject("bank\nBank\naudit"));
     let (price, lock) = (subject("quotes\nPrices\nprice"), subject("accounts"));
     let call = |subject| {
-        let happened = Happened::default();
+        let happened = MessageEvents::default();
         Message { page: desk, subject, way: CALL, note: 0, happened }
     };
     for n in 0..600 {
         *clock += 50_000;
         if n % 50 == 7 {
-            let held = Message { note: lock, happened: Happened::PROMOTED, ..call(transfer) };
+            let held = Message { note: lock, happened: MessageEvents::PROMOTED, ..call(transfer) };
             held.write(*clock, |item, _| match item {
                 Item::Lock => Some(50_000 + n),
                 Item::Promote => Some(60),

@@ -14,7 +14,7 @@ use carried::Carried;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::path::Path;
-use upbeat_core::bill::way::{Happened, Place, WAYS, Way};
+use upbeat_core::bill::way::{MessageEvents, Place, WAYS, Way};
 use upbeat_core::bill::{Counter, Item};
 
 /// The format name at the beginning of a file.
@@ -200,7 +200,7 @@ pub(crate) struct MessageTimes {
     pub(crate) began_ns: f64,
     /// The nanoseconds of each phase of the way.
     pub(crate) phases: Vec<f64>,
-    /// The events of the message, as the bits of [`Happened`].
+    /// The events of the message, as the bits of [`MessageEvents`].
     pub(crate) happened: u32,
     /// The name of the lock or the condition that the handler waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -396,14 +396,17 @@ impl MessageTimes {
 
     /// Returns the kind (lock or condition) and the name of what the handler waited for.
     pub(crate) fn named(&self) -> Option<(&'static str, &str)> {
-        let is_condition = Happened(self.happened).has(Happened::CONDITION);
+        let is_condition = MessageEvents(self.happened).has(MessageEvents::CONDITION);
         Some((if is_condition { "condition" } else { "lock" }, self.lock.as_deref()?))
     }
 
     /// Returns the names of the events of the message.
     pub(crate) fn events(&self) -> impl Iterator<Item = &'static str> {
-        let happened = Happened(self.happened);
-        Happened::ALL.into_iter().filter(move |(one, _)| happened.has(*one)).map(|(_, name)| name)
+        let happened = MessageEvents(self.happened);
+        MessageEvents::ALL
+            .into_iter()
+            .filter(move |(one, _)| happened.has(*one))
+            .map(|(_, name)| name)
     }
 }
 

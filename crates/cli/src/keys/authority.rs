@@ -11,7 +11,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use upbeat_core::name::ProgramName;
-use upbeat_transport::identity::{Bundle, Certificate, Flaw, Moment, Names};
+use upbeat_transport::identity::{Bundle, Certificate, IdentityFlaw, Moment, Names};
 
 /// The time before its issue at which a certificate becomes valid, because the clocks of hosts differ.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(3600);
@@ -70,7 +70,7 @@ pub(crate) fn make(
 /// Loads an authority to sign with.
 pub(crate) fn load(path: &Path, program: &ProgramName) -> Result<Authority, KeysError> {
     let bundle = match Bundle::read(path) {
-        Err(Flaw::System { error: rustix::io::Errno::NOENT, .. }) => {
+        Err(IdentityFlaw::System { error: rustix::io::Errno::NOENT, .. }) => {
             return Err(KeysError::NoAuthority { path: path.into(), program: program.to_string() });
         }
         bundle => bundle.map_err(KeysError::read(path))?,

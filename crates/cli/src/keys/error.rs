@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use upbeat_core::name::NameError;
-use upbeat_transport::identity::{Flaw, IdentityError, Moment};
+use upbeat_transport::identity::{IdentityError, IdentityFlaw, Moment};
 
 /// The reason why keys cannot be made or shown.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ pub(crate) enum KeysError {
 
 impl KeysError {
     /// Returns a function for `map_err` that names the file at `path`.
-    pub(crate) fn read(path: &std::path::Path) -> impl Fn(Flaw) -> KeysError {
+    pub(crate) fn read(path: &std::path::Path) -> impl Fn(IdentityFlaw) -> KeysError {
         move |flaw| KeysError::Read(IdentityError { path: path.into(), flaw })
     }
 }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::SystemTime;
-use upbeat_transport::identity::{Bundle, Certificate, Flaw, Moment};
+use upbeat_transport::identity::{Bundle, Certificate, IdentityFlaw, Moment};
 
 const DAY_SECONDS: u64 = 86_400;
 
@@ -16,9 +16,9 @@ pub(crate) fn show(path: &Path, as_json: bool) -> Result<(), KeysError> {
     let parsed = bundle.certificates.iter().map(|der| Certificate::parse(der));
     let certificates: Vec<Certificate> = parsed
         .collect::<Result<_, _>>()
-        .map_err(|reason| KeysError::read(path)(Flaw::Certificate { reason }))?;
+        .map_err(|reason| KeysError::read(path)(IdentityFlaw::Certificate { reason }))?;
     if certificates.is_empty() {
-        return Err(KeysError::read(path)(Flaw::NoCertificate));
+        return Err(KeysError::read(path)(IdentityFlaw::NoCertificate));
     }
     let (authorities, chain): (Vec<_>, Vec<_>) =
         certificates.into_iter().partition(Certificate::is_authority);

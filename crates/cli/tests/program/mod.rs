@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
-use upbeat_core::bill::way::{CALL, Happened, Manner, ONEWAY, Place, Way};
+use upbeat_core::bill::way::{CALL, MessageEvents, ONEWAY, Place, StampMode, Way};
 use upbeat_core::bill::{Counter, Item};
 use upbeat_memory::counters::Counters;
 use upbeat_memory::samples::{Record, STAMPS_MAX, Samples};
@@ -55,8 +55,8 @@ impl Pages {
             at += long(phase.item, phase.place).filter(|_| !again).unwrap_or(usual) as f64;
             stamps[nth + 1] = ticks(at);
         }
-        let (kind, rung) = (way.number(), Manner::Whole.byte());
-        let flags = if lock == 0 { 0 } else { Happened::PROMOTED.0 };
+        let (kind, rung) = (way.number(), StampMode::Whole.byte());
+        let flags = if lock == 0 { 0 } else { MessageEvents::PROMOTED.0 };
         let (note, doubt, peer) = (lock, 0, 1);
         self.samples.write(&Record { subject, kind, rung, flags, note, doubt, peer, stamps });
     }

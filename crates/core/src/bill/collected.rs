@@ -8,7 +8,7 @@
 //!
 //! Invariant: the items of a breakdown add up to its whole.
 
-use super::way::{Happened, Manner, PAIR_POINTS_MAX, Place, Point, Way};
+use super::way::{MessageEvents, PAIR_POINTS_MAX, Place, Point, StampMode, Way};
 use super::{Bill, Item};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -32,7 +32,7 @@ pub struct Story {
     /// The time of each phase, including stamps.
     pub phases: Vec<f64>,
     /// Further events of the message.
-    pub happened: Happened,
+    pub happened: MessageEvents,
     /// A number that the reader of the samples gave to the story.
     pub note: u64,
 }
@@ -57,7 +57,7 @@ pub enum Refused {
 
 /// Samples of messages that go one way.
 #[derive(Clone, Debug)]
-pub struct Collected {
+pub struct CollectedSamples {
     way: &'static Way,
     ns_per_tick: f64,
     /// The pairs, by the points at which they end.
@@ -96,14 +96,14 @@ impl<T> LastValues<T> {
     }
 }
 
-impl Collected {
+impl CollectedSamples {
     /// Creates an empty collection.
-    pub fn new(way: &'static Way, ticks_per_second: u64) -> Collected {
+    pub fn new(way: &'static Way, ticks_per_second: u64) -> CollectedSamples {
         let ns_per_tick = 1e9 / ticks_per_second.max(1) as f64;
         let pairs = (0..PAIR_POINTS_MAX).map(|_| LastValues::new(PAIRS_MAX)).collect();
         let [marked, waiting, thrice] = [(); 3].map(|()| LastValues::new(PAIRS_MAX));
         let (stories, doubts) = (LastValues::new(STORIES_MAX), LastValues::new(STORIES_MAX));
-        Collected { way, ns_per_tick, pairs, marked, waiting, thrice, stories, doubts }
+        CollectedSamples { way, ns_per_tick, pairs, marked, waiting, thrice, stories, doubts }
     }
 
     /// Returns the way of these messages.
@@ -121,7 +121,12 @@ impl Collected {
     }
 
     /// Adds a whole story: its stamps in ticks, one for each point.
-    pub fn story(&mut self, stamps: &[u64], happened: Happened, note: u64) -> Result<(), Refused> {
+    pub fn story(
+        &mut self,
+        stamps: &[u64],
+        happened: MessageEvents,
+        note: u64,
+    ) -> Result<(), Refused> {
         let stamps = stamps.get(..self.way.points()).ok_or(Refused::Short)?;
         let lasted = |pair: &[u64]| Some(pair[1].checked_sub(pair[0])? as f64 * self.ns_per_tick);
         let phases: Option<Vec<f64>> = stamps.windows(2).map(lasted).collect();
@@ -134,26 +139,26 @@ impl Collected {
     /// point. A second stamp directly after the first measures one stamp.
     pub fn sample(
         &mut self,
-        manner: Manner,
+        manner: StampMode,
         stamps: &[u64],
-        happened: Happened,
+        happened: MessageEvents,
         note: u64,
     ) -> Result<(), Refused> {
         let point = match manner {
-            Manner::Whole => return self.story(stamps, happened, note),
-            Manner::Pair(point) => usize::from(point.max(1)),
-            Manner::Marked | Manner::Thrice => Point::Done.index(),
-            Manner::Waiting => 1,
+            StampMode::Whole => return self.story(stamps, happened, note),
+            StampMode::Pair(point) => usize::from(point.max(1)),
+            StampMode::Marked | StampMode::Thrice => Point::Done.index(),
+            StampMode::Waiting => 1,
         };
         let place = self.way.place(point).ok_or(Refused::NoSuchRung)?;
         let end = stamps.get(place).ok_or(Refused::Short)?;
         let ticks = end.checked_sub(stamps[0]).ok_or(Refused::Backwards)?;
         let nanoseconds = ticks as f64 * self.ns_per_tick;
         match manner {
-            Manner::Pair(point) => return self.pair(point, ticks),
-            Manner::Waiting => self.waiting.push(nanoseconds),
-            Manner::Thrice => self.thrice.push(nanoseconds),
-            Manner::Marked | Manner::Whole => self.marked.push(nanoseconds),
+            StampMode::Pair(point) => return self.pair(point, ticks),
+            StampMode::Waiting => self.waiting.push(nanoseconds),
+            StampMode::Thrice => self.thrice.push(nanoseconds),
+            StampMode::Marked | StampMode::Whole => self.marked.push(nanoseconds),
         }
         Ok(())
     }
@@ -196,9 +201,10 @@ impl Collected {
     /// on the wire.
     pub fn stories(&self) -> Vec<Story> {
         let mut stories = self.stories.values.clone();
-        for (woke, busy) in
-            [(Point::WokeThere, Happened::BUSY_THERE), (Point::WokeHere, Happened::BUSY_HERE)]
-        {
+        for (woke, busy) in [
+            (Point::WokeThere, MessageEvents::BUSY_THERE),
+            (Point::WokeHere, MessageEvents::BUSY_HERE),
+        ] {
             // A message that is read from a socket has a stamp at the end of the wire.
             if let Some(wire) = self.way.place(woke.index())
                 && self.way.phases.get(wire + 1).is_some_and(|phase| phase.item == Item::Notice)
@@ -226,19 +232,19 @@ impl Collected {
         let from = match rung_means {
             Some(rung_means) if matter => {
                 means = between_rungs(self.way, &rung_means, &means);
-                From::Pairs
+                MeanSource::Pairs
             }
             None if stories.is_empty() => return None,
-            _ => From::Stories,
+            _ => MeanSource::Stories,
         };
         let spread_of = |at: usize| Spread::of(stories.iter().map(|story| story.phases[at]));
         let phases = means.iter().enumerate();
-        let phases = phases.map(|(at, mean)| Charged { mean: *mean, spread: spread_of(at) });
+        let phases = phases.map(|(at, mean)| PhaseTime { mean: *mean, spread: spread_of(at) });
         Some(Breakdown {
             way: self.way,
             from,
             phases: phases.collect(),
-            whole: Charged { mean: means.iter().sum(), spread: Spread::of(totals) },
+            whole: PhaseTime { mean: means.iter().sum(), spread: Spread::of(totals) },
             stamp,
             mark: self.mark(),
             doubt: mean(self.doubts.values.iter().copied()),
@@ -275,7 +281,7 @@ impl Collected {
         };
         let without = |at: u8| {
             let place = self.way.place(usize::from(at))?;
-            let off = match Manner::Pair(at).marks() {
+            let off = match StampMode::Pair(at).marks() {
                 true => waiting + mark * noticed(at) as f64 / 2.0,
                 false if at >= Point::Reached as u8 => among,
                 false => stamp,
@@ -288,7 +294,7 @@ impl Collected {
 
 /// Limits the time on the wire to the usual one for messages that lay in the lane while the node was busy. Such
 /// messages were sent as fast as others, and waited for the node.
-fn separate_notice(stories: &mut [Story], wire: usize, busy: Happened) {
+fn separate_notice(stories: &mut [Story], wire: usize, busy: MessageEvents) {
     let crossed = |story: &Story| story.phases.get(wire).map(|way| way + story.phases[wire + 1]);
     let at_once = stories.iter().filter(|story| !story.happened.has(busy));
     let mut usual: Vec<f64> = at_once.filter_map(crossed).collect();
@@ -326,7 +332,7 @@ fn between_rungs(way: &Way, rung_means: &[(usize, f64)], by_stories: &[f64]) -> 
 
 /// The source of the means of a breakdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum From {
+pub enum MeanSource {
     /// The differences between pairs of stamps, for messages so short that stamps matter.
     Pairs,
     /// Whole stories.
@@ -361,7 +367,7 @@ impl Spread {
 
 /// The mean and the distribution of a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Charged {
+pub struct PhaseTime {
     /// The mean in nanoseconds per message.
     pub mean: f64,
     /// The distribution over single messages.
@@ -374,11 +380,11 @@ pub struct Breakdown {
     /// The way whose phases these are.
     pub way: &'static Way,
     /// The source of the means.
-    pub from: From,
+    pub from: MeanSource,
     /// One entry for each phase.
-    pub phases: Vec<Charged>,
+    pub phases: Vec<PhaseTime>,
     /// The time from beginning to end. Its mean is the sum of the means of the phases.
-    pub whole: Charged,
+    pub whole: PhaseTime,
     /// The time of one stamp, which no phase includes.
     pub stamp: f64,
     /// The additional time of a marked message, which no phase includes.

@@ -7,15 +7,15 @@
 
 use super::Item;
 use super::clock::{DRIFT_PPM, Offset};
-use super::way::{Happened, Manner, POINTS_MAX, Phase, Point, Way};
+use super::way::{MessageEvents, POINTS_MAX, Phase, Point, StampMode, Way};
 use crate::fault::Rule;
 use crate::limits::{LOCK_NAME_BYTES_MAX, STAMPS_BYTES_MAX};
 
 /// The stamps of some points of one message, in ticks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct MessageStamps {
     /// Further events of the message.
-    pub happened: Happened,
+    pub happened: MessageEvents,
     /// The largest number of ticks by which all of the peer's stamps may be too early, or too late.
     pub doubt: u64,
     points: u32,
@@ -24,22 +24,22 @@ pub struct Taken {
 
 /// The side that bills a message, and trusts its own stamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Billed {
+pub enum BillingSide {
     /// The side where the message begins: the stamps of the receiver's points are the peer's.
     Here,
     /// The receiving side: the stamps of the points before the arrival are the peer's.
     There,
 }
 
-impl Billed {
+impl BillingSide {
     /// Returns the points whose stamps are the peer's, one bit each.
     const fn peers(self) -> u32 {
         match self {
-            Billed::Here => {
+            BillingSide::Here => {
                 let written = Point::EncryptedThere.bit() | Point::WrittenThere.bit();
-                Manner::POINTS_THERE | Point::ReadThere.bit() | written
+                StampMode::POINTS_THERE | Point::ReadThere.bit() | written
             }
-            Billed::There => {
+            BillingSide::There => {
                 let written = Point::EncryptedHere.bit() | Point::WrittenHere.bit();
                 (Point::WokeThere.bit() - 1) | written
             }
@@ -49,8 +49,8 @@ impl Billed {
     /// Returns the point of this side that is later than all of the peer's stamps.
     const fn bound(self) -> Point {
         match self {
-            Billed::Here => Point::NoticedHere,
-            Billed::There => Point::NoticedThere,
+            BillingSide::Here => Point::NoticedHere,
+            BillingSide::There => Point::NoticedThere,
         }
     }
 }
@@ -86,17 +86,17 @@ pub struct Reading {
     pub ended: u64,
 }
 
-impl Default for Taken {
-    fn default() -> Taken {
-        Taken::new()
+impl Default for MessageStamps {
+    fn default() -> MessageStamps {
+        MessageStamps::new()
     }
 }
 
-impl Taken {
+impl MessageStamps {
     /// Creates an empty set of stamps.
     #[inline]
-    pub const fn new() -> Taken {
-        Taken { happened: Happened(0), doubt: 0, points: 0, stamps: [0; POINTS_MAX] }
+    pub const fn new() -> MessageStamps {
+        MessageStamps { happened: MessageEvents(0), doubt: 0, points: 0, stamps: [0; POINTS_MAX] }
     }
 
     /// Records when the message passed a point. A second stamp replaces the first.
@@ -119,7 +119,7 @@ impl Taken {
     #[inline]
     pub const fn clear(&mut self) {
         self.points = 0;
-        self.happened = Happened(0);
+        self.happened = MessageEvents(0);
         self.doubt = 0;
     }
 
@@ -172,7 +172,7 @@ impl Taken {
     }
 
     /// Adds the peer's stamps of the points that are the peer's.
-    pub fn join(&mut self, peer: &Taken, billed: Billed) {
+    pub fn join(&mut self, peer: &MessageStamps, billed: BillingSide) {
         self.happened = self.happened.with(peer.happened);
         self.doubt = self.doubt.max(peer.doubt);
         for point in 0..POINTS_MAX {
@@ -195,17 +195,17 @@ impl Taken {
 
     /// Moves all of the peer's stamps of a whole story by the same distance, between those of our stamps that must
     /// enclose them: to the middle of their possible range. The doubt becomes the distance to either end.
-    pub fn fit(&mut self, billed: Billed) {
+    pub fn fit(&mut self, billed: BillingSide) {
         if self.doubt == 0 {
             return;
         }
         let either = |one, other| self.at(one).or(self.at(other));
         let (before, after) = match billed {
-            Billed::Here => (
+            BillingSide::Here => (
                 either(Point::EncryptedHere, Point::Published),
                 either(Point::ReadHere, Point::NoticedHere),
             ),
-            Billed::There => (None, either(Point::ReadThere, Point::NoticedThere)),
+            BillingSide::There => (None, either(Point::ReadThere, Point::NoticedThere)),
         };
         // A node may have woken and begun to read long before it saw the message, and its peer may have read a
         // message before the write of it returned.
@@ -252,13 +252,13 @@ impl Taken {
     }
 
     /// Reads the payload of a frame of stamps. Returns the rule that the payload breaks, if it breaks one.
-    pub fn decode(payload: &[u8]) -> Result<(Taken, &str), Rule> {
+    pub fn decode(payload: &[u8]) -> Result<(MessageStamps, &str), Rule> {
         let len = payload.len() as u32;
         let wrong = |points| Rule::StampsLength { points, len };
         let (happened, rest) = payload.split_first_chunk::<4>().ok_or(wrong(0))?;
         let (points, mut rest) = rest.split_first_chunk::<4>().ok_or(wrong(0))?;
-        let mut taken = Taken::new();
-        taken.happened = Happened(u32::from_le_bytes(*happened));
+        let mut taken = MessageStamps::new();
+        taken.happened = MessageEvents(u32::from_le_bytes(*happened));
         taken.points = u32::from_le_bytes(*points);
         for point in (0..POINTS_MAX).filter(|point| taken.points & 1 << point != 0) {
             let (stamp, behind) = rest.split_first_chunk::<8>().ok_or(wrong(taken.points))?;
@@ -269,12 +269,17 @@ impl Taken {
         if lock.len() > LOCK_NAME_BYTES_MAX { Err(wrong(taken.points)) } else { Ok((taken, lock)) }
     }
 
-    /// Returns the sample: with [`Manner::Whole`] a stamp for each point of the way, in order, otherwise the first
+    /// Returns the sample: with [`StampMode::Whole`] a stamp for each point of the way, in order, otherwise the first
     /// stamp and that of the pair. Returns none if a required stamp is missing: for a whole story the first one,
     /// that of the arrival at the billing side, and those of sockets.
-    pub fn finish(&self, way: &Way, manner: Manner, billed: Billed) -> Option<[u64; POINTS_MAX]> {
+    pub fn finish(
+        &self,
+        way: &Way,
+        manner: StampMode,
+        billed: BillingSide,
+    ) -> Option<[u64; POINTS_MAX]> {
         match manner {
-            Manner::Whole => self.whole(way, billed),
+            StampMode::Whole => self.whole(way, billed),
             _ => self.pair(way, manner),
         }
     }
@@ -286,7 +291,7 @@ impl Taken {
         way.phases.iter().filter(of_sockets).all(|phase| self.at(phase.ends).is_some())
     }
 
-    fn pair(&self, way: &Way, manner: Manner) -> Option<[u64; POINTS_MAX]> {
+    fn pair(&self, way: &Way, manner: StampMode) -> Option<[u64; POINTS_MAX]> {
         let mut stamps = [0; POINTS_MAX];
         for (stamp, point) in stamps.iter_mut().zip(way.order()) {
             *stamp = self.at(point).unwrap_or(0);
@@ -308,7 +313,7 @@ impl Taken {
         Some(stamps)
     }
 
-    fn whole(&self, way: &Way, billed: Billed) -> Option<[u64; POINTS_MAX]> {
+    fn whole(&self, way: &Way, billed: BillingSide) -> Option<[u64; POINTS_MAX]> {
         if !self.has_sockets(way) {
             return None;
         }

@@ -5,7 +5,7 @@
 //! here. Messages between hosts have more phases than those in shared memory: they are encrypted, written and
 //! read.
 //!
-//! A sampled message is stamped in one of several manners ([`Manner`]): at a pair of points, of which the first is
+//! A sampled message is stamped in one of several manners ([`StampMode`]): at a pair of points, of which the first is
 //! always the beginning of the message, or at all points, which is called a whole story. A stamp takes about 10
 //! ns, so pairs measure a phase almost undisturbed, and whole stories show what happened to one message. If code
 //! other than the sender's future takes a stamp, the message's head is marked with the manner, and the dispatchers
@@ -278,10 +278,10 @@ impl Way {
     }
 
     /// Iterates over all manners in which messages of this way are stamped, except whole stories.
-    pub fn pairs(&self) -> impl Iterator<Item = Manner> + '_ {
+    pub fn pairs(&self) -> impl Iterator<Item = StampMode> + '_ {
         let ends_here = self.is_answered();
-        let whole = [Manner::Thrice, Manner::Marked].into_iter().filter(move |_| ends_here);
-        self.rungs().map(Manner::Pair).chain([Manner::Waiting]).chain(whole)
+        let whole = [StampMode::Thrice, StampMode::Marked].into_iter().filter(move |_| ends_here);
+        self.rungs().map(StampMode::Pair).chain([StampMode::Waiting]).chain(whole)
     }
 
     /// Iterates over the points at which pairs end, in order. The first is the beginning: the pair that ends there
@@ -294,7 +294,7 @@ impl Way {
 
 /// The manner in which a sampled message is stamped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Manner {
+pub enum StampMode {
     /// At the beginning, and at this point.
     Pair(u8),
     /// At every point.
@@ -308,29 +308,29 @@ pub enum Manner {
     Thrice,
 }
 
-impl Manner {
+impl StampMode {
     /// Returns the byte of the manner in a head, where 0 means "not sampled".
     #[inline]
     pub const fn byte(self) -> u8 {
         match self {
-            Manner::Pair(point) => point + 1,
-            Manner::Whole => u8::MAX,
-            Manner::Marked => u8::MAX - 1,
-            Manner::Waiting => u8::MAX - 2,
-            Manner::Thrice => u8::MAX - 3,
+            StampMode::Pair(point) => point + 1,
+            StampMode::Whole => u8::MAX,
+            StampMode::Marked => u8::MAX - 1,
+            StampMode::Waiting => u8::MAX - 2,
+            StampMode::Thrice => u8::MAX - 3,
         }
     }
 
     /// Returns the manner of the byte in a head, or none if the byte names none.
     #[inline]
-    pub const fn from_byte(byte: u8) -> Option<Manner> {
+    pub const fn from_byte(byte: u8) -> Option<StampMode> {
         match byte {
             0 => None,
-            u8::MAX => Some(Manner::Whole),
-            0xfe => Some(Manner::Marked),
-            0xfd => Some(Manner::Waiting),
-            0xfc => Some(Manner::Thrice),
-            byte if byte as usize <= PAIR_POINTS_MAX => Some(Manner::Pair(byte - 1)),
+            u8::MAX => Some(StampMode::Whole),
+            0xfe => Some(StampMode::Marked),
+            0xfd => Some(StampMode::Waiting),
+            0xfc => Some(StampMode::Thrice),
+            byte if byte as usize <= PAIR_POINTS_MAX => Some(StampMode::Pair(byte - 1)),
             _ => None,
         }
     }
@@ -341,11 +341,11 @@ impl Manner {
     pub const fn points(self) -> u32 {
         const WAKINGS: u32 = 1 << Point::WokeThere as u32 | 1 << Point::WokeHere as u32;
         match self {
-            Manner::Whole => u32::MAX,
-            Manner::Marked => 1 | 1 << Point::Done as u32,
-            Manner::Waiting => 1,
-            Manner::Thrice => 1 | 1 << Point::Opened as u32 | 1 << Point::Done as u32,
-            Manner::Pair(point) => {
+            StampMode::Whole => u32::MAX,
+            StampMode::Marked => 1 | 1 << Point::Done as u32,
+            StampMode::Waiting => 1,
+            StampMode::Thrice => 1 | 1 << Point::Opened as u32 | 1 << Point::Done as u32,
+            StampMode::Pair(point) => {
                 let end = 1 << (point as u32 % u32::BITS);
                 1 | end | (end & WAKINGS) >> 1
             }
@@ -356,7 +356,7 @@ impl Manner {
     #[inline]
     pub const fn marks(self) -> bool {
         const OTHERS: u32 = (1 << Point::Reached as u32) - (1 << Point::WokeThere as u32);
-        matches!(self, Manner::Marked) || self.points() & OTHERS != 0
+        matches!(self, StampMode::Marked) || self.points() & OTHERS != 0
     }
 
     /// Returns whether the stamps wait until all earlier instructions are done. A processor that waits for a line
@@ -364,15 +364,15 @@ impl Manner {
     /// not wait, since both ends are too early by the same time.
     #[inline]
     pub const fn waits(self) -> bool {
-        self.marks() || matches!(self, Manner::Waiting)
+        self.marks() || matches!(self, StampMode::Waiting)
     }
 
     /// Returns whether two stamps of different clocks are compared, in a message of this way with two stamped
     /// points. Between hosts such a comparison has little value.
     pub fn compares(self, way: &Way) -> bool {
-        let is_whole = matches!(self, Manner::Whole);
+        let is_whole = matches!(self, StampMode::Whole);
         let theirs = match way.is_answered() {
-            true => Manner::POINTS_THERE,
+            true => StampMode::POINTS_THERE,
             false => u32::MAX << Point::WokeThere as u32,
         };
         !is_whole && self.points() & theirs != 0
@@ -393,48 +393,48 @@ pub const fn whole_stamp(low: u64, now: u64) -> u64 {
 
 /// Further events of a sampled message, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Happened(pub u32);
+pub struct MessageEvents(pub u32);
 
-impl Happened {
+impl MessageEvents {
     /// The handler had to wait, and became a task.
-    pub const PROMOTED: Happened = Happened(1);
+    pub const PROMOTED: MessageEvents = MessageEvents(1);
     /// The message lay in the lane when the receiver first polled: the dispatcher had been busy.
-    pub const BUSY_THERE: Happened = Happened(2);
+    pub const BUSY_THERE: MessageEvents = MessageEvents(2);
     /// The reply lay in the lane when the caller first polled: the dispatcher had been busy.
-    pub const BUSY_HERE: Happened = Happened(4);
+    pub const BUSY_HERE: MessageEvents = MessageEvents(4);
     /// The reply was copied, because its waiter was no task or polled something else first.
-    pub const STASHED: Happened = Happened(8);
+    pub const STASHED: MessageEvents = MessageEvents(8);
     /// The lane was full.
-    pub const FULL: Happened = Happened(16);
+    pub const FULL: MessageEvents = MessageEvents(16);
     /// The name that the handler waited for is that of a condition, not of a lock.
-    pub const CONDITION: Happened = Happened(32);
+    pub const CONDITION: MessageEvents = MessageEvents(32);
 
     /// The events that are shown, and their names.
-    pub const ALL: [(Happened, &str); 5] = [
-        (Happened::PROMOTED, "promoted"),
-        (Happened::BUSY_THERE, "callee busy"),
-        (Happened::BUSY_HERE, "caller busy"),
-        (Happened::STASHED, "reply copied"),
-        (Happened::FULL, "lane full"),
+    pub const ALL: [(MessageEvents, &str); 5] = [
+        (MessageEvents::PROMOTED, "promoted"),
+        (MessageEvents::BUSY_THERE, "callee busy"),
+        (MessageEvents::BUSY_HERE, "caller busy"),
+        (MessageEvents::STASHED, "reply copied"),
+        (MessageEvents::FULL, "lane full"),
     ];
 
     /// Returns the union of both sets.
     #[inline]
     #[must_use]
-    pub const fn with(self, other: Happened) -> Happened {
-        Happened(self.0 | other.0)
+    pub const fn with(self, other: MessageEvents) -> MessageEvents {
+        MessageEvents(self.0 | other.0)
     }
 
     /// Returns this set without the other.
     #[inline]
     #[must_use]
-    pub const fn without(self, other: Happened) -> Happened {
-        Happened(self.0 & !other.0)
+    pub const fn without(self, other: MessageEvents) -> MessageEvents {
+        MessageEvents(self.0 & !other.0)
     }
 
     /// Returns whether this set includes the other.
     #[inline]
-    pub const fn has(self, other: Happened) -> bool {
+    pub const fn has(self, other: MessageEvents) -> bool {
         self.0 & other.0 == other.0
     }
 }

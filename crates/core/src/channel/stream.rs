@@ -8,8 +8,8 @@
 //!
 //! | | at the caller | at the callee |
 //! |---|---|---|
-//! | a result | reads: [`Lookahead`] | writes: [`Demand`] |
-//! | an argument | writes: [`Feed`] | reads: [`Intake`] |
+//! | a result | reads: [`ResultReader`] | writes: [`ResultWriter`] |
+//! | an argument | writes: [`ArgumentWriter`] | reads: [`ArgumentReader`] |
 //!
 //! | what happens | a result's writer (callee) | an argument's reader (callee) |
 //! |---|---|---|
@@ -22,16 +22,16 @@
 //! nothing after the stream's end. A writer is never further ahead than the batches that these states admit.
 
 mod batch;
-mod intake;
-mod lookahead;
-mod demand;
-mod feed;
+mod argument_reader;
+mod result_reader;
+mod result_writer;
+mod argument_writer;
 
-pub use batch::{BatchSize, Tail};
-pub use demand::{AskedAlready, Demand};
-pub use feed::Feed;
-pub use intake::{Intake, NoCredit, Wanted};
-pub use lookahead::{BATCHES_AHEAD, Lookahead};
+pub use argument_reader::{ArgumentReader, NoCredit, Wanted};
+pub use argument_writer::ArgumentWriter;
+pub use batch::{BatchSize, BatchTail};
+pub use result_reader::{BATCHES_AHEAD, ResultReader};
+pub use result_writer::{AskedAlready, ResultWriter};
 
 use crate::frame::CallNumber;
 use crate::limits::STREAMS_PER_SESSION_MAX;

@@ -34,7 +34,7 @@ enum Place<P> {
 
 /// The next action for the waiting requests.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Step<P> {
+pub enum ReceiverAction<P> {
     /// Accept this request: it is its turn.
     Accept {
         /// The request, or a reference to it.
@@ -167,7 +167,7 @@ impl<P> Receiver<P> {
     }
 
     /// Returns the next action that is possible now, if there is one.
-    pub fn step(&mut self, node: &mut Budget, share: &mut Share) -> Option<Step<P>> {
+    pub fn step(&mut self, node: &mut Budget, share: &mut Share) -> Option<ReceiverAction<P>> {
         while let Some(Place::Void) = self.places.front()
             && !mutated(Mutant::VoidStays)
         {
@@ -183,9 +183,9 @@ impl<P> Receiver<P> {
             if charged {
                 node.release(share, bytes);
             }
-            return Some(Step::Accept { request, bytes });
+            return Some(ReceiverAction::Accept { request, bytes });
         }
-        self.grant(node, share).map(Step::Grant)
+        self.grant(node, share).map(ReceiverAction::Grant)
     }
 
     fn pass(&mut self) -> Option<Place<P>> {

@@ -1,6 +1,6 @@
 //! The sending side: the number of sent and accepted requests, and the requests in a special state.
 
-use super::{Way, stray_place};
+use super::{SendMode, stray_place};
 use crate::fault::Rule;
 use crate::frame::Kind;
 use crate::limits::{OPTIMISM, PLACES_RESERVED, SHORT_BYTES};
@@ -84,13 +84,13 @@ impl Sender {
 
     /// Returns how a request with this many bytes of payload may be sent.
     #[inline]
-    pub fn way(&self, bytes: usize) -> Way {
+    pub fn way(&self, bytes: usize) -> SendMode {
         let open = self.open();
         match bytes <= SHORT_BYTES {
-            _ if open >= self.window => Way::Wait,
-            true => Way::Go,
-            false if open < self.optimism => Way::Go,
-            false => Way::Reserve,
+            _ if open >= self.window => SendMode::Wait,
+            true => SendMode::Go,
+            false if open < self.optimism => SendMode::Go,
+            false => SendMode::Reserve,
         }
     }
 
@@ -132,7 +132,7 @@ impl Sender {
 
     /// Handles the receiver's report that it has accepted all requests before number `accepted`. Returns whether
     /// the report is new. The receiver cannot have accepted a request that asked for room and was not sent.
-    pub fn heard(&mut self, accepted: u64) -> Result<bool, Rule> {
+    pub fn handle_progress(&mut self, accepted: u64) -> Result<bool, Rule> {
         if accepted < self.safe || accepted > self.out {
             let (seen, before, out) = (accepted, self.safe, self.out);
             return Err(match seen < before {

@@ -68,12 +68,12 @@ proptest! {
                         sender.transferred(number);
                     }
                 }),
-                2 => sender.heard(number).map(drop),
-                3 if sender.way(1000) == Way::Reserve => {
+                2 => sender.handle_progress(number).map(drop),
+                3 if sender.way(1000) == SendMode::Reserve => {
                     sender.reserved();
                     Ok(())
                 },
-                4 if sender.way(8) != Way::Wait => {
+                4 if sender.way(8) != SendMode::Wait => {
                     sender.sent();
                     Ok(())
                 },
@@ -130,7 +130,7 @@ fn progress_may_be_seen_before_earlier_frames() {
     let mut sender = Sender::new(true);
     let (medium, long) = (sender.sent(), sender.reserved());
     assert!(sender.withdraw(long));
-    assert_eq!(sender.heard(2), Ok(true));
+    assert_eq!(sender.handle_progress(2), Ok(true));
     assert_eq!(sender.refused(medium), Ok(()));
     assert_eq!(sender.granted(long), Ok(false));
     assert_eq!(sender.open(), 0);
@@ -140,14 +140,14 @@ fn progress_may_be_seen_before_earlier_frames() {
 fn progress_is_monotone_and_never_beyond_sent_requests() {
     let mut sender = Sender::new(true);
     assert_eq!((sender.sent(), sender.reserved()), (0, 1));
-    assert_eq!(sender.heard(3), Err(Rule::CreditAhead { seen: 3, out: 2 }));
-    assert_eq!(sender.heard(2), Err(Rule::CreditAhead { seen: 2, out: 1 }));
-    assert_eq!((sender.heard(1), sender.heard(1)), (Ok(true), Ok(false)));
-    assert_eq!(sender.heard(0), Err(Rule::CreditBackwards { seen: 0, before: 1 }));
+    assert_eq!(sender.handle_progress(3), Err(Rule::CreditAhead { seen: 3, out: 2 }));
+    assert_eq!(sender.handle_progress(2), Err(Rule::CreditAhead { seen: 2, out: 1 }));
+    assert_eq!((sender.handle_progress(1), sender.handle_progress(1)), (Ok(true), Ok(false)));
+    assert_eq!(sender.handle_progress(0), Err(Rule::CreditBackwards { seen: 0, before: 1 }));
     assert_eq!(sender.granted(1), Ok(true));
-    assert_eq!(sender.heard(2), Err(Rule::CreditAhead { seen: 2, out: 1 }));
+    assert_eq!(sender.handle_progress(2), Err(Rule::CreditAhead { seen: 2, out: 1 }));
     sender.transferred(1);
-    assert_eq!(sender.heard(2), Ok(true));
+    assert_eq!(sender.handle_progress(2), Ok(true));
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn an_accepted_request_leaves_no_state() {
     for number in 0..100 {
         sender.sent();
         assert_eq!((sender.refused(number), sender.is_calm()), (Ok(()), false));
-        assert_eq!((sender.heard(number + 1), sender.special()), (Ok(true), 0));
+        assert_eq!((sender.handle_progress(number + 1), sender.special()), (Ok(true), 0));
         assert!(sender.is_calm());
     }
 }
@@ -165,17 +165,17 @@ fn an_accepted_request_leaves_no_state() {
 fn beyond_the_threshold_short_requests_take_the_reserved_room() {
     let mut sender = Sender::new(true);
     for _ in 0..OPTIMISM {
-        assert_eq!((sender.way(SHORT_BYTES), sender.way(1 << 20)), (Way::Go, Way::Go));
+        assert_eq!((sender.way(SHORT_BYTES), sender.way(1 << 20)), (SendMode::Go, SendMode::Go));
         sender.sent();
     }
     for _ in 0..PLACES_RESERVED {
         let ways = [SHORT_BYTES, SHORT_BYTES + 1].map(|bytes| sender.way(bytes));
-        assert_eq!(ways, [Way::Go, Way::Reserve]);
+        assert_eq!(ways, [SendMode::Go, SendMode::Reserve]);
         sender.sent();
     }
-    assert_eq!([SHORT_BYTES, 1 << 20].map(|bytes| sender.way(bytes)), [Way::Wait; 2]);
+    assert_eq!([SHORT_BYTES, 1 << 20].map(|bytes| sender.way(bytes)), [SendMode::Wait; 2]);
     assert_eq!(sender.open() as usize, PLACES_MAX);
-    assert_eq!(Sender::new(false).way(SHORT_BYTES + 1), Way::Reserve);
+    assert_eq!(Sender::new(false).way(SHORT_BYTES + 1), SendMode::Reserve);
 }
 
 #[test]
@@ -186,13 +186,13 @@ fn a_place_is_filled_once_by_a_granted_request() {
     assert_eq!(receiver.fill(0, 'a', 1), Err(stray), "there is no place");
     assert_eq!(receiver.await_grant(100), Ok(0));
     assert_eq!(receiver.fill(0, 'a', 1), Err(stray), "the request was not granted");
-    assert_eq!(receiver.step(&mut node, &mut share), Some(Step::Grant(0)));
+    assert_eq!(receiver.step(&mut node, &mut share), Some(ReceiverAction::Grant(0)));
     assert_eq!(receiver.step(&mut node, &mut share), None);
     let beyond = Rule::BeyondReserved { len: 101, reserved: 100 };
     assert_eq!(receiver.fill(0, 'a', 101), Err(beyond));
     assert_eq!((receiver.fill(0, 'a', 100), share.held()), (Ok(()), 100));
     assert_eq!(receiver.fill(0, 'b', 100), Err(stray), "twice");
-    let accepted = Step::Accept { request: 'a', bytes: 100 };
+    let accepted = ReceiverAction::Accept { request: 'a', bytes: 100 };
     assert_eq!(receiver.step(&mut node, &mut share), Some(accepted));
     assert_eq!((receiver.fill(0, 'b', 1), share.held()), (Err(stray), 0));
 }
@@ -207,7 +207,7 @@ fn a_withdrawn_place_releases_its_charge_once() {
         receiver.await_grant(100).unwrap();
     }
     for number in 0..3 {
-        assert_eq!(receiver.step(&mut node, &mut share), Some(Step::Grant(number)));
+        assert_eq!(receiver.step(&mut node, &mut share), Some(ReceiverAction::Grant(number)));
     }
     receiver.fill(2, 'c', 100).unwrap();
     assert_eq!((share.held(), node.held()), (300, 300));
@@ -228,7 +228,7 @@ fn grants_are_bounded_and_wait_behind_requests_that_wait_for_room() {
         receiver.await_grant(10).unwrap();
     }
     for number in 0..GRANTS_AHEAD as u64 {
-        assert_eq!(receiver.step(&mut node, &mut share), Some(Step::Grant(number)));
+        assert_eq!(receiver.step(&mut node, &mut share), Some(ReceiverAction::Grant(number)));
     }
     assert_eq!(receiver.step(&mut node, &mut share), None);
 
@@ -239,9 +239,9 @@ fn grants_are_bounded_and_wait_behind_requests_that_wait_for_room() {
     receiver.await_grant(10).unwrap();
     assert_eq!(receiver.step(&mut node, &mut share), None);
     node.release(&mut share, 100);
-    let accepted = Step::Accept { request: 'a', bytes: 10 };
+    let accepted = ReceiverAction::Accept { request: 'a', bytes: 10 };
     assert_eq!(receiver.step(&mut node, &mut share), Some(accepted));
-    assert_eq!(receiver.step(&mut node, &mut share), Some(Step::Grant(1)));
+    assert_eq!(receiver.step(&mut node, &mut share), Some(ReceiverAction::Grant(1)));
 }
 
 #[test]

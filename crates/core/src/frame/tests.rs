@@ -32,13 +32,13 @@ fn head() -> impl Strategy<Value = Head> {
         number().prop_map(Head::cancel),
         (number(), 8..=STAMPS_BYTES_MAX as u32).prop_map(|(n, l)| Head::stamps(n, l)),
         (any::<u16>(), number(), len(), 1..28u8)
-            .prop_map(|(m, n, l, p)| { Head::call(m, n, l).with_manner(Some(Manner::Pair(p))) }),
+            .prop_map(|(m, n, l, p)| { Head::call(m, n, l).with_manner(Some(StampMode::Pair(p))) }),
         (number(), len(), 0..1_u64 << 48).prop_map(|(n, l, stamp)| {
-            let head = Head::reply(n, l).with_manner(Some(Manner::Whole));
+            let head = Head::reply(n, l).with_manner(Some(StampMode::Whole));
             Head { stamp, ..head }
         }),
         (any::<u16>(), len(), any::<u64>()).prop_map(|(m, l, stamp)| {
-            let head = Head::oneway(m, l).with_manner(Some(Manner::Pair(9)));
+            let head = Head::oneway(m, l).with_manner(Some(StampMode::Pair(9)));
             Head { stamp, ..head }
         }),
         any::<u32>().prop_map(Head::switch),
@@ -103,7 +103,7 @@ fn check(words: [u64; 3]) {
 fn every_broken_shape_names_its_rule() {
     let one = CallNumber::new(1, 1);
     let call = Head::call(1, one, 8);
-    let stamped = Some(Manner::Whole);
+    let stamped = Some(StampMode::Whole);
     let cases: [(Head, Rule); 25] = [
         (Head::cancel(one).with_manner(stamped), Rule::StrayManner { kind: 6, manner: 255 }),
         (Head::stamps(one, 7), Rule::LengthBelowMin { kind: 9, len: 7, min: 8 }),

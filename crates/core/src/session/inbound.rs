@@ -2,7 +2,7 @@
 
 use super::outbound::Bounds;
 use crate::fault::Rule;
-use crate::flow::{Budget, Receiver, Share, Step};
+use crate::flow::{Budget, Receiver, ReceiverAction, Share};
 use crate::limits::{MESSAGE_BYTES_MAX, SHORT_BYTES};
 use crate::mutant::{Mutant, mutated};
 use alloc::vec::Vec;
@@ -211,14 +211,14 @@ impl<P> Inbound<P> {
     }
 
     /// Returns the next possible action for the waiting requests, if requests are accepted at all.
-    pub fn step(&self, budget: &mut Budget, takes: bool) -> Option<Step<P>> {
+    pub fn step(&self, budget: &mut Budget, takes: bool) -> Option<ReceiverAction<P>> {
         if !takes {
             return None;
         }
         let machine = &mut *self.machine();
         let step = machine.receiver.step(budget, &mut machine.share);
         self.accepted.set(machine.receiver.accepted());
-        if let Some(Step::Accept { request, .. }) = &step {
+        if let Some(ReceiverAction::Accept { request, .. }) = &step {
             self.gone(Some(request));
         }
         step

@@ -1,10 +1,10 @@
 //! The requests of this side: which may be sent, how, in which order, and what the others wait for.
 
 use super::copies::Copies;
-use super::line::Line;
 use super::reservations::{Grant, Reservations};
+use super::sender_queue::SenderQueue;
 use crate::fault::Rule;
-use crate::flow::{Sender, Way};
+use crate::flow::{SendMode, Sender};
 use crate::limits::{
     COPIED_BYTES_MAX, GRANT_KEPT_NS, IN_RING_BYTES_MAX, OPTIMISM, PLACES_RESERVED,
 };
@@ -41,7 +41,7 @@ impl Bounds {
 
 /// The place of a request that is longer than a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
+pub enum RequestPlacement {
     /// The request is written to consecutive slots of the ring, if there are enough free ones.
     Ring,
     /// The request is written to a buffer.
@@ -52,7 +52,7 @@ pub enum Room {
 
 /// The resource that a waiting request lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lack {
+pub enum MissingResource {
     /// A slot of the lane.
     Slot = 1,
     /// A buffer.
@@ -64,12 +64,12 @@ pub enum Lack {
 /// The outbound requests of one side of a session.
 ///
 /// ```
-/// use upbeat_core::session::{Bounds, Outbound, Room};
+/// use upbeat_core::session::{Bounds, Outbound, RequestPlacement};
 ///
 /// let outbound = Outbound::<()>::new(Bounds::new(true));
-/// assert!(outbound.may_go());
+/// assert!(outbound.has_credit());
 /// outbound.went();
-/// assert_eq!(outbound.room(1 << 20, || 0), Ok(Room::Buffer));
+/// assert_eq!(outbound.room(1 << 20, || 0), Ok(RequestPlacement::Buffer));
 /// assert_eq!(outbound.heard(1), Ok(4160));
 /// ```
 #[derive(Debug)]
@@ -85,7 +85,7 @@ pub struct Outbound<W> {
     bounds: Bounds,
     /// The resources that waiting requests lack, one bit each.
     lacking: Cell<u8>,
-    line: Line<W>,
+    line: SenderQueue<W>,
     machine: RefCell<Machine<W>>,
     /// The senders that wait for room outside the queue, in no order, since the numbers of their requests order
     /// them.
@@ -112,7 +112,7 @@ impl<W: Clone> Outbound<W> {
             barred: Cell::new(false),
             bounds,
             lacking: Cell::new(0),
-            line: Line::new(),
+            line: SenderQueue::new(),
             machine: RefCell::new(Machine {
                 sender,
                 copies,
@@ -123,9 +123,9 @@ impl<W: Clone> Outbound<W> {
     }
 
     /// Returns whether a short request may be sent without asking. For a longer one the caller also calls
-    /// [`Outbound::room`].
+    /// [`Outbound::placement`].
     #[inline(always)]
-    pub fn may_go(&self) -> bool {
+    pub fn has_credit(&self) -> bool {
         self.credit.get() != 0
     }
 
@@ -147,7 +147,8 @@ impl<W: Clone> Outbound<W> {
 
     /// Sets the credit to the number of requests that may be sent without asking.
     fn set_credit(&self, machine: &Machine<W>) {
-        let is_held = self.line.stands() && !mutated(Mutant::CreditPassesLine) || self.barred.get();
+        let is_held =
+            self.line.has_waiters() && !mutated(Mutant::CreditPassesLine) || self.barred.get();
         let left = if is_held { 0 } else { machine.sender.window_left() as u32 };
         self.credit.set(left);
         self.given.set(left);
@@ -162,9 +163,9 @@ impl<W: Clone> Outbound<W> {
 
     /// Handles the peer's report that it has accepted all requests before number `accepted`. Returns how many more
     /// requests may be sent.
-    pub fn heard(&self, accepted: u64) -> Result<u64, Rule> {
+    pub fn handle_progress(&self, accepted: u64) -> Result<u64, Rule> {
         let machine = &mut *self.machine();
-        machine.sender.heard(accepted)?;
+        machine.sender.handle_progress(accepted)?;
         machine.copies.heard(&machine.sender);
         self.set_credit(machine);
         Ok(machine.sender.window_left())
@@ -175,9 +176,9 @@ impl<W: Clone> Outbound<W> {
         if !self.admits_granted() || !self.line.is_in_turn() {
             return Ok(false);
         }
-        let may_go = self.heard(accepted())? != 0 || mutated(Mutant::WayNeverWaits);
+        let may_go = self.handle_progress(accepted())? != 0 || mutated(Mutant::WayNeverWaits);
         if !may_go {
-            self.lacks(Lack::Place);
+            self.record_missing(MissingResource::Place);
         }
         Ok(may_go)
     }
@@ -186,14 +187,14 @@ impl<W: Clone> Outbound<W> {
     /// order.
     pub fn admits_granted(&self) -> bool {
         if self.barred.get() && !mutated(Mutant::BarIgnored) {
-            self.lacks(Lack::Slot);
+            self.record_missing(MissingResource::Slot);
             return false;
         }
         true
     }
 
     /// Counts a request that was sent after [`Outbound::admits`].
-    pub fn went_carefully(&self) {
+    pub fn record_sent_slowly(&self) {
         let mut machine = self.machine();
         machine.sender.went(1);
         self.set_credit(&machine);
@@ -201,21 +202,29 @@ impl<W: Clone> Outbound<W> {
 
     /// Returns where a request with this many bytes of payload, more than a slot holds, is written. The method
     /// loads the number of accepted requests only if it matters.
-    pub fn room(&self, bytes: usize, accepted: impl Fn() -> u64) -> Result<Room, Rule> {
+    pub fn placement(
+        &self,
+        bytes: usize,
+        accepted: impl Fn() -> u64,
+    ) -> Result<RequestPlacement, Rule> {
         if !self.may_skip_asking() {
-            self.heard(accepted())?;
-            if self.machine.borrow().sender.way(bytes) != Way::Go {
-                return Ok(Room::Ask);
+            self.handle_progress(accepted())?;
+            if self.machine.borrow().sender.way(bytes) != SendMode::Go {
+                return Ok(RequestPlacement::Ask);
             }
         }
         if !self.calm.get() || bytes > IN_RING_BYTES_MAX {
-            return Ok(Room::Buffer);
+            return Ok(RequestPlacement::Buffer);
         }
         // The peer copies the requests in the ring that it refuses.
         if !self.machine.borrow().copies.takes(bytes) {
-            self.heard(accepted())?;
+            self.handle_progress(accepted())?;
         }
-        Ok(if self.machine.borrow().copies.takes(bytes) { Room::Ring } else { Room::Buffer })
+        Ok(if self.machine.borrow().copies.takes(bytes) {
+            RequestPlacement::Ring
+        } else {
+            RequestPlacement::Buffer
+        })
     }
 
     /// Returns whether a request of `bytes` bytes, longer than a slot, may be written to the ring, by this side's
@@ -233,7 +242,7 @@ impl<W: Clone> Outbound<W> {
     }
 
     /// Records a request of `bytes` bytes in the ring, before it is counted as sent.
-    pub fn went_in_ring(&self, bytes: usize) {
+    pub fn record_in_ring(&self, bytes: usize) {
         let unasked = u64::from(self.given.get() - self.credit.get());
         let machine = &mut *self.machine.borrow_mut();
         machine.copies.went(machine.sender.out() + unasked, bytes);
@@ -304,7 +313,7 @@ impl<W: Clone> Outbound<W> {
     }
 
     /// Returns the queue of senders that wait for room.
-    pub const fn line(&self) -> &Line<W> {
+    pub const fn line(&self) -> &SenderQueue<W> {
         &self.line
     }
 
@@ -323,8 +332,8 @@ impl<W: Clone> Outbound<W> {
 
     /// Begins a round: senders that were woken and do not respond lose their turns. Returns whether any did; the
     /// next senders must then be woken.
-    pub fn pass_over(&self) -> bool {
-        let passed = self.line.pass_over();
+    pub fn skip_unresponsive(&self) -> bool {
+        let passed = self.line.skip_unresponsive();
         if passed {
             self.update_credit();
         }
@@ -340,7 +349,7 @@ impl<W: Clone> Outbound<W> {
     }
 
     /// Sets whether frames are sent before any request, or the session has ended.
-    pub fn bar(&self, barred: bool) {
+    pub fn set_barred(&self, barred: bool) {
         if self.barred.replace(barred) != barred {
             self.update_credit();
         }
@@ -353,7 +362,7 @@ impl<W: Clone> Outbound<W> {
     }
 
     /// Records what a waiting request lacks.
-    pub fn lacks(&self, what: Lack) {
+    pub fn record_missing(&self, what: MissingResource) {
         self.lacking.set(self.lacking.get() | what as u8);
     }
 
@@ -366,14 +375,16 @@ impl<W: Clone> Outbound<W> {
         has_slots: impl FnOnce() -> bool,
         has_buffers: impl FnOnce() -> bool,
     ) -> bool {
-        let lacks = |what: Lack| self.lacking.get() & what as u8 != 0;
+        let lacks = |what: MissingResource| self.lacking.get() & what as u8 != 0;
         !self.barred.get()
-            && (lacks(Lack::Slot) && has_slots()
-                || lacks(Lack::Buffer) && has_buffers() && !mutated(Mutant::BufferUnnoticed)
-                || lacks(Lack::Place)
+            && (lacks(MissingResource::Slot) && has_slots()
+                || lacks(MissingResource::Buffer)
+                    && has_buffers()
+                    && !mutated(Mutant::BufferUnnoticed)
+                || lacks(MissingResource::Place)
                     && self.has_new_places(part, accepted())
                     && !mutated(Mutant::PlaceUnnoticed)
-                || self.room.borrow().is_empty() && !self.line.stands())
+                || self.room.borrow().is_empty() && !self.line.has_waiters())
     }
 
     /// Handles new room: calls `wake` for the senders that wait for it, including the first of the queue.

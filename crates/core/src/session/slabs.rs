@@ -189,7 +189,7 @@ impl Slabs {
     }
 
     /// Records that there was no buffer for this use, and the peer's returns of each slab so far.
-    pub fn lacks(&mut self, usage: Use, returned: impl Fn(usize) -> u64) {
+    pub fn record_missing(&mut self, usage: Use, returned: impl Fn(usize) -> u64) {
         for (number, own) in self.slabs.iter_mut().enumerate() {
             if let Some(own) = own.as_mut().filter(|own| own.usage == usage) {
                 own.seen = Some(returned(number));
@@ -198,7 +198,7 @@ impl Slabs {
     }
 
     /// Records that no sender waits for a buffer any more.
-    pub fn lacks_none(&mut self) {
+    pub fn clear_missing(&mut self) {
         self.slabs.iter_mut().flatten().for_each(|own| own.seen = None);
     }
 
@@ -330,12 +330,12 @@ mod tests {
         let mut slabs = Slabs::new();
         make(&mut slabs, Use::Requests, 300);
         assert!(!slabs.has_more(false, |_| 1), "no buffer is lacking");
-        slabs.lacks(Use::Replies, |_| 0);
+        slabs.record_missing(Use::Replies, |_| 0);
         assert!(!slabs.has_more(false, |_| 1), "the slab has another use");
-        slabs.lacks(Use::Requests, |_| 0b100);
+        slabs.record_missing(Use::Requests, |_| 0b100);
         assert!(!slabs.has_more(false, |_| 0b100) && slabs.has_more(false, |_| 0b101));
         assert!(!slabs.has_more(true, |_| 0b101) && slabs.has_more(true, |_| 0b1000));
-        slabs.lacks_none();
+        slabs.clear_missing();
         assert!(!slabs.has_more(false, |_| 0));
     }
 

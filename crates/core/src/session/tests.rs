@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fault::Rule;
-use crate::flow::{Budget, Share, Step};
+use crate::flow::{Budget, ReceiverAction, Share};
 use crate::limits::{
     CALLS_PER_SESSION_MAX, FLUSH_MESSAGES, GRANT_KEPT_NS, IN_RING_BYTES_MAX, PLACES_MAX,
 };
@@ -41,7 +41,7 @@ proptest! {
     /// lowest ticket that has not lost its turn, and only that sender is in its turn.
     #[test]
     fn a_queue_is_a_sorted_list_of_responding_senders(acts in prop::collection::vec(act(), 0..200)) {
-        let line = Line::new();
+        let line = SenderQueue::new();
         // For each sender: its ticket, whether it is queued, and the round in which it was woken.
         let mut senders: Vec<(u64, bool, Option<u64>)> = Vec::new();
         let mut round = 0;
@@ -93,12 +93,12 @@ proptest! {
                             passed = true;
                         }
                     }
-                    prop_assert_eq!(line.pass_over(), passed);
+                    prop_assert_eq!(line.skip_unresponsive(), passed);
                 }
             }
             let standing: Vec<u64> =
                 senders.iter().filter(|sender| sender.1).map(|sender| sender.0).collect();
-            prop_assert_eq!((line.len(), line.stands()), (standing.len(), !standing.is_empty()));
+            prop_assert_eq!((line.len(), line.has_waiters()), (standing.len(), !standing.is_empty()));
             for &(ticket, stands, _) in &senders {
                 line.take_turn(Some(ticket));
                 prop_assert_eq!(line.has(ticket), stands);
@@ -115,35 +115,35 @@ proptest! {
 fn a_request_waits_behind_queued_senders_and_there_is_no_credit() {
     let outbound = outbound(2, 1, 1 << 20);
     for _ in 0..3 {
-        assert!(outbound.may_go());
+        assert!(outbound.has_credit());
         outbound.went();
     }
-    assert!(!outbound.may_go());
+    assert!(!outbound.has_credit());
     assert_eq!(outbound.admits(|| 0), Ok(false), "three are on their way");
     let first = outbound.stand(None, &1);
     assert!(!outbound.has_room(true, || 0, || false, || false));
     assert!(outbound.has_room(true, || 1, || false, || false), "one request was accepted");
     assert_eq!(woken(&outbound, 0), [1]);
     assert_eq!(outbound.admits(|| 1), Ok(false), "it is not the turn of the other sender");
-    assert!(!outbound.may_go());
+    assert!(!outbound.has_credit());
     outbound.line().take_turn(Some(first));
     assert_eq!(outbound.admits(|| 1), Ok(true));
-    outbound.went_carefully();
+    outbound.record_sent_slowly();
     outbound.line().take_turn(None);
     outbound.leave(first, |_| panic!("no other sender is queued"));
-    assert_eq!((outbound.heard(3), outbound.may_go()), (Ok(2), true));
-    assert_eq!(outbound.heard(5), Err(Rule::CreditAhead { seen: 5, out: 4 }));
+    assert_eq!((outbound.handle_progress(3), outbound.has_credit()), (Ok(2), true));
+    assert_eq!(outbound.handle_progress(5), Err(Rule::CreditAhead { seen: 5, out: 4 }));
 }
 
 #[test]
 fn no_request_is_sent_before_waiting_frames() {
     let outbound = outbound(8, 1, 1 << 20);
-    outbound.bar(true);
-    assert!(!outbound.may_go() && !outbound.admits_granted());
+    outbound.set_barred(true);
+    assert!(!outbound.has_credit() && !outbound.admits_granted());
     assert_eq!(outbound.admits(|| 0), Ok(false));
     assert!(!outbound.has_room(false, || 0, || true, || true));
-    outbound.bar(false);
-    assert!(outbound.may_go() && outbound.admits_granted());
+    outbound.set_barred(false);
+    assert!(outbound.has_credit() && outbound.admits_granted());
     assert!(outbound.has_room(false, || 0, || true, || true), "a slot was lacking");
 }
 
@@ -154,8 +154,8 @@ fn an_unresponsive_sender_loses_its_turn_and_returns_before_later_ones() {
     let tickets = [1, 2, 3].map(|who| outbound.stand(None, &who));
     assert_eq!(woken(&outbound, 0), [1, 2, 3]);
     outbound.stand(Some(tickets[1]), &2);
-    assert!(!outbound.pass_over() && outbound.line().is_stirred());
-    assert!(outbound.pass_over(), "the sender was not polled for two rounds");
+    assert!(!outbound.skip_unresponsive() && outbound.line().has_woken());
+    assert!(outbound.skip_unresponsive(), "the sender was not polled for two rounds");
     assert_eq!(outbound.line().len(), 1);
     outbound.stand(Some(tickets[0]), &1);
     outbound.line().take_turn(Some(tickets[1]));
@@ -167,7 +167,7 @@ fn an_unresponsive_sender_loses_its_turn_and_returns_before_later_ones() {
 #[test]
 fn a_grant_is_used_in_its_turn_or_given_back_in_time() {
     let outbound = outbound(0, 4, 0);
-    assert_eq!(outbound.room(1000, || 0), Ok(Room::Ask));
+    assert_eq!(outbound.placement(1000, || 0), Ok(RequestPlacement::Ask));
     let numbers = [7, 8, 9].map(|who| outbound.ask(who));
     assert_eq!(outbound.poll_grant(numbers[0], &7), Grant::Awaited);
     assert_eq!(outbound.granted(numbers[1], 50), Ok(Some(8)));
@@ -187,24 +187,31 @@ fn a_grant_is_used_in_its_turn_or_given_back_in_time() {
     assert_eq!(outbound.transferred(numbers[1], 300), None, "the third request has no grant");
     assert_eq!((outbound.asking(), outbound.withdraw(numbers[1], 300).0), (1, false));
     assert_eq!(outbound.granted(numbers[0], 400), Ok(None), "the grant crosses the withdrawal");
-    assert_eq!(outbound.heard(2), Ok(3));
-    assert_eq!(outbound.heard(3), Err(Rule::CreditAhead { seen: 3, out: 2 }));
+    assert_eq!(outbound.handle_progress(2), Ok(3));
+    assert_eq!(outbound.handle_progress(3), Err(Rule::CreditAhead { seen: 3, out: 2 }));
 }
 
 #[test]
 fn longer_requests_use_the_ring_while_none_is_refused_and_few_bytes_are_open() {
     let outbound = outbound(100, 10, 16_000);
-    assert_eq!(outbound.room(IN_RING_BYTES_MAX + 1, || 0), Ok(Room::Buffer));
+    assert_eq!(outbound.placement(IN_RING_BYTES_MAX + 1, || 0), Ok(RequestPlacement::Buffer));
     for number in 0..16 {
-        assert_eq!(outbound.room(1000, || 0), Ok(Room::Ring), "{number}");
-        outbound.went_in_ring(1000);
+        assert_eq!(outbound.placement(1000, || 0), Ok(RequestPlacement::Ring), "{number}");
+        outbound.record_in_ring(1000);
         outbound.went();
     }
-    assert_eq!(outbound.room(1000, || 0), Ok(Room::Buffer));
-    assert_eq!(outbound.room(1000, || 8), Ok(Room::Ring), "half of the requests were accepted");
+    assert_eq!(outbound.placement(1000, || 0), Ok(RequestPlacement::Buffer));
+    assert_eq!(
+        outbound.placement(1000, || 8),
+        Ok(RequestPlacement::Ring),
+        "half of the requests were accepted"
+    );
     assert_eq!(outbound.refused(12), Ok(()));
-    assert_eq!(outbound.room(1000, || 8), Ok(Room::Buffer));
-    assert_eq!((outbound.room(1000, || 13), outbound.open()), (Ok(Room::Ring), (3, 0)));
+    assert_eq!(outbound.placement(1000, || 8), Ok(RequestPlacement::Buffer));
+    assert_eq!(
+        (outbound.placement(1000, || 13), outbound.open()),
+        (Ok(RequestPlacement::Ring), (3, 0))
+    );
 }
 
 #[test]
@@ -237,7 +244,7 @@ fn requests_are_accepted_at_once_until_one_waits_and_the_count_is_published() {
     assert!(!inbound.look_clear(&budget, true), "two requests wait");
     assert_eq!(inbound.step(&mut budget, false), None, "too many replies wait");
     let bytes = Budget::price(8);
-    let accepted = Step::Accept { request: "short", bytes };
+    let accepted = ReceiverAction::Accept { request: "short", bytes };
     assert_eq!(inbound.step(&mut budget, true), Some(accepted));
     assert!(inbound.is_unshown());
     assert_eq!((inbound.show(), inbound.show()), (Some(3), None));
@@ -338,70 +345,76 @@ fn terms() -> Terms {
 
 #[test]
 fn a_handler_that_waits_for_another_node_holds_nothing_meanwhile() {
-    let (session, purse) = (session(terms()), Purse::new(1_000));
+    let (session, shared_budget) = (session(terms()), SharedBudget::new(1_000));
     let mut charge = Charge::new(1_000);
-    charge.polled(false, &session, &purse);
-    assert_eq!((charge.held(), purse.budget().held(), purse.take_filled()), (1_000, 1_000, true));
-    assert!(!session.inbound().is_clear() && !session.may_accept(false, None, &purse));
-    charge.polled(true, &session, &purse);
-    assert!(purse.take_freed() && session.may_accept(false, None, &purse));
-    assert!(!session.may_accept(true, None, &purse), "a granted request has a place");
-    charge.polled(false, &session, &purse);
-    charge.polled(false, &session, &purse);
-    charge.release(&session, &purse);
-    charge.release(&session, &purse);
-    assert_eq!((charge.held(), purse.budget().held(), purse.take_freed()), (0, 0, true));
+    charge.polled(false, &session, &shared_budget);
+    assert_eq!(
+        (charge.held(), shared_budget.budget().held(), shared_budget.take_filled()),
+        (1_000, 1_000, true)
+    );
+    assert!(!session.inbound().is_clear() && !session.may_accept(false, None, &shared_budget));
+    charge.polled(true, &session, &shared_budget);
+    assert!(shared_budget.take_freed() && session.may_accept(false, None, &shared_budget));
+    assert!(!session.may_accept(true, None, &shared_budget), "a granted request has a place");
+    charge.polled(false, &session, &shared_budget);
+    charge.polled(false, &session, &shared_budget);
+    charge.release(&session, &shared_budget);
+    charge.release(&session, &shared_budget);
+    assert_eq!(
+        (charge.held(), shared_budget.budget().held(), shared_budget.take_freed()),
+        (0, 0, true)
+    );
 }
 
 #[test]
 fn frames_are_sent_before_requests_and_longer_replies_when_there_is_room() {
-    let (session, purse) = (session(terms()), Purse::new(1_000));
+    let (session, shared_budget) = (session(terms()), SharedBudget::new(1_000));
     session.inbound().reserve(300).unwrap();
     assert_eq!(session.queue_reply("long", 4_000), Ok(true));
-    assert!(session.outbound().may_go(), "the reply waits only for a buffer");
+    assert!(session.outbound().has_credit(), "the reply waits only for a buffer");
     assert!(session.goes_behind(3_000) && !session.goes_behind(300) && !session.goes_behind(100));
-    assert_eq!(session.step(&purse), None, "more than 3,000 bytes wait");
+    assert_eq!(session.step(&shared_budget), None, "more than 3,000 bytes wait");
     assert_eq!(session.queue_frame("cancel"), Ok(true));
-    assert!(!session.outbound().may_go() && !session.write_frames(|_| false));
-    assert!(!session.write_frames(|frame| *frame == "cancel") && session.outbound().may_go());
-    assert!(!session.write_replies(|_| Written::NoRoom));
-    assert!(session.write_replies(|_| Written::Refused) && session.may_step());
-    assert_eq!(session.step(&purse), Some(Step::Grant(0)));
+    assert!(!session.outbound().has_credit() && !session.write_frames(|_| false));
+    assert!(!session.write_frames(|frame| *frame == "cancel") && session.outbound().has_credit());
+    assert!(!session.write_replies(|_| SendOutcome::NoRoom));
+    assert!(session.write_replies(|_| SendOutcome::Refused) && session.may_step());
+    assert_eq!(session.step(&shared_budget), Some(ReceiverAction::Grant(0)));
     assert_eq!((session.owed(), session.classes()), ((0, 0), 0));
 }
 
 #[test]
 fn copies_of_unread_replies_are_bounded() {
     let session = session(terms());
-    assert_eq!(session.keep_unread(400, || true), Unread::InPlace);
-    assert_eq!(session.keep_unread(400, || false), Unread::Copied);
-    assert_eq!(session.keep_unread(400, || false), Unread::Copied);
-    assert_eq!((session.keep_unread(1, || false), session.unread()), (Unread::Dropped, 800));
+    assert_eq!(session.keep_unread(400, || true), UnreadReply::InPlace);
+    assert_eq!(session.keep_unread(400, || false), UnreadReply::Copied);
+    assert_eq!(session.keep_unread(400, || false), UnreadReply::Copied);
+    assert_eq!((session.keep_unread(1, || false), session.unread()), (UnreadReply::Dropped, 800));
     session.was_read(400);
-    assert_eq!(session.keep_unread(1, || false), Unread::Copied);
+    assert_eq!(session.keep_unread(1, || false), UnreadReply::Copied);
 }
 
 #[test]
 fn a_cancel_finds_the_task_or_the_waiting_request() {
-    let (session, purse) = (session(terms()), Purse::new(1_000));
+    let (session, shared_budget) = (session(terms()), SharedBudget::new(1_000));
     let [served, kept] = [1, 2].map(|index| CallNumber::new(index, 1));
     session.serving().insert(served, 7).unwrap();
     session.inbound().keep(8, 300).unwrap();
-    let cancel = |call, request| session.cancel(call, |it| *it == request, &purse);
+    let cancel = |call, request| session.cancel(call, |it| *it == request, &shared_budget);
     assert_eq!(cancel(served, 8), Cancelled::Task(7));
     assert_eq!((cancel(kept, 8), cancel(kept, 8)), (Cancelled::Kept(8), Cancelled::Gone));
 }
 
 #[test]
 fn the_end_of_a_session_releases_everything() {
-    let (session, purse) = (session(terms()), Purse::new(1_000));
+    let (session, shared_budget) = (session(terms()), SharedBudget::new(1_000));
     let calls = [4, 5].map(|caller| (session.open_call(caller).unwrap(), caller));
     session.serving().insert(calls[0].0, 6).unwrap();
     session.inbound().keep(7, 300).unwrap();
     session.queue_reply("reply", 2_000).unwrap();
     assert_eq!(session.end(), calls);
     assert_eq!(session.take_served(), [(calls[0].0, 6)]);
-    assert_eq!(session.forget_requests(&purse), [7]);
+    assert_eq!(session.forget_requests(&shared_budget), [7]);
     assert_eq!((session.owed(), session.queue_frame("late")), ((0, 0), Ok(false)));
-    assert!(!session.outbound().may_go() && session.has_ended());
+    assert!(!session.outbound().has_credit() && session.has_ended());
 }

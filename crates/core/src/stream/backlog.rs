@@ -24,7 +24,7 @@ use alloc::vec::Vec;
 
 /// The time at which the next frame of the lane is shipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum ShipTime {
     /// The frame is shipped now, after the bytes of its payload if those lie in a buffer.
     Now,
     /// The frame is shipped now; the bytes of its payload were shipped before.
@@ -37,7 +37,7 @@ pub enum Turn {
 
 /// The state of the connection and of the lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Load {
+pub struct StreamLoad {
     /// Whether the connection has not yet accepted all bytes that were given to it.
     pub busy: bool,
     /// Whether the peer has read all that was shipped, so that it frees no slot before more is shipped.
@@ -85,7 +85,7 @@ struct Deferred<F> {
 
 /// A frame that must be written into the lane again.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Due<'a, F> {
+pub struct RewrittenFrame<'a, F> {
     /// The deferred frame.
     pub frame: &'a F,
     /// The shipped bytes of the payload if the caller has given up the call. The frame is then rewritten by
@@ -135,17 +135,17 @@ impl<F> Queues<F> {
 
 impl<F> Backlog<F> {
     /// Returns when the frame at this position is shipped. Its payload lies in a buffer if it is `placed`. The
-    /// owner asks once for each frame over a connection, and again after [`Turn::Blocked`].
+    /// owner asks once for each frame over a connection, and again after [`ShipTime::Blocked`].
     #[inline]
     pub fn turn(
         &mut self,
         position: u64,
         words: [u64; 3],
         placed: Option<Placed>,
-        load: impl FnOnce() -> Load,
-    ) -> Turn {
+        load: impl FnOnce() -> StreamLoad,
+    ) -> ShipTime {
         if placed.is_none() && self.ships_short(position) {
-            return Turn::Now;
+            return ShipTime::Now;
         }
         self.rare_turn(position, words, placed, load())
     }
@@ -168,15 +168,15 @@ impl<F> Backlog<F> {
         position: u64,
         words: [u64; 3],
         placed: Option<Placed>,
-        load: Load,
-    ) -> Turn {
+        load: StreamLoad,
+    ) -> ShipTime {
         // The frame was shipped at this position over a lost connection.
         if position < self.decided && !mutated(Mutant::DeferredTwice) {
-            return Turn::Now;
+            return ShipTime::Now;
         }
         if let Some(whole) = self.take_rewritten(position) {
             self.decided = position + 1;
-            return if whole { Turn::Bare } else { Turn::Now };
+            return if whole { ShipTime::Bare } else { ShipTime::Now };
         }
         if Head::kind_in(&words) == Some(Kind::Cancel) {
             self.cancelled(words[1]);
@@ -187,14 +187,14 @@ impl<F> Backlog<F> {
         let is_long =
             placed.is_some_and(|placed| load.busy || placed.len as usize > CHUNK_BYTES_MAX);
         let turn = if self.passes(words, placed) || stands && !is_long {
-            Turn::Now
+            ShipTime::Now
         } else if bytes < DEFERRED_BYTES_MAX || load.all_read && is_due {
-            Turn::Later
+            ShipTime::Later
         } else {
-            return Turn::Blocked;
+            return ShipTime::Blocked;
         };
         if Head::kind_in(&words) != Some(Kind::Stamps) {
-            self.last_deferred = turn == Turn::Later;
+            self.last_deferred = turn == ShipTime::Later;
         }
         self.decided = position + 1;
         turn
@@ -250,7 +250,7 @@ impl<F> Backlog<F> {
         }
     }
 
-    /// Keeps a frame whose turn is [later](Turn::Later). Padding replaces it in the lane.
+    /// Keeps a frame whose turn is [later](ShipTime::Later). Padding replaces it in the lane.
     pub fn defer(&mut self, words: [u64; 3], placed: Option<Placed>, frame: F) {
         let kind = Head::kind_in(&words);
         let call = kind.is_some_and(Kind::is_answered).then_some(words[1]);
@@ -294,11 +294,11 @@ impl<F> Backlog<F> {
 
     /// Returns the first frame if all of its payload was shipped. The owner writes it into the lane again and
     /// calls [`Backlog::written`].
-    pub fn due(&self) -> Option<Due<'_, F>> {
+    pub fn due(&self) -> Option<RewrittenFrame<'_, F>> {
         let queues = self.queues.as_ref().filter(|queues| queues.is_due())?;
         let first = queues.line.front()?;
         let given_up = first.placed.filter(|_| first.given_up).map(|placed| placed.len);
-        Some(Due { frame: &first.frame, given_up })
+        Some(RewrittenFrame { frame: &first.frame, given_up })
     }
 
     /// Records that the frame that was due is in the lane again, at this position.

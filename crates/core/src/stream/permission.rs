@@ -1,7 +1,7 @@
 //! The permission of a sender to announce a segment in a byte stream: its questions, and the receiver's answers.
 //!
 //! A segment of the sender takes memory of the receiver, which may have no room. A sender therefore sends a
-//! [`Wish`] first, and announces the segment when the wish is granted. If the wish is declined, the sender
+//! [`SegmentRequest`] first, and announces the segment when the wish is granted. If the wish is declined, the sender
 //! continues with the memory that it has. [`Asking`] is the sender's side. [`Granting`] is the receiver's side: it
 //! takes the bytes from its session's share of the node's [`Quota`] when it grants a wish, and passes the charge
 //! on with the segment. One wish is open at a time, and a newer wish replaces one that was granted and not used. A
@@ -12,25 +12,25 @@ use crate::quota::{Charge, Quota, Share};
 
 /// A segment that a sender wishes to announce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct SegmentRequest {
     /// The bytes of a buffer, or of the ring in which the sender's lane is to continue.
     pub each: u32,
     /// The number of buffers, or 0 for a ring.
     pub count: u32,
 }
 
-impl Wish {
+impl SegmentRequest {
     /// The wish of a sender that gives up what it was granted.
-    pub const NONE: Wish = Wish { each: 0, count: 0 };
+    pub const NONE: SegmentRequest = SegmentRequest { each: 0, count: 0 };
 
     /// Returns the wish for a ring of `bytes` bytes.
-    pub const fn ring(bytes: u32) -> Wish {
-        Wish { each: bytes, count: 0 }
+    pub const fn ring(bytes: u32) -> SegmentRequest {
+        SegmentRequest { each: bytes, count: 0 }
     }
 
     /// Returns the wish of a word on the wire.
-    pub const fn from_u64(word: u64) -> Wish {
-        Wish { each: word as u32, count: (word >> 32) as u32 }
+    pub const fn from_u64(word: u64) -> SegmentRequest {
+        SegmentRequest { each: word as u32, count: (word >> 32) as u32 }
     }
 
     /// Returns the word on the wire.
@@ -55,11 +55,11 @@ enum State {
     #[default]
     Idle,
     /// The wish must be sent.
-    Wanted(Wish),
-    Shown(Wish),
+    Wanted(SegmentRequest),
+    Shown(SegmentRequest),
     /// The wish is granted, and others have asked this many times since.
-    Granted(Wish, u32),
-    Declined(Wish),
+    Granted(SegmentRequest, u32),
+    Declined(SegmentRequest),
 }
 
 /// How often others may ask before an unused grant is given up for them, since its sender may be about to use it.
@@ -70,9 +70,9 @@ const PASSED_MAX: u32 = 8;
 /// [`Asking::answered`] takes the answer, and [`Asking::again`] is called for another connection.
 ///
 /// ```
-/// use upbeat_core::stream::{Asking, Permission, Wish};
+/// use upbeat_core::stream::{Asking, Permission, SegmentRequest};
 ///
-/// let (mut asking, wish) = (Asking::default(), Wish::ring(65_536));
+/// let (mut asking, wish) = (Asking::default(), SegmentRequest::ring(65_536));
 /// assert_eq!(asking.permission(wish), Permission::Awaited);
 /// assert_eq!(asking.show(), Some(wish));
 /// asking.answered(true);
@@ -90,7 +90,7 @@ pub struct Asking {
 impl Asking {
     /// Returns whether a segment may be announced, and asks the peer if that is not known. A declined wish is
     /// reported once; the next call asks again.
-    pub fn permission(&mut self, wish: Wish) -> Permission {
+    pub fn permission(&mut self, wish: SegmentRequest) -> Permission {
         match self.state {
             State::Granted(granted, _) if granted == wish => return Permission::Granted,
             State::Granted(granted, passed) if passed < PASSED_MAX => {
@@ -121,7 +121,7 @@ impl Asking {
     /// Gives up a grant that was not used, which the peer is told.
     pub fn withdraw(&mut self) {
         if let State::Granted(..) = self.state {
-            self.state = State::Wanted(Wish::NONE);
+            self.state = State::Wanted(SegmentRequest::NONE);
         }
     }
 
@@ -131,9 +131,9 @@ impl Asking {
     }
 
     /// Returns the wish that must be sent now, if there is one.
-    pub fn show(&mut self) -> Option<Wish> {
+    pub fn show(&mut self) -> Option<SegmentRequest> {
         let State::Wanted(wish) = self.state else { return None };
-        self.state = if wish == Wish::NONE { State::Idle } else { State::Shown(wish) };
+        self.state = if wish == SegmentRequest::NONE { State::Idle } else { State::Shown(wish) };
         Some(wish)
     }
 
@@ -168,7 +168,7 @@ impl Asking {
 pub struct Granting {
     /// The session's share of the node's quota, or none if no quota bounds the session.
     share: Option<Share>,
-    granted: Option<(Wish, Option<Charge>)>,
+    granted: Option<(SegmentRequest, Option<Charge>)>,
     answer: Option<bool>,
 }
 
@@ -192,9 +192,9 @@ impl Granting {
 
     /// Handles the peer's wish to announce a segment of `bytes` bytes, or of more than its session may have
     /// (none). An earlier grant that was not used is released.
-    pub fn asked(&mut self, wish: Wish, bytes: Option<u64>) {
+    pub fn asked(&mut self, wish: SegmentRequest, bytes: Option<u64>) {
         self.granted = None;
-        if wish == Wish::NONE {
+        if wish == SegmentRequest::NONE {
             self.answer = None;
             return;
         }
@@ -210,7 +210,11 @@ impl Granting {
 
     /// Handles the announcement of a segment of `bytes` bytes. Returns its charge, from the grant or, if the peer
     /// has not asked, from the quota now.
-    pub fn announced(&mut self, wish: Wish, bytes: u64) -> Result<Option<Charge>, NoRoom> {
+    pub fn announced(
+        &mut self,
+        wish: SegmentRequest,
+        bytes: u64,
+    ) -> Result<Option<Charge>, NoRoom> {
         match self.granted.take_if(|(granted, _)| *granted == wish) {
             Some((_, charge)) => Ok(charge),
             None => self.take(bytes),
@@ -228,8 +232,8 @@ impl Granting {
 mod tests {
     use super::*;
 
-    const RING: Wish = Wish::ring(65_536);
-    const SLAB: Wish = Wish { each: 512, count: 8 };
+    const RING: SegmentRequest = SegmentRequest::ring(65_536);
+    const SLAB: SegmentRequest = SegmentRequest { each: 512, count: 8 };
 
     fn granting(most: u64) -> (Granting, Quota) {
         let (mut granting, quota) = (Granting::default(), Quota::new(most));
@@ -275,7 +279,7 @@ mod tests {
         assert_eq!(asking.show(), Some(SLAB));
         asking.answered(true);
         asking.withdraw();
-        assert_eq!((asking.show(), asking.show()), (Some(Wish::NONE), None));
+        assert_eq!((asking.show(), asking.show()), (Some(SegmentRequest::NONE), None));
         assert_eq!(asking.permission(SLAB), Permission::Awaited);
     }
 
@@ -315,7 +319,7 @@ mod tests {
         granting.asked(RING, Some(60));
         granting.asked(SLAB, Some(70));
         assert_eq!((granting.answer(), quota.held()), (Some(true), 70));
-        granting.asked(Wish::NONE, None);
+        granting.asked(SegmentRequest::NONE, None);
         assert_eq!((granting.answer(), quota.held()), (None, 0));
         granting.asked(SLAB, None);
         assert_eq!((granting.answer(), quota.held()), (Some(false), 0), "more than it may have");

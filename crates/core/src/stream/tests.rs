@@ -17,7 +17,7 @@ fn samples() -> Vec<(Head, Vec<u8>)> {
     progress.give_back(0, 5);
     progress.give_back(31, u64::MAX);
     let accepted = Progress { accepted: Some(u64::MAX), asks: true, ..Progress::default() };
-    let wish = Some(Wish { each: 512, count: 64 });
+    let wish = Some(SegmentRequest { each: 512, count: 64 });
     let asking = Progress { wish, answer: Some(false), ..progress };
     let segment = Segment { generation: SLAB_GENERATION + 2, bytes: LANE_BYTES_FIRST as u32 };
     let (at, bytes) = (1 << 29, CHUNK_BYTES_MAX as u32);
@@ -156,7 +156,7 @@ proptest! {
         answer in prop::option::of(any::<bool>()),
         returned in prop::collection::vec((0..SLABS_MAX, any::<u64>()), 0..40),
     ) {
-        let wish = wish.map(Wish::from_u64);
+        let wish = wish.map(SegmentRequest::from_u64);
         let mut progress =
             Progress { taken, accepted, wants_room, wish, answer, ..Progress::default() };
         returned.into_iter().for_each(|(slab, word)| progress.give_back(slab, word));

@@ -49,7 +49,7 @@ fn message_against_sleep(fences: Fences, attentive: bool) {
             }
         });
         if fences.sleeper {
-            node.withdraw();
+            node.clear_polling();
         } else {
             node.clear_unfenced();
         }

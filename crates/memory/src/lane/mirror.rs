@@ -6,7 +6,7 @@
 //! the peer publishes is that of the real reader. Another module decides how frames become bytes.
 //!
 //! A connection may be lost and the session continue over another. This side's ring still holds every frame that
-//! the peer has not reported as read, so a mirror can go back and ship frames [again](Mirror::again). A ring that
+//! the peer has not reported as read, so a mirror can go back and ship frames [again](Mirror::rewind). A ring that
 //! the lane has left is kept until the peer has read it.
 //!
 //! Invariant: the replica holds nothing that the peer was not allowed to write, and shipping again starts at a
@@ -73,7 +73,7 @@ impl ShippedRing {
 
 /// The reason why a position is no place to ship again from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AgainFault {
+pub enum RewindError {
     /// The position is ahead of what was shipped.
     Ahead {
         /// The number of slots that were shipped.
@@ -88,21 +88,21 @@ pub enum AgainFault {
     Within,
 }
 
-impl fmt::Display for AgainFault {
+impl fmt::Display for RewindError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            AgainFault::Ahead { shipped } => write!(f, "only {shipped} slots were shipped"),
-            AgainFault::Behind { taken } => write!(f, "{taken} slots were read already"),
-            AgainFault::Within => f.write_str("no frame begins there"),
+            RewindError::Ahead { shipped } => write!(f, "only {shipped} slots were shipped"),
+            RewindError::Behind { taken } => write!(f, "{taken} slots were read already"),
+            RewindError::Within => f.write_str("no frame begins there"),
         }
     }
 }
 
-impl std::error::Error for AgainFault {}
+impl std::error::Error for RewindError {}
 
 /// The words of a lane's header that one side sends to the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Shown {
+pub struct PublishedState {
     /// The number of slots of the other lane that were read.
     pub taken: u64,
     /// The number of requests that were accepted.
@@ -113,7 +113,7 @@ pub struct Shown {
 
 /// The next item of this side's lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Came {
+pub enum NextItem {
     /// Nothing has been written.
     Nothing,
     /// Padding of this many slots, which was passed.
@@ -147,19 +147,19 @@ impl Mirror {
     }
 
     /// Polls this side's lane for the next item.
-    pub fn look(&self) -> Result<Came, RingFault> {
-        let (before, slot) = (self.reader.taken(), self.reader.slot());
+    pub fn look(&self) -> Result<NextItem, RingFault> {
+        let (before, slot) = (self.reader.consumed(), self.reader.slot());
         let found = self.reader.look()?;
-        let padding = self.reader.taken() - before;
+        let padding = self.reader.consumed() - before;
         Ok(match found {
             _ if padding != 0 => {
                 self.note(slot, padding);
                 // The next look finds the frame behind the padding again.
                 self.reader.put_back();
-                Came::Padding(padding as u32)
+                NextItem::Padding(padding as u32)
             }
-            None => Came::Nothing,
-            Some(words) => Came::Frame(words),
+            None => NextItem::Nothing,
+            Some(words) => NextItem::Frame(words),
         })
     }
 
@@ -222,9 +222,9 @@ impl Mirror {
 
     /// Passes the next frame, after it was shipped.
     pub fn pass(&self) {
-        let (before, slot) = (self.reader.taken(), self.reader.slot());
+        let (before, slot) = (self.reader.consumed(), self.reader.slot());
         self.reader.advance();
-        self.note(slot, self.reader.taken() - before);
+        self.note(slot, self.reader.consumed() - before);
     }
 
     /// Replaces the next frame by padding, because it is not shipped on this stream. The padding is the next item.
@@ -245,7 +245,7 @@ impl Mirror {
     /// Returns the number of slots of this side's lane that were shipped, including padding. The peer has read no
     /// more.
     pub fn shipped(&self) -> u64 {
-        self.reader.taken()
+        self.reader.consumed()
     }
 
     /// Continues shipping in the larger segment in which this side's lane continues.
@@ -265,20 +265,20 @@ impl Mirror {
 
     /// Goes back to this position of this side's lane, up to which the peer has received everything. All later
     /// frames are shipped again, from the segment in which the position lies.
-    pub fn again(&self, position: u64) -> Result<(), AgainFault> {
+    pub fn rewind(&self, position: u64) -> Result<(), RewindError> {
         let (shipped, taken) = (self.shipped(), self.peer_shown().taken);
         if position > shipped {
-            return Err(AgainFault::Ahead { shipped });
+            return Err(RewindError::Ahead { shipped });
         }
         if position < taken {
-            return Err(AgainFault::Behind { taken });
+            return Err(RewindError::Behind { taken });
         }
         let mut rings = self.rings.borrow_mut();
         // The first ring begins at the beginning of the lane, or with what the peer has not read.
         let at = rings.iter().rposition(|ring| ring.base <= position).unwrap_or(0);
         let ring = &rings[at];
         if position != shipped && !ring.begins(position) {
-            return Err(AgainFault::Within);
+            return Err(RewindError::Within);
         }
         self.reader.seek(ring.region.clone(), ring.start, ring.base, position);
         rings.truncate(at + 1);
@@ -286,9 +286,9 @@ impl Mirror {
     }
 
     /// Returns what this side publishes to the peer.
-    pub fn shown(&self) -> Shown {
+    pub fn shown(&self) -> PublishedState {
         let (taken, accepted) = (self.ours.load(IN), self.ours.load(ACCEPTED));
-        Shown { taken, accepted, wants_room: self.ours.load(WANTS_ROOM) != 0 }
+        PublishedState { taken, accepted, wants_room: self.ours.load(WANTS_ROOM) != 0 }
     }
 
     /// Returns this side's word about the returned buffers of the peer's slab. All reads under those loans, on
@@ -304,13 +304,13 @@ impl Mirror {
     }
 
     /// Returns what the peer has published.
-    pub fn peer_shown(&self) -> Shown {
+    pub fn peer_shown(&self) -> PublishedState {
         let (taken, accepted) = (self.replica.load(IN), self.replica.load(ACCEPTED));
-        Shown { taken, accepted, wants_room: self.replica.load(WANTS_ROOM) != 0 }
+        PublishedState { taken, accepted, wants_room: self.replica.load(WANTS_ROOM) != 0 }
     }
 
     /// Stores what the peer has published. A ring that the peer has read to its end is dropped.
-    pub fn show(&self, shown: Shown) {
+    pub fn show(&self, shown: PublishedState) {
         let mut rings = self.rings.borrow_mut();
         while rings.get(1).is_some_and(|next| next.base <= shown.taken) {
             rings.pop_front();

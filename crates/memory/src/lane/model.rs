@@ -94,7 +94,7 @@ fn room_against_sleep(sleeper_checks: bool, receiver_fences: bool) {
         if sleeps && sleeper_checks {
             sleeps = sender.may_sleep(&own, settle);
         } else if sleeps {
-            own.withdraw();
+            own.clear_polling();
             settle();
             sleeps = !sender.has_frame();
         }

@@ -10,8 +10,8 @@ fn a_sender_that_has_rung_sees_the_next_sleep() {
         let (node, peer) = (NodePage::new(page.clone(), 1), PeerPage::new(page));
         let sleeper = thread::spawn(move || {
             for _ in 0..2 {
-                node.withdraw();
-                node.promise();
+                node.clear_polling();
+                node.set_polling();
             }
         });
         let sleeps = [peer.asleep(fence_full()), peer.asleep(fence_full())];

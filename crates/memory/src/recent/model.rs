@@ -55,7 +55,7 @@ fn write(recorder: &Recorder<WORDS>, writes: Writes) {
 /// The way in which a record is read.
 #[derive(Clone, Copy)]
 enum Reads {
-    /// The reader is [`Recent::read`].
+    /// The reader is [`RecentReader::read`].
     Whole,
     /// The reader does not check the sequence word after the words.
     Once,

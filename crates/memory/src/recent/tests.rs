@@ -12,9 +12,9 @@ fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-fn pair(records: usize) -> (Recorder<WORDS>, Recent<WORDS>, Region) {
+fn pair(records: usize) -> (Recorder<WORDS>, RecentReader<WORDS>, Region) {
     let region = Region::heap(words_of(records, WORDS));
-    let recent = Recent::new(region.read_only(), records);
+    let recent = RecentReader::new(region.read_only(), records);
     (Recorder::new(region.clone(), records), recent, region)
 }
 
@@ -130,13 +130,13 @@ fn a_record_that_is_being_written_is_not_returned() {
 #[test]
 #[should_panic(expected = "no power of two")]
 fn a_number_of_records_that_is_no_power_of_two_is_refused() {
-    let _ = Recent::<WORDS>::new(Region::heap(words_of(8, WORDS)), 6);
+    let _ = RecentReader::<WORDS>::new(Region::heap(words_of(8, WORDS)), 6);
 }
 
 #[test]
 #[should_panic(expected = "no room for 8 records")]
 fn a_region_that_is_too_small_is_refused() {
-    let _ = Recent::<WORDS>::new(Region::heap(words_of(8, WORDS) - 1), 8);
+    let _ = RecentReader::<WORDS>::new(Region::heap(words_of(8, WORDS) - 1), 8);
 }
 
 #[test]

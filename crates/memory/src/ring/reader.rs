@@ -92,7 +92,7 @@ impl Reader {
 
     /// Returns the number of slots consumed so far, including padding.
     #[inline(always)]
-    pub fn taken(&self) -> u64 {
+    pub fn consumed(&self) -> u64 {
         self.taken.get()
     }
 

@@ -179,7 +179,7 @@ impl Bench {
         assert_eq!(short, expected);
         assert!(hidden == short || hidden == Look::Long);
         let open = u64::from(self.reader.span.get());
-        let more = self.writer.out() != self.reader.taken() + open;
+        let more = self.writer.out() != self.reader.consumed() + open;
         assert_eq!(self.reader.has_another(), more);
         let Some((head, payload)) = self.queue.front() else {
             assert_eq!(seen, None);
@@ -204,7 +204,7 @@ impl Bench {
     }
 
     fn progress(&mut self) {
-        self.told = self.reader.taken();
+        self.told = self.reader.consumed();
     }
 
     fn step(&mut self, step: Step) {
@@ -247,7 +247,7 @@ proptest! {
             bench.advance();
         }
         bench.look();
-        prop_assert_eq!(bench.reader.taken(), bench.writer.out());
+        prop_assert_eq!(bench.reader.consumed(), bench.writer.out());
     }
 
     #[test]
@@ -347,8 +347,8 @@ fn the_counts_continue_in_a_larger_ring() {
     assert_eq!(send(100), Err(Refused::Full));
     assert!(reader.look().unwrap().is_some());
     reader.advance();
-    assert_eq!(reader.taken(), 101);
-    assert_eq!(send(reader.taken()), Ok(()));
+    assert_eq!(reader.consumed(), 101);
+    assert_eq!(send(reader.consumed()), Ok(()));
     assert_eq!(send(100), Err(Refused::Progress { now: 100, known: 101, out: 105 }));
     assert_eq!(send(106), Err(Refused::Progress { now: 106, known: 101, out: 105 }));
 }
@@ -357,7 +357,7 @@ fn the_counts_continue_in_a_larger_ring() {
 fn a_span_that_can_never_fit_is_refused_as_too_long() {
     let (writer, reader, _) = ring(2);
     assert_eq!((writer.longest(0), writer.longest(1), writer.longest(2)), (1, 1, 0));
-    let refusal = |span, keep| writer.claim(span, keep, || reader.taken()).err();
+    let refusal = |span, keep| writer.claim(span, keep, || reader.consumed()).err();
     assert_eq!(refusal(0, 0), Some(Refused::TooLong { span: 0, most: 1 }));
     assert_eq!(refusal(3, 0), Some(Refused::TooLong { span: 3, most: 1 }));
     assert_eq!(refusal(1, 2), Some(Refused::TooLong { span: 1, most: 0 }));
@@ -377,13 +377,13 @@ fn padding_stays_in_the_ring() {
     for (span, rest) in [(0, 4), (5, 4), (u16::MAX, 4)] {
         region.store(0, word(1, 0, span));
         assert_eq!(reader.look(), Err(RingFault { span: u32::from(span), rest }));
-        assert_eq!(reader.taken(), 0);
+        assert_eq!(reader.consumed(), 0);
     }
     // In a ring that holds only padding, each look passes one lap and finds nothing.
     for lap in 1..=u8::MAX {
         region.store(0, word(lap, 0, 4));
         assert_eq!(reader.look(), Ok(None));
-        assert_eq!(reader.taken(), 4 * u64::from(lap));
+        assert_eq!(reader.consumed(), 4 * u64::from(lap));
     }
 }
 
@@ -393,14 +393,14 @@ fn a_frame_behind_padding_is_found_in_the_middle_of_the_ring() {
     // A byte stream reads its own lane to ship it, through a writable region; only a peer's lane is read-only.
     let reader = Reader::new(region, 0);
     for frame in 0..10 {
-        writer.claim(1, 0, || reader.taken()).unwrap().commit([KIND, frame, 0], 0);
-        writer.claim(1, 0, || reader.taken()).unwrap().commit([KIND, frame + 100, 0], 0);
+        writer.claim(1, 0, || reader.consumed()).unwrap().commit([KIND, frame, 0], 0);
+        writer.claim(1, 0, || reader.consumed()).unwrap().commit([KIND, frame + 100, 0], 0);
         assert_eq!(reader.look().unwrap().unwrap()[1], frame);
         reader.blank();
         assert!(!reader.is_open());
         assert_eq!(reader.look().unwrap().unwrap()[1], frame + 100);
         reader.advance();
-        assert_eq!((reader.look(), reader.taken()), (Ok(None), 2 * frame + 2));
+        assert_eq!((reader.look(), reader.consumed()), (Ok(None), 2 * frame + 2));
     }
 }
 
@@ -468,7 +468,7 @@ fn messages_cross_between_threads_whole_and_in_order() {
                 let word = number.to_le_bytes();
                 assert!(bytes.iter().enumerate().all(|(at, byte)| *byte == word[at % 8]));
                 reader.advance();
-                progress.store(reader.taken(), Ordering::Release);
+                progress.store(reader.consumed(), Ordering::Release);
             }
         });
     }

@@ -47,7 +47,7 @@ fn kept_buffers_stay_within_their_allowance() {
     let keeping = |weight| {
         let Bench { slab, borrowed, word } = Bench::new(16, 4, 0);
         let borrowed = Arc::into_inner(borrowed).unwrap();
-        let borrowed = Arc::new(borrowed.keeping(Arc::clone(&allowance), weight));
+        let borrowed = Arc::new(borrowed.with_allowance(Arc::clone(&allowance), weight));
         Bench { slab, borrowed, word }
     };
     let (light, heavy) = (keeping(1), keeping(3));
@@ -73,7 +73,7 @@ fn slabs_that_are_kept_in_part_are_counted() {
         let Bench { slab, borrowed, word } = Bench::new(16, 4, 0);
         let borrowed = Arc::into_inner(borrowed).unwrap();
         let allowance = Arc::new(Allowance::within(2, Arc::clone(&all), 1));
-        Bench { slab, borrowed: Arc::new(borrowed.keeping(allowance, 1)), word }
+        Bench { slab, borrowed: Arc::new(borrowed.with_allowance(allowance, 1)), word }
     };
     let slabs: Vec<Bench> = (0..3).map(|_| keeping()).collect();
     let mut loans: Vec<Vec<Loan>> =
@@ -94,7 +94,7 @@ fn slabs_that_are_kept_in_part_are_counted() {
 #[test]
 fn a_loan_reads_the_bytes_that_the_owner_wrote() {
     let bench = Bench::new(32, 3, 0);
-    assert_eq!((bench.slab.each(), bench.slab.count(), bench.slab.lent()), (32, 3, 0));
+    assert_eq!((bench.slab.buffer_bytes(), bench.slab.count(), bench.slab.lent()), (32, 3, 0));
     let mut buffer = bench.claim().unwrap();
     assert_eq!(buffer.room(), 32);
     buffer.write(0, &[1; 9]);

@@ -133,7 +133,7 @@ fn check(steps: &[Step]) {
             }
         }
         if let Some(guard) = &inside {
-            let awaited = [0, 1].map(|condition| guard.awaited(condition));
+            let awaited = [0, 1].map(|condition| guard.has_waiters(condition));
             assert_eq!(awaited, [0, 1].map(|condition| !model.waiting[condition].is_empty()));
         }
         for (who, future) in &waiting {
@@ -255,14 +255,14 @@ fn check_condvar_against_model(steps: &[Step]) {
                 while model.notify(false) {}
             }
         }
-        assert_eq!(condvar.awaited(), !model.waiting.is_empty());
+        assert_eq!(condvar.has_waiters(), !model.waiting.is_empty());
         for (who, future) in &waiting {
             let notified = model.notified.iter().chain(&model.turn).any(|one| one.0 == *who);
             assert_eq!(future.woken(), u32::from(notified));
         }
     }
     drop((held, waiting));
-    assert!(mutex.try_lock().is_some() && !condvar.awaited());
+    assert!(mutex.try_lock().is_some() && !condvar.has_waiters());
 }
 
 proptest! {
@@ -281,7 +281,7 @@ fn a_signalled_task_enters_before_new_ones_and_finds_the_data_unchanged() {
     let mut outside = PolledFuture::new(monitor.enter());
     assert!(outside.poll().is_none());
     *guard = 1;
-    assert!(guard.awaited(0) && guard.signal(0) && !guard.awaited(0) && !guard.signal(0));
+    assert!(guard.has_waiters(0) && guard.signal(0) && !guard.has_waiters(0) && !guard.signal(0));
     assert!(waits.poll().is_none(), "the signalling task is still inside");
     drop(guard);
     assert!(outside.poll().is_none());

@@ -50,13 +50,13 @@ fn check(steps: &[Step]) {
             }
             _ => assert_eq!(signal.signal(), model.signal(), "a signal without a waiter is lost"),
         }
-        assert_eq!(signal.awaited(), !model.waiting.is_empty());
+        assert_eq!(signal.has_waiters(), !model.waiting.is_empty());
         for (who, _, future) in &waiting {
             assert_eq!(future.woken(), u32::from(model.notified.contains(who)));
         }
     }
     drop(waiting);
-    assert!(!signal.awaited() && !signal.signal());
+    assert!(!signal.has_waiters() && !signal.signal());
 }
 
 proptest! {
@@ -70,7 +70,7 @@ proptest! {
 fn a_value_is_received_once_or_the_receiver_gets_an_error() {
     let (sender, receiver) = oneshot();
     let mut receiver = PolledFuture::new(receiver);
-    assert!(receiver.poll().is_none() && !sender.is_in_vain());
+    assert!(receiver.poll().is_none() && !sender.is_closed());
     assert_eq!(sender.send(7), Ok(()));
     assert_eq!((receiver.woken(), receiver.poll()), (1, Some(Ok(7))));
 
@@ -91,7 +91,7 @@ fn an_unreceived_value_is_returned_or_dropped() {
     let value = std::rc::Rc::new(());
     let (sender, receiver) = oneshot();
     drop(receiver);
-    assert!(sender.is_in_vain() && sender.send(std::rc::Rc::clone(&value)).is_err());
+    assert!(sender.is_closed() && sender.send(std::rc::Rc::clone(&value)).is_err());
     let (sender, receiver) = oneshot();
     assert!(sender.send(std::rc::Rc::clone(&value)).is_ok());
     drop(receiver);

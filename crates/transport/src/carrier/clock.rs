@@ -42,7 +42,7 @@ impl Carrier {
     /// Returns when the sampled message that lies open in the peer's lane was taken from the socket.
     pub fn reading(&self) -> Option<Reading> {
         let Medium::Stream { stream, .. } = &self.medium else { return None };
-        stream.reading(self.lanes.reader().taken())
+        stream.reading(self.lanes.reader().consumed())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Finding out whether the host of a silent peer still answers, for a carrier between hosts.
 //!
-//! The owner of a carrier calls [`Carrier::look_at_peer`] now and then. [`upbeat_core::patience`] decides when a look
-//! is due and what its result means. Invariant: other carriers do nothing here.
+//! The owner of a carrier calls [`Carrier::look_at_peer`] now and then. [`upbeat_core::connection_timeout`] decides when
+//! a look is due and what its result means. Invariant: other carriers do nothing here.
 
 use super::{Carrier, Medium};
 

@@ -13,7 +13,7 @@ use upbeat_memory::segment::SegmentError;
 
 /// The peer of a handshake, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Whom {
+pub struct PeerIdentity {
     /// The node's name; a handle has none.
     pub name: Option<NodeName>,
     /// The process ID, if it is known. A process of another PID namespace has no ID here.
@@ -22,7 +22,7 @@ pub struct Whom {
     pub at: Option<SocketAddr>,
 }
 
-impl fmt::Display for Whom {
+impl fmt::Display for PeerIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.name, self.pid, self.at) {
             (Some(name), Some(pid), _) => write!(f, "node `{name}` (process {pid})"),
@@ -59,14 +59,14 @@ pub enum OpenError {
     /// The peer runs as another user.
     WrongUser {
         /// The peer.
-        peer: Whom,
+        peer: PeerIdentity,
         /// The peer's user.
         uid: u32,
     },
     /// The peer belongs to another program.
     WrongProgram {
         /// The peer.
-        peer: Whom,
+        peer: PeerIdentity,
         /// Our program.
         ours: Box<ProgramId>,
         /// The peer's program.
@@ -75,7 +75,7 @@ pub enum OpenError {
     /// The peer speaks another version of the protocol.
     WrongVersion {
         /// The peer.
-        peer: Whom,
+        peer: PeerIdentity,
         /// Our version.
         ours: u16,
         /// The newest version that the peer speaks.
@@ -84,7 +84,7 @@ pub enum OpenError {
     /// The peer wanted another node than the one it reached.
     WrongNode {
         /// The peer.
-        peer: Whom,
+        peer: PeerIdentity,
         /// The node that was wanted.
         wanted: NodeName,
         /// The node that was reached.
@@ -93,14 +93,14 @@ pub enum OpenError {
     /// TLS with the peer failed: one side does not trust the other, or speaks something else.
     Tls {
         /// The peer.
-        peer: Whom,
+        peer: PeerIdentity,
         /// The reason.
         why: Box<TlsError>,
     },
     /// The peer refused the session.
     Refused {
         /// The peer.
-        peer: Whom,
+        peer: PeerIdentity,
         /// The kind of refusal.
         code: RefusalCode,
         /// The peer's text.
@@ -109,14 +109,14 @@ pub enum OpenError {
     /// The peer did not answer in time.
     TooSlow {
         /// The peer.
-        peer: Whom,
+        peer: PeerIdentity,
         /// The time that this side waited.
         waited_ms: u64,
     },
     /// The peer closed the connection, or died, before the session was open.
     Closed {
         /// The peer.
-        peer: Whom,
+        peer: PeerIdentity,
     },
     /// The process has no descriptor left.
     Descriptors {
@@ -126,7 +126,7 @@ pub enum OpenError {
     /// A segment of this side cannot be made, or a segment of the peer cannot be used.
     Segment {
         /// The peer, or None if the segment belongs to this side.
-        peer: Option<Whom>,
+        peer: Option<PeerIdentity>,
         /// The kind of segment: `lane`, `node page`, `board`.
         which: &'static str,
         /// The error of the segment.
@@ -135,14 +135,14 @@ pub enum OpenError {
     /// The peer broke a rule of the handshake.
     Protocol {
         /// The peer.
-        peer: Whom,
+        peer: PeerIdentity,
         /// The rule.
         rule: Rule,
     },
     /// The peer's node page belongs to another incarnation than the peer named.
     Incarnation {
         /// The peer.
-        peer: Whom,
+        peer: PeerIdentity,
         /// The incarnation that the peer named.
         said: u64,
         /// The incarnation in the peer's node page.
@@ -229,7 +229,7 @@ impl OpenError {
     }
 
     pub(crate) fn segment(
-        peer: Option<Whom>,
+        peer: Option<PeerIdentity>,
         which: &'static str,
     ) -> impl FnOnce(SegmentError) -> OpenError {
         move |error| match out_of_descriptors(&error) {

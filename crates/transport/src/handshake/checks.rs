@@ -1,7 +1,7 @@
 //! The records and comparisons of both handshakes: between processes of one host, and between hosts.
 
 use super::{Dialled, Handshake, Role, Side};
-use crate::error::{OpenError, Whom};
+use crate::error::{OpenError, PeerIdentity};
 use crate::host;
 use upbeat_core::hello::{Hello, Refusal, Segments, VERSION_MAX, VERSION_MIN, Welcome};
 use upbeat_core::name::NodeName;
@@ -27,7 +27,7 @@ impl Side {
         &self,
         name: &NodeName,
         hello: &Hello,
-        peer: &Whom,
+        peer: &PeerIdentity,
     ) -> Result<Welcome, OpenError> {
         let (info, peer) = (&self.info, || peer.clone());
         let Some(version) = hello.version() else {
@@ -76,7 +76,7 @@ impl Handshake {
 
 /// Compares the name of the node that has answered with the name that was wanted. The names differ if a socket was
 /// moved.
-pub(crate) fn check_welcome(welcome: &Welcome, peer: &Whom) -> Result<(), OpenError> {
+pub(crate) fn check_welcome(welcome: &Welcome, peer: &PeerIdentity) -> Result<(), OpenError> {
     match &peer.name {
         Some(wanted) if *wanted != welcome.node => Err(OpenError::WrongNode {
             peer: peer.clone(),
@@ -88,7 +88,7 @@ pub(crate) fn check_welcome(welcome: &Welcome, peer: &Whom) -> Result<(), OpenEr
 }
 
 /// Returns the error of a side that was refused.
-pub(crate) fn refused(peer: &Whom, refusal: &Refusal) -> OpenError {
+pub(crate) fn refused(peer: &PeerIdentity, refusal: &Refusal) -> OpenError {
     let text = refusal.text().escape_debug().to_string();
     OpenError::Refused { peer: peer.clone(), code: refusal.code(), text }
 }

@@ -86,7 +86,7 @@ pub(crate) fn refuse(socket: BorrowedFd<'_>, code: RefusalCode, text: &str) {
 mod tests {
     use super::*;
     use crate::handshake::Side;
-    use crate::home::Home;
+    use crate::local_node::LocalNode;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     use upbeat_core::name::ProgramId;
 
@@ -98,7 +98,8 @@ mod tests {
         let (ours, theirs) = pair.unwrap();
         refuse(theirs.as_fd(), RefusalCode::TooSlow, "others wait");
         drop(theirs);
-        let home = Home::without_memory(ProgramId::named("test".parse().unwrap()), None).unwrap();
+        let home =
+            LocalNode::without_memory(ProgramId::named("test".parse().unwrap()), None).unwrap();
         let us = Side::new(home.info(), 0).unwrap();
         let refused = Handshake::call(us, ours, (&"server".parse().unwrap(), None), 0);
         let refused = refused.map(drop).unwrap_err();

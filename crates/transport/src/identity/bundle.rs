@@ -3,7 +3,7 @@
 //! [`super::Identity`] checks the contents of the certificates. Invariant: a file on which other users have
 //! permissions is not read.
 
-use super::error::Flaw;
+use super::error::IdentityFlaw;
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
 use rustls_pki_types::pem::{PemObject, SectionKind};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
@@ -38,7 +38,7 @@ pub(super) struct Stamp {
 
 impl Stamp {
     /// Returns the version of the file that is at this path now.
-    pub(super) fn of(path: &Path) -> Result<Stamp, Flaw> {
+    pub(super) fn of(path: &Path) -> Result<Stamp, IdentityFlaw> {
         rustix::fs::stat(path).map(Stamp::new).map_err(system("reading"))
     }
 
@@ -58,7 +58,7 @@ impl Bundle {
     /// # Errors
     /// If the file cannot be read, if other users have permissions on it, if it is too long, or if a section is cut
     /// or damaged.
-    pub fn read(path: &Path) -> Result<Bundle, Flaw> {
+    pub fn read(path: &Path) -> Result<Bundle, IdentityFlaw> {
         // Without NONBLOCK, opening a pipe would block before its type is checked.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file =
@@ -66,27 +66,28 @@ impl Bundle {
         let stat = rustix::fs::fstat(&file).map_err(system("looking at"))?;
         let ours = rustix::process::geteuid().as_raw();
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(Flaw::NoFile);
+            return Err(IdentityFlaw::NoFile);
         }
         if stat.st_uid != ours {
-            return Err(Flaw::Owner { uid: stat.st_uid, ours });
+            return Err(IdentityFlaw::Owner { uid: stat.st_uid, ours });
         }
         if stat.st_mode & GROUP_AND_OTHERS != 0 {
-            return Err(Flaw::Mode { mode: stat.st_mode });
+            return Err(IdentityFlaw::Mode { mode: stat.st_mode });
         }
         let mut text = Vec::new();
         let read = File::from(file).take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut text);
         read.map_err(|error| system("reading")(errno(&error)))?;
         if text.len() > FILE_BYTES_MAX {
-            return Err(Flaw::TooLong { max: FILE_BYTES_MAX });
+            return Err(IdentityFlaw::TooLong { max: FILE_BYTES_MAX });
         }
         Bundle::parse(&text, Stamp::new(stat))
     }
 
-    fn parse(text: &[u8], stamp: Stamp) -> Result<Bundle, Flaw> {
+    fn parse(text: &[u8], stamp: Stamp) -> Result<Bundle, IdentityFlaw> {
         let mut bundle = Bundle { certificates: Vec::new(), keys: Vec::new(), stamp };
         for section in <(SectionKind, Vec<u8>)>::pem_slice_iter(text) {
-            let (kind, der) = section.map_err(|error| Flaw::Pem { reason: error.to_string() })?;
+            let (kind, der) =
+                section.map_err(|error| IdentityFlaw::Pem { reason: error.to_string() })?;
             match kind {
                 SectionKind::Certificate => bundle.certificates.push(der.into()),
                 kind => bundle.keys.extend(PrivateKeyDer::from_pem(kind, der)),
@@ -100,8 +101,8 @@ impl Bundle {
     }
 }
 
-fn system(act: &'static str) -> impl Fn(rustix::io::Errno) -> Flaw {
-    move |error| Flaw::System { act, error }
+fn system(act: &'static str) -> impl Fn(rustix::io::Errno) -> IdentityFlaw {
+    move |error| IdentityFlaw::System { act, error }
 }
 
 fn errno(error: &io::Error) -> rustix::io::Errno {

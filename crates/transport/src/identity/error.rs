@@ -14,12 +14,12 @@ pub struct IdentityError {
     /// The file.
     pub path: PathBuf,
     /// The flaw of the file.
-    pub flaw: Flaw,
+    pub flaw: IdentityFlaw,
 }
 
 /// The flaw of an identity's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Flaw {
+pub enum IdentityFlaw {
     /// A system call failed.
     System {
         /// The step that failed.
@@ -89,20 +89,22 @@ impl fmt::Display for IdentityError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display();
         match &self.flaw {
-            Flaw::System { act, error } => write!(f, "{act} {path} failed: {error}"),
-            Flaw::NoFile => write!(f, "{path} is not a regular file: name the file of an identity"),
-            Flaw::Owner { uid, ours } => write!(
+            IdentityFlaw::System { act, error } => write!(f, "{act} {path} failed: {error}"),
+            IdentityFlaw::NoFile => {
+                write!(f, "{path} is not a regular file: name the file of an identity")
+            }
+            IdentityFlaw::Owner { uid, ours } => write!(
                 f,
                 "{path} belongs to user {uid}, but this process runs as user {ours}: only the owner \
                  may have the private key in it"
             ),
-            Flaw::Mode { mode } => write!(
+            IdentityFlaw::Mode { mode } => write!(
                 f,
                 "{path} has the mode {:04o}, so other users may have read its private key: run \
                  `chmod 600 {path}`, and issue it anew if others had access",
                 mode & 0o7777
             ),
-            Flaw::OtherProgram { ours, theirs } => write!(
+            IdentityFlaw::OtherProgram { ours, theirs } => write!(
                 f,
                 "{path} belongs to program `{theirs}` now, but this node belongs to program \
                  `{ours}`: issue it for `{ours}`, or start the node as one of `{theirs}`"
@@ -114,27 +116,35 @@ impl fmt::Display for IdentityError {
 
 const ISSUE: &str = "make one with `upbeat keys issue`";
 
-impl fmt::Display for Flaw {
+impl fmt::Display for IdentityFlaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Flaw::System { act, error } => write!(f, "{act} failed: {error}"),
-            Flaw::NoFile => write!(f, "it is not a regular file"),
-            Flaw::Owner { uid, .. } => write!(f, "it belongs to user {uid}"),
-            Flaw::Mode { mode } => write!(f, "its mode is {:04o}", mode & 0o7777),
-            Flaw::TooLong { max } => write!(f, "it is longer than {max} bytes"),
-            Flaw::Pem { reason } => write!(f, "it is not a PEM file: {reason}"),
-            Flaw::NoAuthority => write!(f, "it has no certificate of the program's authority"),
-            Flaw::NoCertificate => write!(f, "it has no certificate of a node"),
-            Flaw::Keys { count: 0 } => write!(f, "it has no private key"),
-            Flaw::Keys { count } => write!(f, "it has {count} private keys"),
-            Flaw::Key { reason } => write!(f, "its private key cannot be used: {reason}"),
-            Flaw::OtherKey => write!(f, "its private key does not belong to its certificate"),
-            Flaw::Certificate { reason } => {
+            IdentityFlaw::System { act, error } => write!(f, "{act} failed: {error}"),
+            IdentityFlaw::NoFile => write!(f, "it is not a regular file"),
+            IdentityFlaw::Owner { uid, .. } => write!(f, "it belongs to user {uid}"),
+            IdentityFlaw::Mode { mode } => write!(f, "its mode is {:04o}", mode & 0o7777),
+            IdentityFlaw::TooLong { max } => write!(f, "it is longer than {max} bytes"),
+            IdentityFlaw::Pem { reason } => write!(f, "it is not a PEM file: {reason}"),
+            IdentityFlaw::NoAuthority => {
+                write!(f, "it has no certificate of the program's authority")
+            }
+            IdentityFlaw::NoCertificate => write!(f, "it has no certificate of a node"),
+            IdentityFlaw::Keys { count: 0 } => write!(f, "it has no private key"),
+            IdentityFlaw::Keys { count } => write!(f, "it has {count} private keys"),
+            IdentityFlaw::Key { reason } => write!(f, "its private key cannot be used: {reason}"),
+            IdentityFlaw::OtherKey => {
+                write!(f, "its private key does not belong to its certificate")
+            }
+            IdentityFlaw::Certificate { reason } => {
                 write!(f, "a certificate in it cannot be used: {reason}")
             }
-            Flaw::Names(error) => write!(f, "its certificate names no node: {error}"),
-            Flaw::Untrusted(untrusted) => write!(f, "its certificate {}", untrusted.reason()),
-            Flaw::OtherProgram { theirs, .. } => write!(f, "it belongs to program `{theirs}`"),
+            IdentityFlaw::Names(error) => write!(f, "its certificate names no node: {error}"),
+            IdentityFlaw::Untrusted(untrusted) => {
+                write!(f, "its certificate {}", untrusted.reason())
+            }
+            IdentityFlaw::OtherProgram { theirs, .. } => {
+                write!(f, "it belongs to program `{theirs}`")
+            }
         }
     }
 }

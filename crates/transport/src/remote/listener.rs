@@ -1,11 +1,11 @@
 //! The socket at which nodes of other hosts call.
 
-use super::{Terms, options, secured, socket};
-use crate::error::{BindError, OpenError, Whom, descriptor_limit};
+use super::{RemoteOptions, options, secured, socket};
+use crate::error::{BindError, OpenError, PeerIdentity, descriptor_limit};
 use crate::group::{Caller, Group, Seat};
 use crate::handshake::Side;
-use crate::home::Home;
 use crate::host;
+use crate::local_node::LocalNode;
 use crate::opening::Opening;
 use crate::remote_handshake::{RemoteHandshake, Resuming};
 use crate::spare::SpareDescriptor;
@@ -40,7 +40,7 @@ pub struct Listener {
     /// None while it is dropped.
     part: Option<Part>,
     name: NodeName,
-    terms: Terms,
+    terms: RemoteOptions,
     /// One clone is held by every handshake under way.
     pending: Arc<()>,
 }
@@ -105,7 +105,11 @@ impl Port {
 impl Listener {
     /// Listens at an address, for the node of this home. Port 0 has the system choose one. A node that shares its name
     /// shares the port too, if another node of the name was told the same address.
-    pub fn bind(at: SocketAddr, home: &Home, terms: Terms) -> Result<Listener, BindError> {
+    pub fn bind(
+        at: SocketAddr,
+        home: &LocalNode,
+        terms: RemoteOptions,
+    ) -> Result<Listener, BindError> {
         let name = home.name().ok_or(BindError::Unnamed)?.clone();
         let key = home.info().lock().map(|lock| (std::process::id(), lock.to_owned(), at));
         // Until the end, so that the port is not let go of meanwhile.
@@ -171,7 +175,7 @@ impl Listener {
     /// again, so leave the rest for the next turn.
     pub fn accept(
         &self,
-        home: &Home,
+        home: &LocalNode,
         session: usize,
         now_ms: u64,
     ) -> Result<Option<Opening>, OpenError> {
@@ -182,7 +186,7 @@ impl Listener {
             Some(Called::New(socket, at)) => (socket, at),
         };
         options::set(&socket, &self.terms).map_err(OpenError::system("setting up a socket"))?;
-        let peer = || Whom { at: Some(at), ..Whom::default() };
+        let peer = || PeerIdentity { at: Some(at), ..PeerIdentity::default() };
         let pipe = match &self.terms.identity {
             None => Pipe::Plain(socket),
             Some(identity) => secured(TlsStream::server(socket, identity), peer)?,

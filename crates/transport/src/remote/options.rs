@@ -1,6 +1,6 @@
 //! The socket options of connections between hosts.
 
-use super::Terms;
+use super::RemoteOptions;
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use std::os::fd::AsFd;
@@ -15,7 +15,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Sets the options: small messages are sent at once, and little data waits in the system ahead of replies. A peer
 /// that does not answer is lost in time: by the user timeout if it owes an acknowledgement, else by probes.
-pub(super) fn set(socket: impl AsFd, terms: &Terms) -> Result<(), Errno> {
+pub(super) fn set(socket: impl AsFd, terms: &RemoteOptions) -> Result<(), Errno> {
     sockopt::set_tcp_nodelay(&socket, true)?;
     hold_unsent(socket.as_fd(), UNSENT_BYTES_MAX)?;
     sockopt::set_socket_keepalive(&socket, true)?;

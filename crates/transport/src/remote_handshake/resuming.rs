@@ -4,10 +4,10 @@
 //! The runtime finds the session of a ticket. Invariant: a session is resumed only after its listener has agreed, and
 //! the listener has dropped the old connection before it says how much has come.
 
-use super::{OpenError, RemoteHandshake, ResumeProof, Role, State, Whom};
+use super::{OpenError, PeerIdentity, RemoteHandshake, ResumeProof, Role, State};
 use crate::carrier::{Carrier, Connection};
 use crate::handshake::refused;
-use crate::home::random;
+use crate::local_node::random;
 use rustix::io::Errno;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -96,7 +96,7 @@ impl Resuming {
         self.said.ticket.map(|ticket| ticket.incarnation)
     }
 
-    pub(crate) fn peer(&self) -> &Whom {
+    pub(crate) fn peer(&self) -> &PeerIdentity {
         self.handshake.peer()
     }
 

@@ -13,7 +13,7 @@ mod read;
 
 use super::clock::PeerClock;
 use super::pipe::Pipe;
-use crate::events::{BellFault, Segment};
+use crate::events::{Segment, SocketError};
 use again::Ending;
 use held::HeldMemory;
 use read::Read;
@@ -22,8 +22,8 @@ use upbeat_core::fault::Rule;
 use upbeat_core::frame::{self, Kind};
 use upbeat_core::hello::{self, Parsed, Record};
 use upbeat_core::limits::{PENDING_SEGMENTS_MAX, SLAB_GENERATION, SLABS_MAX, TAKEN_BYTES_MAX};
-use upbeat_core::stream::{self, Chunk, Granting, Head, Progress, Wish};
-use upbeat_memory::lane::{GROWN_BYTES, Mirror, Shown};
+use upbeat_core::stream::{self, Chunk, Granting, Head, Progress, SegmentRequest};
+use upbeat_memory::lane::{GROWN_BYTES, Mirror, PublishedState};
 use upbeat_memory::region::{Region, WORD};
 use upbeat_memory::ring::Refused;
 use upbeat_memory::slab::is_slab;
@@ -181,7 +181,7 @@ impl Incoming {
                 Ok(Read::Came { all }) => {
                     let from = mirror.received();
                     if let Err(rule) = self.take(mirror, clock) {
-                        self.ending.fail(BellFault::Rule(rule));
+                        self.ending.fail(SocketError::Rule(rule));
                     }
                     if let (Some(began), Some(clock)) = (began, &mut *clock)
                         && let Some(stamped) = &mut clock.stamped
@@ -365,7 +365,7 @@ impl Incoming {
         if generation as usize != self.grown + 1 || next != Some(bytes as usize) {
             return Err(Rule::StraySegment { generation });
         }
-        let Ok(charge) = self.granting.announced(Wish::ring(bytes), bytes.into()) else {
+        let Ok(charge) = self.granting.announced(SegmentRequest::ring(bytes), bytes.into()) else {
             return Err(Rule::UngrantedRing { bytes });
         };
         self.grown += 1;
@@ -386,7 +386,7 @@ impl Incoming {
         }
         self.announced = self.announced.wrapping_add(1);
         let weight = self.weight(each, count);
-        let wish = Wish { each: each as u32, count };
+        let wish = SegmentRequest { each: each as u32, count };
         let charge = self.granting.announced(wish, weight as u64);
         let region = charge.ok().filter(|_| self.may_take(weight)).and_then(|charge| {
             Some(Region::try_heap(each * count as usize / WORD)?.keeping(charge))
@@ -465,6 +465,6 @@ fn progressed(progress: &Progress, mirror: &Mirror) -> Result<(), Rule> {
     let accepted = progress.accepted.unwrap_or(before.accepted);
     // A peer that asks for a report counts as one that waits for room, until it was answered.
     let wants_room = progress.wants_room || progress.asks;
-    mirror.show(Shown { taken, accepted, wants_room });
+    mirror.show(PublishedState { taken, accepted, wants_room });
     Ok(())
 }

@@ -24,8 +24,10 @@ use unsent::Unsent;
 use upbeat_core::frame::{Flags, Head, Kind, Placed};
 use upbeat_core::hello::Segment;
 use upbeat_core::limits::{HEAD_BYTES, OPTIMISM, SLABS_MAX, SLOT_BYTES, STREAM_OUT_BYTES};
-use upbeat_core::stream::{self, Asking, Backlog, Ledger, Load, Progress, Told, Turn, Words};
-use upbeat_memory::lane::{Came, Lanes, Mirror, Shown};
+use upbeat_core::stream::{
+    self, Asking, Backlog, Ledger, Progress, SentHeader, ShipTime, StreamLoad, Words,
+};
+use upbeat_memory::lane::{Lanes, Mirror, NextItem, PublishedState};
 use upbeat_memory::region::{Region, WORD};
 
 /// The most rounds of sending before other sessions have their turn.
@@ -51,7 +53,7 @@ pub(super) struct Outgoing {
     /// The result of the last push.
     pushed: Pushed,
     /// The progress that the peer was told.
-    told: Told,
+    told: SentHeader,
     /// Our segments that no frame has named yet; without their memory if it is no longer needed.
     segments: VecDeque<(Segment, Option<Region>)>,
     /// The segments that frames have named and the peer may not have received.
@@ -240,28 +242,28 @@ impl Outgoing {
             }
             self.short_frames(mirror);
             match mirror.look() {
-                Ok(Came::Nothing) if self.write_again(lanes) => {}
-                Ok(Came::Nothing) => return,
-                Ok(Came::Padding(span)) => {
+                Ok(NextItem::Nothing) if self.write_again(lanes) => {}
+                Ok(NextItem::Nothing) => return,
+                Ok(NextItem::Padding(span)) => {
                     stream::write_padding(span as u16, &mut self.unsent.encoded)
                 }
-                Ok(Came::Frame(words)) => {
+                Ok(NextItem::Frame(words)) => {
                     if self.lent.is_none() {
                         let placed = placed(&words, mirror);
                         match self.turn(words, placed, mirror) {
-                            Turn::Now => {
+                            ShipTime::Now => {
                                 if let Some(placed) = placed {
                                     self.lent = Some(LentBuffer { placed, done: 0 });
                                     continue;
                                 }
                             }
-                            Turn::Bare => {}
-                            Turn::Later => {
+                            ShipTime::Bare => {}
+                            ShipTime::Later => {
                                 self.defer(words, placed, mirror);
                                 continue;
                             }
-                            Turn::Blocked if self.write_again(lanes) => continue,
-                            Turn::Blocked => return,
+                            ShipTime::Blocked if self.write_again(lanes) => continue,
+                            ShipTime::Blocked => return,
                         }
                     }
                     self.lent = None;
@@ -282,9 +284,9 @@ impl Outgoing {
 
     /// Returns when the next frame is sent.
     #[inline]
-    fn turn(&mut self, words: [u64; 3], placed: Option<Placed>, mirror: &Mirror) -> Turn {
+    fn turn(&mut self, words: [u64; 3], placed: Option<Placed>, mirror: &Mirror) -> ShipTime {
         let (position, busy) = (mirror.shipped(), self.pushed.busy);
-        let load = || Load { busy, all_read: mirror.peer_shown().taken == position };
+        let load = || StreamLoad { busy, all_read: mirror.peer_shown().taken == position };
         self.backlog.turn(position, words, placed, load)
     }
 
@@ -347,7 +349,7 @@ impl Outgoing {
         why: PushReason,
         frames: bool,
     ) -> Option<Progress> {
-        let Shown { taken, accepted, wants_room } = mirror.shown();
+        let PublishedState { taken, accepted, wants_room } = mirror.shown();
         let (now, peer) = (Words { taken, accepted, wants_room }, mirror.peer_shown());
         self.ledger.acknowledged(peer.taken);
         let (before, peer_waits) = (self.told.words(), peer.wants_room);
@@ -388,7 +390,7 @@ impl Outgoing {
         self.asked |= asks;
         self.asks = false;
         if std::mem::take(&mut self.owes.progress) {
-            mirror.show(Shown { wants_room: self.peer_waits, ..peer });
+            mirror.show(PublishedState { wants_room: self.peer_waits, ..peer });
         }
         Some(progress)
     }

@@ -1,17 +1,17 @@
 //! Checks whether the host of a silent peer still answers, while data is under way to it.
 //!
-//! [`upbeat_core::patience`] decides what a check means, and this side sets the system's timeout accordingly.
+//! [`upbeat_core::connection_timeout`] decides what a check means, and this side sets the system's timeout accordingly.
 //! Invariant: a side that has sent nothing since the peer acknowledged everything does not check the connection.
 
 use super::pipe::Pipe;
 use rustix::net::sockopt::{set_tcp_user_timeout, tcp_user_timeout};
 use std::os::fd::AsFd;
-use upbeat_core::patience::{Patience, Sending};
+use upbeat_core::connection_timeout::{ConnectionTimeout, Sending};
 use upbeat_memory::socket::sending;
 
 /// The state of the checks of one connection.
 pub(super) struct PeerCheck {
-    patience: Patience,
+    patience: ConnectionTimeout,
     /// The slots of our lane that were written when the last check found everything acknowledged.
     calm_at: u64,
     /// Whether the last check found data under way.
@@ -23,7 +23,11 @@ impl PeerCheck {
     /// no timeout, as for a socket of this host.
     pub(super) fn of(pipe: &Pipe) -> Option<PeerCheck> {
         let timeout_ms = tcp_user_timeout(pipe).ok().filter(|ms| *ms != 0)?;
-        Some(PeerCheck { patience: Patience::new(timeout_ms), calm_at: 0, is_pending: false })
+        Some(PeerCheck {
+            patience: ConnectionTimeout::new(timeout_ms),
+            calm_at: 0,
+            is_pending: false,
+        })
     }
 
     /// Returns in how many nanoseconds the next check is due with `written` slots, if data may be under way.

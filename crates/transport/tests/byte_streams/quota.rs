@@ -8,7 +8,7 @@ use upbeat_core::frame::Head as Frame;
 use upbeat_core::hello::Parsed;
 use upbeat_core::limits::SLAB_GENERATION;
 use upbeat_core::quota::Quota;
-use upbeat_core::stream::{Head, Permission, Progress, Wish, parse};
+use upbeat_core::stream::{Head, Permission, Progress, SegmentRequest, parse};
 use upbeat_transport::carrier::Kind;
 
 const KIB: u32 = 1 << 10;
@@ -39,7 +39,7 @@ impl Attack {
         answer
     }
 
-    fn wish(&self, wish: Wish) {
+    fn wish(&self, wish: SegmentRequest) {
         self.write(&progress(|progress| progress.wish = Some(wish)));
     }
 }
@@ -94,31 +94,31 @@ fn a_ring_without_room_ends_the_session_that_takes_it() {
 fn repeated_wishes_charge_only_the_last() {
     let _alone = common::alone();
     let (attack, quota) = Attack::charged("wishes");
-    let eight = Wish { each: 8 * KIB, count: 1 };
+    let eight = SegmentRequest { each: 8 * KIB, count: 1 };
     for (wish, answer, held) in [
         (eight, true, 8),
         (eight, true, 8),
-        (Wish { each: 100 * KIB, count: 1 }, true, 100),
-        (Wish { each: 101 * KIB, count: 1 }, false, 0),
-        (Wish { each: u32::MAX, count: u32::MAX }, false, 0),
-        (Wish { each: 0, count: 3 }, true, 0),
-        (Wish::ring(64 * KIB), true, 64),
-        (Wish::ring(u32::MAX), true, 64),
+        (SegmentRequest { each: 100 * KIB, count: 1 }, true, 100),
+        (SegmentRequest { each: 101 * KIB, count: 1 }, false, 0),
+        (SegmentRequest { each: u32::MAX, count: u32::MAX }, false, 0),
+        (SegmentRequest { each: 0, count: 3 }, true, 0),
+        (SegmentRequest::ring(64 * KIB), true, 64),
+        (SegmentRequest::ring(u32::MAX), true, 64),
         (eight, true, 8),
     ] {
         attack.wish(wish);
         assert_eq!((attack.answer(), quota.held()), (Some(answer), held << 10), "{wish:?}");
     }
-    attack.wish(Wish::NONE);
+    attack.wish(SegmentRequest::NONE);
     assert!(attack.look().is_ok());
     assert_eq!(quota.held(), 0);
     // A granted segment is not charged again when it comes.
-    attack.wish(Wish { each: 80 * KIB, count: 1 });
+    attack.wish(SegmentRequest { each: 80 * KIB, count: 1 });
     assert!(attack.look().is_ok());
     attack.write(&slab(SLAB_GENERATION, 80 * KIB, 0, 80 * KIB, 1));
     assert!(attack.look().is_ok());
     assert_eq!(quota.held(), 80 << 10);
-    attack.wish(Wish { each: 80 * KIB, count: 1 });
+    attack.wish(SegmentRequest { each: 80 * KIB, count: 1 });
     assert_eq!((attack.answer(), quota.held()), (Some(false), 80 << 10));
 }
 
@@ -140,11 +140,11 @@ fn a_long_frame_about_slabs_breaks_a_rule() {
 fn a_peer_on_another_host_is_asked() {
     let _alone = common::alone();
     let pair = Fixture::new(Kind::Stream, "unasked").pair(1, 2);
-    assert_eq!(pair.near.permission(Wish::ring(1)), Permission::Granted);
+    assert_eq!(pair.near.permission(SegmentRequest::ring(1)), Permission::Granted);
     let pair = Fixture::new(Kind::Tcp, "asked").pair(1, 2);
     pair.far.charge_to(&Quota::new(MOST));
     for (kib, expected) in [(64, Permission::Granted), (200, Permission::Declined)] {
-        let wish = Wish { each: kib * KIB, count: 1 };
+        let wish = SegmentRequest { each: kib * KIB, count: 1 };
         assert_eq!(pair.near.permission(wish), Permission::Awaited);
         while !pair.near.has_news() {
             pair.near.pump();

@@ -23,10 +23,10 @@ use upbeat_memory::segment::{Segment, Writers};
 use upbeat_memory::sync::fence_full;
 use upbeat_transport::carrier::{Carrier, Kind};
 use upbeat_transport::error::OpenError;
-use upbeat_transport::home::Home;
 use upbeat_transport::identity::Identity;
+use upbeat_transport::local_node::LocalNode;
 use upbeat_transport::opening::{Opening, Step};
-use upbeat_transport::place::Place;
+use upbeat_transport::socket_directory::SocketDirectory;
 use upbeat_transport::{local, remote, shared};
 
 /// Prevents the tests of one file from running at once, because descriptors are counted for the process.
@@ -48,8 +48,8 @@ impl Directory {
         Directory(path)
     }
 
-    pub(crate) fn place(&self) -> Place {
-        Place::at(self.0.join("sockets")).unwrap()
+    pub(crate) fn place(&self) -> SocketDirectory {
+        SocketDirectory::at(self.0.join("sockets")).unwrap()
     }
 }
 
@@ -63,16 +63,16 @@ pub(crate) fn program(name: &str) -> ProgramId {
     ProgramId::named(name.parse().unwrap())
 }
 
-pub(crate) fn home(name: &str) -> Home {
-    Home::new(program("test"), Some(name.parse().unwrap())).unwrap()
+pub(crate) fn home(name: &str) -> LocalNode {
+    LocalNode::new(program("test"), Some(name.parse().unwrap())).unwrap()
 }
 
 /// A listening node, and a node that calls it.
 pub(crate) struct Fixture {
-    pub(crate) server: Home,
-    pub(crate) client: Home,
+    pub(crate) server: LocalNode,
+    pub(crate) client: LocalNode,
     pub(crate) name: NodeName,
-    pub(crate) place: Place,
+    pub(crate) place: SocketDirectory,
     listener: TestListener,
     identity: Option<Identity>,
     _directory: Directory,
@@ -85,8 +85,8 @@ enum TestListener {
 }
 
 /// Returns the terms of connections, under TLS if there is an identity.
-pub(crate) fn terms(identity: Option<Identity>) -> remote::Terms {
-    remote::Terms { identity, peer_timeout_ms: 10_000, resume_within_ms: 0 }
+pub(crate) fn terms(identity: Option<Identity>) -> remote::RemoteOptions {
+    remote::RemoteOptions { identity, peer_timeout_ms: 10_000, resume_within_ms: 0 }
 }
 
 pub(crate) struct Pair {
@@ -100,10 +100,10 @@ impl Fixture {
         let place = directory.place();
         let name: NodeName = format!("{name}/1").parse().unwrap();
         let make = |name: NodeName| match kind {
-            Kind::Local => Home::local(program("test"), Some(name)).unwrap(),
-            Kind::Shared => Home::new(program("test"), Some(name)).unwrap(),
+            Kind::Local => LocalNode::local(program("test"), Some(name)).unwrap(),
+            Kind::Shared => LocalNode::new(program("test"), Some(name)).unwrap(),
             Kind::Stream | Kind::Tcp | Kind::Tls => {
-                Home::without_memory(program("test"), Some(name)).unwrap()
+                LocalNode::without_memory(program("test"), Some(name)).unwrap()
             }
         };
         let server = make(name.clone());

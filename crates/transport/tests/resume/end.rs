@@ -7,7 +7,7 @@ use std::sync::Arc;
 use upbeat_core::frame::{CallNumber, Flags, Head, Kind, Placed};
 use upbeat_core::limits::{PAGE_BYTES, SLAB_GENERATION};
 use upbeat_core::quota::Quota;
-use upbeat_core::stream::{Permission, Wish};
+use upbeat_core::stream::{Permission, SegmentRequest};
 use upbeat_memory::lane::GROWN_BYTES;
 use upbeat_memory::ring::span_of;
 use upbeat_memory::slab::{Borrowed, Loan, Slab};
@@ -116,7 +116,7 @@ impl End {
     }
 
     /// Returns whether a segment may be announced; None while the peer has not answered.
-    fn permitted(&self, wish: Wish) -> Option<bool> {
+    fn permitted(&self, wish: SegmentRequest) -> Option<bool> {
         if self.quota.is_none() {
             return Some(true);
         }
@@ -233,7 +233,7 @@ impl End {
     fn grow(&mut self) -> Option<()> {
         let lanes = &self.carrier.lanes;
         let Some((generation, bytes)) = lanes.next_growth() else { return Some(()) };
-        if !self.permitted(Wish::ring(bytes as u32))? {
+        if !self.permitted(SegmentRequest::ring(bytes as u32))? {
             return Some(());
         }
         let claim = lanes.claim(1, 0).ok()?;
@@ -251,7 +251,7 @@ impl End {
         if number == SLABS_AT_ONCE {
             return Some(());
         }
-        if !self.permitted(Wish { each: each as u32, count })? {
+        if !self.permitted(SegmentRequest { each: each as u32, count })? {
             return Some(());
         }
         let mut claim = lanes.claim(1, 1).ok()?;

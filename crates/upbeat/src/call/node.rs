@@ -7,14 +7,14 @@ use super::{Bound, MISSING, SendFuture, Take, request_head};
 use crate::error::CallError;
 use crate::metadata::Attached;
 use crate::sample::{Half, Message, Stamps, Unsampled, Wants};
-use crate::session::{Answer, Extensions, Lent, Put};
+use crate::session::{Answer, Extensions, Lent, SendError};
 use crate::time::Sleep;
 use crate::wire::{Attaching, Content, Input, MessageContext, WireError};
 use std::borrow::Borrow;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use upbeat_core::bill::Counter;
-use upbeat_core::bill::way::{CALL, Happened, Point};
+use upbeat_core::bill::way::{CALL, MessageEvents, Point};
 use upbeat_core::context::Context as Entries;
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::orphan::inherited;
@@ -190,7 +190,7 @@ impl Bound {
         (extensions, carried): Front<'_>,
         arguments: &A,
         stamps: &mut impl Stamps,
-    ) -> Result<(), Put> {
+    ) -> Result<(), SendError> {
         match A::STREAMS {
             false => self.session.request_with(words, extensions, carried, arguments, stamps),
             true => {
@@ -244,7 +244,7 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
 
     #[cold]
     #[inline(never)]
-    fn must_wait(&mut self, put: Put, context: &mut Context<'_>) -> Result<(), CallError> {
+    fn must_wait(&mut self, put: SendError, context: &mut Context<'_>) -> Result<(), CallError> {
         let waits = &mut self.rare.get_or_insert_default().more.waits;
         not_sent(self.route.bound(), put, waits, context)
     }
@@ -300,7 +300,7 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
         context: &mut Context<'_>,
         front: Front<'_>,
         stamps: &mut impl Stamps,
-    ) -> Result<Result<(), Put>, CallError> {
+    ) -> Result<Result<(), SendError>, CallError> {
         let State::Unsent(arguments) = &self.state else { return Ok(Ok(())) };
         let bound = self.route.bound();
         let Bound { node, session, .. } = bound;
@@ -308,7 +308,7 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
             return Err(CallError::NoSuchMethod { method: self.method });
         }
         let Some(call) = node.open_call(session, context) else {
-            return Ok(Err(Put::Numbers));
+            return Ok(Err(SendError::Numbers));
         };
         stamps.at(Point::Opened);
         let words = request_head::<A>(self.number, call).with_manner(stamps.manner()).words();
@@ -357,7 +357,7 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
                 *call
             }
             (Ok(false), _) => {
-                sample.note(Happened::FULL);
+                sample.note(MessageEvents::FULL);
                 self.rare.get_or_insert_default().more.waits.sample = Some(sample);
                 return sent;
             }

@@ -8,7 +8,7 @@ use super::{Bound, MISSING, NodeRoute, Route, To};
 use crate::error::CallError;
 use crate::metadata::{Attached, Context as CallContext};
 use crate::sample::{Reason, Stamps, Unsampled};
-use crate::session::{Extensions, Put};
+use crate::session::{Extensions, SendError};
 use crate::wire::Content;
 use std::borrow::Borrow;
 use std::future::Future;
@@ -16,7 +16,7 @@ use std::mem::ManuallyDrop;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use upbeat_core::bill::way::{Happened, ONEWAY, Point};
+use upbeat_core::bill::way::{MessageEvents, ONEWAY, Point};
 use upbeat_core::context::Context as Entries;
 use upbeat_core::frame::Head;
 
@@ -177,7 +177,7 @@ impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
         &self,
         carried: Option<&Entries>,
         stamps: &mut impl Stamps,
-    ) -> Result<Result<(), Put>, CallError> {
+    ) -> Result<Result<(), SendError>, CallError> {
         let Bound { node, session, .. } = self.route.bound();
         if self.number == MISSING {
             return Err(CallError::NoSuchMethod { method: self.method });
@@ -213,7 +213,7 @@ impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
         };
         let sent = self.write_in_turn(context, &mut *sample);
         if sent.is_pending() {
-            sample.note(Happened::FULL);
+            sample.note(MessageEvents::FULL);
             self.rare.get_or_insert_default().more.waits.sample = Some(sample);
         } else {
             self.route.bound().node.sampling().free(sample);

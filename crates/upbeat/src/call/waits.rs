@@ -7,7 +7,7 @@ use super::Bound;
 use crate::dispatch::Dispatcher;
 use crate::error::CallError;
 use crate::sample::Sample;
-use crate::session::{Admission, Put, Session};
+use crate::session::{Admission, SendError, Session};
 use std::rc::Rc;
 use std::task::Context;
 use upbeat_memory::local::Local;
@@ -78,7 +78,7 @@ pub(super) fn still_asks(
 #[cold]
 pub(super) fn not_sent(
     bound: &Bound,
-    put: Put,
+    put: SendError,
     waits: &mut Waits,
     context: &mut Context<'_>,
 ) -> Result<(), CallError> {
@@ -97,7 +97,11 @@ pub(super) fn not_sent(
 
 /// The error of a message that was not sent and does not wait.
 #[cold]
-pub(super) fn not_waiting(node: &Rc<Dispatcher>, session: &Rc<Session>, put: Put) -> CallError {
+pub(super) fn not_waiting(
+    node: &Rc<Dispatcher>,
+    session: &Rc<Session>,
+    put: SendError,
+) -> CallError {
     put.into_error(|why| {
         node.lose(session, *why);
         session.lost()

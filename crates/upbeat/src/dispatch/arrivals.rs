@@ -12,14 +12,14 @@ use crate::warning::warn;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::rc::Rc;
+use upbeat_core::admission::{Handshake, Prefix};
 use upbeat_core::bill::Counter;
-use upbeat_core::gate::{Handshake, Prefix};
 use upbeat_core::hello::RefusalCode;
 use upbeat_core::limits::PENDING_HANDSHAKES_MAX;
 use upbeat_memory::pool::Key;
 use upbeat_transport::error::OpenError;
-use upbeat_transport::home::Home;
-use upbeat_transport::opening::{Opening, UnderWay};
+use upbeat_transport::local_node::LocalNode;
+use upbeat_transport::opening::{Opening, OpeningTimes};
 
 impl Dispatcher {
     /// Opens the door under the node's name.
@@ -190,7 +190,7 @@ impl Dispatcher {
         let (places, openings) = (self.peers.places.borrow(), self.peers.openings.borrow());
         let under_way = openings.iter().filter_map(|key| match places.get(*key) {
             Some(Place::Opening(pending)) if comes_from(pending, from) => {
-                let UnderWay { began_ms, heard_ms } = pending.opening.under_way();
+                let OpeningTimes { began_ms, heard_ms } = pending.opening.under_way();
                 Some(Handshake { key: *key, from: caller(&pending.opening), began_ms, heard_ms })
             }
             _ => None,
@@ -213,7 +213,7 @@ impl Dispatcher {
     pub(super) fn arrivals(
         self: &Rc<Self>,
         whose: Whose,
-        accept: impl Fn(&Listeners, &Home, usize, u64) -> Option<Result<Opening, OpenError>>,
+        accept: impl Fn(&Listeners, &LocalNode, usize, u64) -> Option<Result<Opening, OpenError>>,
     ) {
         for _ in 0..PENDING_HANDSHAKES_MAX {
             let place = self.next_place(whose);

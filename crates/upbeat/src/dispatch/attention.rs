@@ -37,7 +37,7 @@ impl Dispatcher {
         }
         let mut cooled = false;
         for session in hot.iter() {
-            let taken = session.carrier.lanes.reader().taken();
+            let taken = session.carrier.lanes.reader().consumed();
             let idle = session.noted.taken.replace(taken) == taken
                 && session.calls_open() == 0
                 && !session.serves()
@@ -131,7 +131,7 @@ impl Dispatcher {
             pressed |= session.is_pressed();
             self.unflushed.sent();
         }
-        self.flow.purse.set_replied(replied);
+        self.flow.budgets.set_replied(replied);
         self.pressed.set(pressed | replied | waits);
     }
 

@@ -4,7 +4,7 @@ use crate::reactor::Source;
 use crate::session::Session;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use upbeat_core::gate::{Crowd, Prefix};
+use upbeat_core::admission::{HandshakeLimit, Prefix};
 use upbeat_transport::watch::Watch;
 use upbeat_transport::{local, remote, shared};
 
@@ -28,10 +28,10 @@ impl Outside {
     }
 
     /// What decides which handshakes give way.
-    pub(super) fn crowd(self) -> Crowd {
+    pub(super) fn crowd(self) -> HandshakeLimit {
         match self {
-            Outside::Processes => Crowd::Processes,
-            Outside::Hosts => Crowd::Hosts,
+            Outside::Processes => HandshakeLimit::Processes,
+            Outside::Hosts => HandshakeLimit::Hosts,
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::session::{Fault, Served, Session};
 use crate::wake::TaskId;
 use std::rc::Rc;
 use upbeat_core::bill::Counter;
-use upbeat_core::bill::way::Manner;
+use upbeat_core::bill::way::StampMode;
 use upbeat_core::channel::Control;
 use upbeat_core::frame::{CallNumber, Head};
 
@@ -123,7 +123,7 @@ impl<'s> Driver<'s> for OfNode<'s> {
         self.node.run.polled.is_late() && !self.session.is_clear()
     }
 
-    fn sampled(self, words: &[u64; 3], manner: Manner, main: Main<'_>) -> Result<(), Fault> {
+    fn sampled(self, words: &[u64; 3], manner: StampMode, main: Main<'_>) -> Result<(), Fault> {
         self.node.sampled(self.session, words, manner, main)
     }
 
@@ -142,7 +142,7 @@ impl<'s> Driver<'s> for OfNode<'s> {
     }
 
     fn withdraw(self, head: &Head) -> Result<(), Fault> {
-        self.session.withdrawn(head, self.node.flow.purse.requests())?;
+        self.session.withdrawn(head, self.node.flow.budgets.requests())?;
         self.node.pressed.set(true);
         Ok(())
     }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 use upbeat_core::frame::{CallNumber, Head};
-use upbeat_core::lease::{self, Next, Told};
+use upbeat_core::lease::{self, LeaseAnswer, Next};
 
 /// The calls that are served here and whose time may be extended.
 pub(super) type Leases = RefCell<BTreeMap<Served, Weak<Lease>>>;
@@ -120,7 +120,7 @@ impl Lease {
         self.go_on();
     }
 
-    fn say(&self, Told { whose, wanted, granted, end }: Told<Whose>) {
+    fn say(&self, LeaseAnswer { whose, wanted, granted, end }: LeaseAnswer<Whose>) {
         match whose {
             Whose::Handler(reply) => reply.say(granted),
             Whose::Callee(session, call) => {

@@ -5,7 +5,7 @@
 //! each in turn, so that none is passed over for ever.
 
 use super::{Dispatcher, Request, Running};
-use crate::session::{Fault, Kept, Next, Session, misbehaved};
+use crate::session::{Fault, KeptRequest, Next, Session, misbehaved};
 use crate::wire::Input;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ impl Dispatcher {
 
     /// Whether the request that lies open is accepted at once.
     pub(super) fn may_accept(&self, session: &Session, head: &Head) -> bool {
-        session.may_accept(head, self.flow.purse.requests())
+        session.may_accept(head, self.flow.budgets.requests())
     }
 
     /// Runs the request that lies open.
@@ -120,7 +120,7 @@ impl Dispatcher {
 
     /// Does one thing for the requests that wait in this session. False if nothing can be done.
     fn step_places(self: &Rc<Self>, session: &Rc<Session>) -> bool {
-        let Some(step) = session.next_step(self.flow.purse.requests()) else { return false };
+        let Some(step) = session.next_step(self.flow.budgets.requests()) else { return false };
         // A grant takes room as well.
         self.close_if_full();
         // The session may be none that is looked at, and its peer is told of the step.
@@ -141,8 +141,8 @@ impl Dispatcher {
     }
 
     /// Runs a request that had to wait.
-    pub(super) fn run_kept(self: &Rc<Self>, session: &Rc<Session>, kept: &Kept) {
-        let Kept { head, .. } = kept;
+    pub(super) fn run_kept(self: &Rc<Self>, session: &Rc<Session>, kept: &KeptRequest) {
+        let KeptRequest { head, .. } = kept;
         let Some(key) = session.noted.key.get() else { return };
         // Who has waited for room is not sent back.
         let deadline_us = kept.deadline_us(self.now_ns());
@@ -156,7 +156,7 @@ impl Dispatcher {
     /// Has the session looked at when room is made, if requests wait in it.
     pub(super) fn await_turn(&self, session: &Rc<Session>) {
         if session.waiting() == 0 {
-            session.look_clear(self.flow.purse.requests());
+            session.look_clear(self.flow.budgets.requests());
         } else if !session.noted.awaits_turn.replace(true) {
             self.flow.waiting.borrow_mut().push_back(Rc::clone(session));
         }

@@ -4,7 +4,7 @@ use super::Dispatcher;
 use crate::error::Why;
 use crate::sample::Reason;
 use crate::session::Session;
-use crate::task::{Cancelled, Live, Reserved};
+use crate::task::{Cancelled, Reserved, TaskSlot};
 use crate::wake::{Priority, TaskId, Wakeup};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -16,25 +16,25 @@ use upbeat_core::fault::Rule;
 use upbeat_core::flow::{self, ReplyBudget};
 use upbeat_core::frame::CallNumber;
 use upbeat_core::session::{self, Expiries};
-use upbeat_memory::waker::Counted;
+use upbeat_memory::waker::WakeTarget;
 
 /// The budgets of a node.
-pub(super) struct Purse {
-    requests: flow::Purse,
+pub(super) struct NodeBudgets {
+    requests: flow::SharedBudget,
     replies: ReplyBudget,
     /// Whether such replies were sent since, for which requests had to wait.
     replied: Cell<bool>,
 }
 
-impl Purse {
-    pub(super) fn new(budget: u64) -> Purse {
-        let (requests, replies) = (flow::Purse::new(budget), ReplyBudget::new(budget));
-        Purse { requests, replies, replied: Cell::new(false) }
+impl NodeBudgets {
+    pub(super) fn new(budget: u64) -> NodeBudgets {
+        let (requests, replies) = (flow::SharedBudget::new(budget), ReplyBudget::new(budget));
+        NodeBudgets { requests, replies, replied: Cell::new(false) }
     }
 
     /// Returns the bytes for requests that were accepted and are not finished.
     #[inline(always)]
-    pub(super) fn requests(&self) -> &flow::Purse {
+    pub(super) fn requests(&self) -> &flow::SharedBudget {
         &self.requests
     }
 
@@ -74,7 +74,7 @@ impl Charge {
     pub(crate) fn new(node: &Rc<Dispatcher>, session: &Rc<Session>, bytes: u64) -> Charge {
         let mut charge = session::Charge::new(bytes);
         let awaits_reply = node.run.polled.answer_awaited();
-        session.charge(&mut charge, awaits_reply, node.flow.purse.requests());
+        session.charge(&mut charge, awaits_reply, node.flow.budgets.requests());
         if charge.held() != 0 {
             node.close_if_full();
         }
@@ -86,14 +86,14 @@ impl Charge {
     pub(crate) fn again(&mut self) {
         let Charge { node, session, charge } = self;
         let awaits_reply = node.run.polled.answer_awaited();
-        session.charge(charge, awaits_reply, node.flow.purse.requests());
+        session.charge(charge, awaits_reply, node.flow.budgets.requests());
         node.close_if_full();
         node.press_if_freed();
     }
 
     #[inline(never)]
     fn give_back(&mut self) {
-        self.session.release(&mut self.charge, self.node.flow.purse.requests());
+        self.session.release(&mut self.charge, self.node.flow.budgets.requests());
     }
 }
 
@@ -106,9 +106,9 @@ impl Drop for Charge {
     }
 }
 
-/// The flow of requests: the purse that they are charged to, and those that wait.
+/// The flow of requests: the budgets that they are charged to, and those that wait.
 pub(super) struct Flow {
-    pub(super) purse: Purse,
+    pub(super) budgets: NodeBudgets,
     pub(super) expiries: RefCell<Expiries<TaskId>>,
     /// Sessions in which requests wait to be accepted.
     pub(super) waiting: RefCell<VecDeque<Rc<Session>>>,
@@ -118,9 +118,9 @@ pub(super) struct Flow {
 
 impl Flow {
     /// Makes the flow of a node where nothing waits yet.
-    pub(super) fn new(purse: Purse, jitter: Jitter) -> Flow {
+    pub(super) fn new(budgets: NodeBudgets, jitter: Jitter) -> Flow {
         let (expiries, waiting) = (RefCell::default(), RefCell::default());
-        Flow { purse, expiries, waiting, jitter: Cell::new(jitter) }
+        Flow { budgets, expiries, waiting, jitter: Cell::new(jitter) }
     }
 }
 
@@ -128,7 +128,7 @@ impl Dispatcher {
     /// If a handler has given bytes back, requests that wait are looked at.
     #[inline]
     pub(super) fn press_if_freed(&self) {
-        if self.flow.purse.was_freed() {
+        if self.flow.budgets.was_freed() {
             self.pressed.set(true);
         }
     }
@@ -136,7 +136,7 @@ impl Dispatcher {
     /// If the budget was filled, no session accepts requests at once any more.
     #[inline]
     pub(super) fn close_if_full(&self) {
-        if self.flow.purse.requests().take_filled() {
+        if self.flow.budgets.requests().take_filled() {
             self.close_all();
         }
     }
@@ -145,7 +145,7 @@ impl Dispatcher {
     #[inline(never)]
     fn close_all(&self) {
         for session in self.sessions() {
-            session.look_clear(self.flow.purse.requests());
+            session.look_clear(self.flow.budgets.requests());
         }
     }
 
@@ -160,7 +160,7 @@ impl Dispatcher {
     pub(crate) fn name_handler(
         &self,
         reserved: &mut Reserved,
-    ) -> Option<(TaskId, Counted<Wakeup>)> {
+    ) -> Option<(TaskId, WakeTarget<Wakeup>)> {
         if self.work.tasks.is_full() { None } else { reserved.take() }
     }
 
@@ -200,7 +200,7 @@ impl Dispatcher {
     pub(crate) fn take_in(
         self: &Rc<Self>,
         session: &Rc<Session>,
-        (id, live): (TaskId, Live),
+        (id, live): (TaskId, TaskSlot),
         call: Option<CallNumber>,
     ) -> bool {
         self.work.tasks.fill(id, live);

@@ -140,7 +140,7 @@ impl Dispatcher {
 
     /// The peer has given up a call of its own.
     pub(super) fn cancel_call(self: &Rc<Self>, session: &Rc<Session>, call: CallNumber) {
-        match session.cancelled(call, self.flow.purse.requests()) {
+        match session.cancelled(call, self.flow.budgets.requests()) {
             session::Cancelled::Task(task) => {
                 self.count(Counter::CancelsHonoured);
                 self.cancel(task, Cancelled::ByCaller);

@@ -10,7 +10,7 @@ use crate::wire::Input;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use upbeat_core::bill::Counter;
-use upbeat_core::bill::way::{Happened, Manner, Point};
+use upbeat_core::bill::way::{MessageEvents, Point, StampMode};
 use upbeat_core::frame::{CallNumber, Flags, Head};
 use upbeat_memory::counters::Counters;
 
@@ -52,7 +52,7 @@ impl Dispatcher {
         self: &Rc<Self>,
         session: &Rc<Session>,
         words: &[u64; 3],
-        manner: Manner,
+        manner: StampMode,
         main: Main<'_>,
     ) -> Result<(), Fault> {
         let request =
@@ -66,12 +66,12 @@ impl Dispatcher {
         self: &Rc<Self>,
         session: &Rc<Session>,
         plain: &[u64; 3],
-        (manner, stamp): (Manner, u64),
+        (manner, stamp): (StampMode, u64),
     ) -> Result<(), Fault> {
         let mut sample = self.account.sampling.of_request(manner);
         let head = Head::parse(*plain).map_err(misbehaved)?;
         if self.account.sampling.was_busy() {
-            sample.note(Happened::BUSY_THERE);
+            sample.note(MessageEvents::BUSY_THERE);
         }
         sample.at(Point::CheckedThere);
         sample.read(&session.carrier);
@@ -115,7 +115,7 @@ impl Dispatcher {
         sample: &mut Sample,
     ) {
         match (sample.oneway, sample.manner) {
-            (None, Manner::Whole) => {
+            (None, StampMode::Whole) => {
                 self.keep_back(session, Message::Call(call), sample);
             }
             (None, _) => {}

@@ -22,17 +22,17 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 use upbeat_core::address::NodeAddress;
+use upbeat_core::admission::AdmissionPolicy;
 use upbeat_core::backoff::connect_delay_ns;
 use upbeat_core::bill::Counter;
 use upbeat_core::frame::Head;
-use upbeat_core::gate::Gate;
 use upbeat_core::quota::Quota;
 use upbeat_memory::page::State;
 use upbeat_memory::pool::Key;
 use upbeat_transport::error::OpenError;
-use upbeat_transport::home::Home;
+use upbeat_transport::local_node::LocalNode;
 use upbeat_transport::opening::{Opening, Step};
-use upbeat_transport::place::Place as SocketPlace;
+use upbeat_transport::socket_directory::SocketDirectory as SocketPlace;
 
 /// Is called for every session that ends, with how it ended.
 pub(crate) type OnLost = Box<dyn Fn(&Lost)>;
@@ -121,7 +121,7 @@ pub(super) struct Peers {
     pub(super) openings: RefCell<BTreeSet<Key>>,
     pub(super) door: RefCell<Door>,
     /// What callers of other hosts may take.
-    pub(super) gate: RefCell<Gate>,
+    pub(super) gate: RefCell<AdmissionPolicy>,
     /// What peers on other hosts make the node hold.
     pub(super) quota: Quota,
     /// Whether the owner was warned of callers that were turned away.
@@ -137,7 +137,7 @@ impl Peers {
             suspended: RefCell::default(),
             openings: RefCell::default(),
             door: RefCell::default(),
-            gate: RefCell::new(Gate::new(settings.remote.gate, 0)),
+            gate: RefCell::new(AdmissionPolicy::new(settings.remote.gate, 0)),
             quota: settings.remote.quota(settings.terms.longest),
             warned: Cell::new(false),
         }
@@ -189,7 +189,7 @@ impl Dispatcher {
         to: &NodeAddress,
         whose: Whose,
         again: Option<&Rc<Session>>,
-        call: impl FnOnce(&Home, usize, u64) -> Result<Opening, OpenError>,
+        call: impl FnOnce(&LocalNode, usize, u64) -> Result<Opening, OpenError>,
     ) -> Result<Rc<Connecting>, OpenError> {
         if again.is_none()
             && let Some(connecting) = self.connecting(to)
@@ -280,7 +280,7 @@ impl Dispatcher {
                     self.events.reactor.change(socket, Source::Place(key), false);
                 }
                 self.poll_new_socket(Source::Place(key), &carrier).map(|()| {
-                    let replies = self.flow.purse.replies().clone();
+                    let replies = self.flow.budgets.replies().clone();
                     let roster = Arc::clone(&self.work.roster);
                     let wake = Arc::new(move || roster.ring());
                     let quota = carrier.peer.at.map(|_| &self.peers.quota);
@@ -420,7 +420,7 @@ impl Dispatcher {
         for task in left {
             self.cancel(task, Cancelled::Lost);
         }
-        drop(session.forget_kept(self.flow.purse.requests()));
+        drop(session.forget_kept(self.flow.budgets.requests()));
         self.count_more(Counter::OrphansEnded, self.end_streams(key, session));
         self.pressed.set(true);
         if let (Some(on_lost), Some(lost)) = (&self.settings.on_lost, session.ended()) {

@@ -2,7 +2,7 @@
 
 use super::{Dispatcher, Main};
 use crate::reactor::Source;
-use crate::wait::{Idle, Pace, Ticker};
+use crate::wait::{Idle, IdlePolicy, Ticker};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -26,7 +26,7 @@ impl Clock {
 
 /// The waits of a node where there is nothing to do.
 pub(super) struct Waits {
-    pub(super) pace: RefCell<Pace>,
+    pub(super) pace: RefCell<IdlePolicy>,
     pub(super) clock: Clock,
     pub(super) ticker: Ticker,
     /// How often a turn looks.
@@ -40,7 +40,7 @@ pub(super) struct Waits {
 
 impl Waits {
     /// Makes the waits of a node that keeps this pace.
-    pub(super) fn new(pace: Pace) -> Waits {
+    pub(super) fn new(pace: IdlePolicy) -> Waits {
         let (looks, pump_looks) = (Cell::new(pace.looks(false)), Cell::new(pace.looks(false)));
         let (pace, clock) = (RefCell::new(pace), Clock::new());
         let (ticker, waited) = (Ticker::new(), Cell::new(false));
@@ -56,7 +56,7 @@ impl Dispatcher {
 
     /// Drives the node until `done`. One catch_unwind stands around all turns.
     pub(crate) fn run_until(self: &Rc<Self>, main: Main<'_>, done: &Cell<bool>) {
-        self.home.page().promise();
+        self.home.page().set_polling();
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.turn_until(main, done))) {
             self.recover(panic);
         }
@@ -173,7 +173,7 @@ impl Dispatcher {
 
     /// Takes the promise to look back, and tells every peer all that it may wait for.
     fn come_to_rest(self: &Rc<Self>) {
-        self.home.page().withdraw();
+        self.home.page().clear_polling();
         self.settle_all(false);
         self.show_all();
         self.relieve_all();
@@ -192,7 +192,7 @@ impl Dispatcher {
             self.count(Counter::Wakes);
             self.account.sampling.woke();
         }
-        self.home.page().promise();
+        self.home.page().set_polling();
         self.work.roster.awake(sources.contains(&Source::Roster));
         self.events.sources.set(sources);
         sleeps
@@ -227,7 +227,7 @@ impl Dispatcher {
     #[cold]
     #[inline(never)]
     pub(super) fn resume(self: &Rc<Self>, main: Main<'_>) -> Option<bool> {
-        self.home.page().promise();
+        self.home.page().set_polling();
         self.waits.waited.take().then(|| self.turn_resumed(main))
     }
 
@@ -249,7 +249,7 @@ impl Dispatcher {
     pub(super) fn anything_came(&self) -> bool {
         let hot = self.peers.hot.hold();
         self.home.board().is_marked()
-            || self.flow.purse.has_replied()
+            || self.flow.budgets.has_replied()
             || hot.iter().any(|session| {
                 session.is_unflushed() || session.has_frame() || session.awaits_senders()
             })

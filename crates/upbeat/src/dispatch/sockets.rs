@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::task::Waker;
-use upbeat_core::bill::way::Manner;
+use upbeat_core::bill::way::StampMode;
 use upbeat_core::frame::{CallNumber, Head, Kind};
 use upbeat_core::limits::RING_SLOTS_MAX;
 use upbeat_memory::pool::Key;
@@ -84,7 +84,7 @@ impl Dispatcher {
     /// calls have nobody left to answer.
     pub(super) fn lose_after_last_words(self: &Rc<Self>, session: &Rc<Session>, why: Why) {
         session.carrier.take_rest();
-        for kept in session.forget_kept(self.flow.purse.requests()) {
+        for kept in session.forget_kept(self.flow.budgets.requests()) {
             if !kept.head.kind.is_answered() {
                 self.run_kept(session, &kept);
             }
@@ -201,7 +201,7 @@ impl<'s> Driver<'s> for LastWords<'s> {
         self.0.roster().push(task);
     }
 
-    fn sampled(self, words: &[u64; 3], _: Manner, main: Main<'_>) -> Result<(), Fault> {
+    fn sampled(self, words: &[u64; 3], _: StampMode, main: Main<'_>) -> Result<(), Fault> {
         let head = Head::parse(Head::unstamped(words).0).map_err(misbehaved)?;
         match head.kind {
             Kind::Reply | Kind::Failed => answer(self, &head, main, || ())?,

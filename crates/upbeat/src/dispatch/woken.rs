@@ -7,7 +7,7 @@ use super::bounds::Within;
 use super::who::Handlers;
 use super::{Cause, Dispatcher, Main};
 use crate::task::{Began, Cancelled, JoinHandle, Tasks};
-use crate::wake::{Current, MAIN, NOBODY, Priority, Ready, Roster, Start, TaskId};
+use crate::wake::{Current, MAIN, NOBODY, Priority, Ready, Start, TaskId, WakeQueue};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::Future;
@@ -23,7 +23,7 @@ const POLLS_PER_TURN: usize = 32;
 pub(super) struct Work {
     pub(super) tasks: Rc<Tasks>,
     pub(super) handlers: Handlers,
-    pub(super) roster: Arc<Roster>,
+    pub(super) roster: Arc<WakeQueue>,
     pub(super) ready: RefCell<Ready>,
     /// Requests that were made tasks at once and come before those that were woken.
     pub(super) front: RefCell<VecDeque<TaskId>>,
@@ -31,7 +31,7 @@ pub(super) struct Work {
 
 impl Work {
     /// Makes the work of a node that has none yet. Wakes go to `roster`.
-    pub(super) fn new(tasks: Rc<Tasks>, roster: Arc<Roster>) -> Work {
+    pub(super) fn new(tasks: Rc<Tasks>, roster: Arc<WakeQueue>) -> Work {
         let (ready, front) = (RefCell::default(), RefCell::default());
         Work { tasks, handlers: Handlers::default(), roster, ready, front }
     }

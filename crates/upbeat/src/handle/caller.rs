@@ -14,9 +14,9 @@ use crate::call::{Given, MISSING, To, Until, request_head};
 use crate::client::{self, LEAVING_MAX, numbers};
 use crate::error::{CallError, ConnectError, Lost, Why};
 use crate::sample::{Half, Message, Sample, Stamps, Unsampled};
-use crate::sampling::{Book, Sampling};
-use crate::session::{Admission, Answer, Extensions, Put, Session, Terms, Waiter};
-use crate::wait::{Pace, Ticker, Waiting};
+use crate::sampling::{SampleSink, Sampling};
+use crate::session::{Admission, Answer, Extensions, SendError, Session, Terms, Waiter};
+use crate::wait::{IdlePolicy, Ticker, Waiting};
 use crate::wake::MAIN;
 use crate::warning::memory_is_refused;
 use crate::wire::{Content, Input, Wire, WireError};
@@ -26,7 +26,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
-use upbeat_core::bill::way::{CALL, Happened, ONEWAY, Point, Way};
+use upbeat_core::bill::way::{CALL, MessageEvents, ONEWAY, Point, Way};
 use upbeat_core::bind::{BIND, BindRequest};
 use upbeat_core::context::Context;
 use upbeat_core::flow::ReplyBudget;
@@ -34,7 +34,7 @@ use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::method::Signature;
 use upbeat_memory::sync::fence_full;
 use upbeat_memory::ticks::ticks;
-use upbeat_transport::home::Home;
+use upbeat_transport::local_node::LocalNode;
 
 /// The things that a message has that waits in a session. A caller that gives the message up must
 /// [withdraw](Caller::withdraw) them.
@@ -48,7 +48,7 @@ pub(crate) struct Wants {
 impl Wants {
     /// The message waits, and its sample with it.
     fn keep_sample(&mut self, mut sample: Box<Sample>) {
-        sample.note(Happened::FULL);
+        sample.note(MessageEvents::FULL);
         self.sample = Some(sample);
     }
 }
@@ -71,12 +71,12 @@ struct Noted {
 /// The session, its numbers, and how its holder waits.
 pub(crate) struct Caller {
     target: Target,
-    home: Home,
+    home: LocalNode,
     pub(super) session: Session,
     service: &'static str,
     numbers: Box<[u16]>,
     sampling: Sampling,
-    pace: Pace,
+    pace: IdlePolicy,
     ticker: Ticker,
     /// When it was last used, in ticks.
     used: u64,
@@ -138,8 +138,8 @@ impl Caller {
             ),
             service,
             numbers: Box::new([BIND]),
-            sampling: Sampling::new(0, seed, Book::Shared(Arc::clone(&target.pages))),
-            pace: Pace::new(waiting),
+            sampling: Sampling::new(0, seed, SampleSink::Shared(Arc::clone(&target.pages))),
+            pace: IdlePolicy::new(waiting),
             ticker: Ticker::new(),
             used: ticks(),
             noted: Noted::default(),
@@ -301,7 +301,7 @@ impl Caller {
         let number = if A::OPERATION { to.number } else { self.number(to)? };
         let mut extensions = until.map_or(Extensions::NONE, |until| until.extensions(now_ns()));
         let sent = self.try_in_turn(wants, waker, |session, granted| {
-            let Some(call) = session.open_call(waiter) else { return Err(Put::Numbers) };
+            let Some(call) = session.open_call(waiter) else { return Err(SendError::Numbers) };
             stamps.at(Point::Opened);
             extensions.granted = granted;
             let words = request_head::<A>(number, call).with_manner(stamps.manner()).words();
@@ -320,7 +320,7 @@ impl Caller {
         &mut self,
         wants: &mut Wants,
         waker: &Waker,
-        send: impl FnOnce(&Session, Option<u64>) -> Result<T, Put>,
+        send: impl FnOnce(&Session, Option<u64>) -> Result<T, SendError>,
     ) -> Result<Option<T>, CallError> {
         let waits = wants.admission.is_any();
         if waits {
@@ -418,7 +418,12 @@ impl Caller {
 
     /// Has a message wait that was not sent, or says why it does not.
     #[cold]
-    fn refused(&mut self, put: Put, wants: &mut Wants, waker: &Waker) -> Result<(), CallError> {
+    fn refused(
+        &mut self,
+        put: SendError,
+        wants: &mut Wants,
+        waker: &Waker,
+    ) -> Result<(), CallError> {
         let waits = self.session.wait(put, &mut wants.admission, waker);
         if let Err(put) = waits {
             return Err(put.into_error(|why| {

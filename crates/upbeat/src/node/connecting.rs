@@ -20,11 +20,11 @@ use upbeat_core::address::{Address, NodeAddress};
 use upbeat_core::bind::BindRequest;
 use upbeat_core::limits::CONNECT_MS_MAX;
 use upbeat_transport::error::{OpenError, Unreached};
-use upbeat_transport::home::Home;
 use upbeat_transport::host::is_own;
+use upbeat_transport::local_node::LocalNode;
 use upbeat_transport::opening::Opening;
-use upbeat_transport::place::Place;
 use upbeat_transport::remote::{connect, connect_again};
+use upbeat_transport::socket_directory::SocketDirectory;
 
 /// Which node has made a reference to itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -146,7 +146,7 @@ impl Node {
         if let Some(at) = settings.carriers.address(settings.place.as_ref(), program, to.node()) {
             return self.inner.try_at(to, at, began_ms + CONNECT_MS_MAX, None).await;
         }
-        let call = |home: &Home, session, now_ms| {
+        let call = |home: &LocalNode, session, now_ms| {
             let (place, times) = (settings.place.as_ref(), [now_ms, began_ms]);
             settings.carriers.connect(home, place, to.node(), session, times)
         };
@@ -203,7 +203,7 @@ impl Dispatcher {
         if let Some(session) = self.session_at(to.node(), at) {
             return Some(Ok(session));
         }
-        let call = |home: &Home, session, now_ms| {
+        let call = |home: &LocalNode, session, now_ms| {
             let (place, times) = (self.settings.place.as_ref(), own_times(now_ms, until_ms));
             self.settings.carriers.connect_at(home, place, (to.node(), at), session, times)
         };
@@ -226,7 +226,7 @@ impl Dispatcher {
             // Nobody knows the address when the connection is gone.
             terms.resume_within_ms = 0;
         }
-        let call = |home: &Home, number, now_ms| {
+        let call = |home: &LocalNode, number, now_ms| {
             let times = [now_ms, until_ms];
             let known = session.and_then(|it| Some((it.noted.key.get()?.index, it.again(home)?)));
             match known {
@@ -246,7 +246,7 @@ impl Dispatcher {
         to: &NodeAddress,
         whose: Whose,
         again: Option<&Rc<Session>>,
-        call: impl FnOnce(&Home, usize, u64) -> Result<Opening, OpenError>,
+        call: impl FnOnce(&LocalNode, usize, u64) -> Result<Opening, OpenError>,
     ) -> Result<Rc<Session>, OpenError> {
         let connecting: Rc<Connecting> = self.connect(to, whose, again, call)?;
         poll_fn(|context| match connecting.poll(context.waker()) {
@@ -262,7 +262,7 @@ impl Dispatcher {
 
 /// Returns a number that is the same for all nodes that find each other by their names: those that share a
 /// directory of sockets, or, without one, those of this process. It is never 0.
-fn names_hold_in(place: Option<&Place>) -> u64 {
+fn names_hold_in(place: Option<&SocketDirectory>) -> u64 {
     static PROCESS: OnceLock<RandomState> = OnceLock::new();
     static BOOT: OnceLock<Vec<u8>> = OnceLock::new();
     let Some(place) = place else {

@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn only_wanted_points_are_stamped() {
-    let mut sample = Sample::new(Manner::Pair(4));
+    let mut sample = Sample::new(StampMode::Pair(4));
     sample.begin();
     sample.at(Point::Claimed);
     sample.at(Point::Marshalled);
@@ -10,8 +10,8 @@ fn only_wanted_points_are_stamped() {
     assert_eq!(sample.taken.at(Point::Claimed), None);
     assert!(sample.taken.at(Point::Marshalled).is_some());
     assert_eq!(sample.manner(), None, "its receiver takes no stamp");
-    assert_eq!(Sample::new(Manner::Pair(12)).manner(), Some(Manner::Pair(12)));
-    let mut stamp = sample.again(Manner::Pair(0));
+    assert_eq!(Sample::new(StampMode::Pair(12)).manner(), Some(StampMode::Pair(12)));
+    let mut stamp = sample.again(StampMode::Pair(0));
     assert_eq!(stamp.taken.at(Point::Begun), None, "the earlier stamps are gone");
     stamp.begin();
     assert!(stamp.taken.at(Point::Roomed).is_some());
@@ -19,9 +19,9 @@ fn only_wanted_points_are_stamped() {
 
 #[test]
 fn a_tasks_time_is_divided_by_activity() {
-    let mut sample = Sample::new(Manner::Whole);
+    let mut sample = Sample::new(StampMode::Whole);
     sample.at(Point::Ran);
-    let mut timed = Timed::new(sample, (Reason::Lock, Some("accounts".into())));
+    let mut timed = TaskTime::new(sample, (Reason::Lock, Some("accounts".into())));
     let promoted = timed.promoted;
     while ticks() < promoted + 10_000 {}
     timed.resumed(promoted + 4_000);
@@ -36,12 +36,12 @@ fn a_tasks_time_is_divided_by_activity() {
     assert!(at(Point::Queued) - at(Point::Waited) >= 6_000);
     assert!(at(Point::Finished) >= at(Point::Queued));
     assert_eq!(sample.lock.as_deref(), Some("accounts"));
-    assert!(sample.taken.happened.has(Happened::PROMOTED));
+    assert!(sample.taken.happened.has(MessageEvents::PROMOTED));
 }
 
 #[test]
 fn a_wake_before_the_wait_counts_as_no_wait() {
-    let mut timed = Timed::new(Sample::new(Manner::Whole), (Reason::Other, None));
+    let mut timed = TaskTime::new(Sample::new(StampMode::Whole), (Reason::Other, None));
     timed.resumed(0);
     assert_eq!((timed.wait, timed.lock), (0, 0));
     timed.paused((Reason::Call, None));

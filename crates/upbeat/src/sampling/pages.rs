@@ -59,14 +59,14 @@ impl Pages {
 pub(super) type Written<'w> = (&'w Way, [u64; POINTS_MAX]);
 
 /// The destination of samples.
-pub(crate) enum Book {
+pub(crate) enum SampleSink {
     /// A page of a node's own.
     Own(Box<Pages>),
     /// A page that all sessions of a handle share.
     Shared(Arc<Mutex<Pages>>),
 }
 
-impl Book {
+impl SampleSink {
     /// Writes a sample down. Returns false if there is no page for it.
     pub(super) fn write(
         &self,
@@ -77,11 +77,11 @@ impl Book {
     ) -> bool {
         let Carrier { peer, kind, .. } = &session.carrier;
         match self {
-            Book::Own(pages) => {
+            SampleSink::Own(pages) => {
                 let opened = session.noted.opened_as.get().is_some();
                 pages.write(ours, Origin { peer, kind: *kind, opened }, half, written)
             }
-            Book::Shared(pages) => {
+            SampleSink::Shared(pages) => {
                 let pages = pages.lock().unwrap_or_else(PoisonError::into_inner);
                 pages.write(ours, Origin { peer, kind: *kind, opened: true }, half, written)
             }

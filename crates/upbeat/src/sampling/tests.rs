@@ -4,7 +4,7 @@ use super::*;
 use upbeat_core::bill::way::{CALL, ONEWAY};
 
 fn sampling(every: u32) -> Sampling {
-    Sampling::new(every, 7, Book::Own(Box::new(Pages::new(String::new(), false))))
+    Sampling::new(every, 7, SampleSink::Own(Box::new(Pages::new(String::new(), false))))
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn full_samples_and_every_pair_have_their_turns() {
         assert!(!warms, "if every message is sampled, all are warm");
         manners.push(manner);
     }
-    let wholes = manners.iter().filter(|manner| **manner == Manner::Whole).count();
+    let wholes = manners.iter().filter(|manner| **manner == StampMode::Whole).count();
     assert_eq!(wholes, RUN as usize * pairs);
     assert!(CALL.pairs().all(|pair| manners.contains(&pair)));
 }
@@ -94,7 +94,7 @@ fn no_pair_compares_the_clocks_of_two_hosts() {
             manners.push(sampling.next(way, true).unwrap().0);
         }
         assert!(!manners.iter().any(|manner| manner.compares(way)));
-        manners.retain(|manner| *manner != Manner::Whole);
+        manners.retain(|manner| *manner != StampMode::Whole);
         manners.dedup();
         assert_eq!(manners.len(), own, "{manners:?}");
     }

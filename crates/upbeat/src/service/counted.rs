@@ -5,7 +5,7 @@
 use crate::dispatch::{Dispatcher, Method, Request};
 use crate::sample::Sample;
 use crate::session::Session;
-use crate::statistics::Tally;
+use crate::statistics::MethodCounts;
 use std::rc::Rc;
 use upbeat_core::bill::Counter;
 use upbeat_core::frame::CallNumber;
@@ -13,11 +13,11 @@ use upbeat_core::frame::CallNumber;
 /// The method is another one of its kind, in a box: so it is compiled once, as if nobody counted.
 pub(super) struct Tallied {
     pub(super) method: Box<dyn Method>,
-    pub(super) tally: Rc<Tally>,
+    pub(super) tally: Rc<MethodCounts>,
 }
 
 /// Dropped, a handler has panicked.
-struct Panicked<'a>(&'a Tally);
+struct Panicked<'a>(&'a MethodCounts);
 
 impl Drop for Panicked<'_> {
     fn drop(&mut self) {

@@ -8,9 +8,9 @@ use super::waiting::{Asker, Billed, Promoted, Rare};
 use super::{From, Lost, Served, Way, reply, reply_attached};
 use crate::contain::contain;
 use crate::dispatch::{Charge, Dispatcher, Handed};
-use crate::sample::{Names, Reason, Sample, Timed, Unsampled};
+use crate::sample::{Names, Reason, Sample, TaskTime, Unsampled};
 use crate::session::Session;
-use crate::task::{Caller, Cancelled, Done, Live, Task};
+use crate::task::{Caller, Cancelled, Done, Task, TaskSlot};
 use crate::wake::{TaskId, Wakeup};
 use crate::wire::{AnyContent, Incoming, Wire};
 use std::future::Future;
@@ -21,9 +21,9 @@ use std::task::{Context, Poll};
 use upbeat_core::bill::Counter;
 use upbeat_core::flow::Budget;
 use upbeat_core::frame::{CallNumber, FailCode};
-use upbeat_core::orphan::{goes_on_until, oneway_goes_on_until};
-use upbeat_memory::seat::Taken;
-use upbeat_memory::waker::Counted;
+use upbeat_core::orphan::{expires_at, oneway_expires_at};
+use upbeat_memory::future_slot::FilledSlot;
+use upbeat_memory::waker::WakeTarget;
 
 impl Promoted {
     /// The handler is done. `answer` answers the call, if anybody waits for that.
@@ -48,7 +48,7 @@ impl Promoted {
     /// The same of one whose message is sampled.
     #[cold]
     #[inline(never)]
-    fn end_billed<R: Answer>(&self, result: &R, names: Names, timed: Timed) {
+    fn end_billed<R: Answer>(&self, result: &R, names: Names, timed: TaskTime) {
         let Charge { node, session, .. } = &self.charge;
         let mut sample = timed.finished();
         self.end(|way| match result.value() {
@@ -81,7 +81,7 @@ impl<F> Beside<F> {
         }
         let billed = sample.zip(self.reserved.wakeup()).map(|(sample, wakeup)| {
             wakeup.ask();
-            Billed { timed: Timed::new(sample, waits()), wakeup: wakeup.clone() }
+            Billed { timed: TaskTime::new(sample, waits()), wakeup: wakeup.clone() }
         });
         self.rare =
             Some(Box::new(Rare { end, lease: lease.cloned(), context: context.cloned(), billed }));
@@ -108,7 +108,7 @@ impl<F> Beside<F> {
     #[cold]
     fn leave(&mut self) -> bool {
         let Beside { task: Some(this), kept: Some(kept), .. } = self else { return false };
-        let until = oneway_goes_on_until(kept.outlives_ns, this.charge.node.now_ns());
+        let until = oneway_expires_at(kept.outlives_ns, this.charge.node.now_ns());
         let until = self.bound().map_or(until, |end| until.min(end));
         self.leave_alone(Asker::Left, until)
     }
@@ -171,7 +171,7 @@ impl<R: Answer + 'static, F: Future<Output = R> + 'static> Task for Slot<F> {
             Asker::Oneway if why == Cancelled::Lost => return beside.leave(),
             _ => return false,
         };
-        let Some(until) = goes_on_until(kept.outlives_ns, node.now_ns(), end) else { return false };
+        let Some(until) = expires_at(kept.outlives_ns, node.now_ns(), end) else { return false };
         match why {
             // Its number is free for another call.
             Cancelled::ByCaller => {
@@ -206,7 +206,7 @@ impl<R: Answer + 'static, F: Future<Output = R> + 'static> Task for Slot<F> {
         }
     }
 
-    fn done(mut self: Pin<Box<Self>>, wakeup: Counted<Wakeup>, next: TaskId) {
+    fn done(mut self: Pin<Box<Self>>, wakeup: WakeTarget<Wakeup>, next: TaskId) {
         self.as_mut().parts().1.reserved.put_back(wakeup, next);
         let mut slot = self.vacate();
         let Beside { task, kept, rare, .. } = slot.beside();
@@ -245,7 +245,7 @@ where
         session: &Rc<Session>,
         call: CallNumber,
         bytes: usize,
-        slot: Taken<F, Beside<F>>,
+        slot: FilledSlot<F, Beside<F>>,
     ) -> Option<TaskId> {
         self.kept.count(node.reason().counter());
         if session.ended().is_some() {
@@ -262,7 +262,7 @@ where
         &self,
         (node, session, call): Way<'_>,
         bytes: usize,
-        mut slot: Taken<F, Beside<F>>,
+        mut slot: FilledSlot<F, Beside<F>>,
     ) -> Option<TaskId> {
         let beside = slot.parts().1;
         let Some((id, wakeup)) = node.name_handler(&mut beside.reserved) else {
@@ -273,9 +273,9 @@ where
         let charge = Charge::new(node, session, Budget::price(bytes));
         beside.task = Some(Promoted { charge, asker, ran: 0 });
         beside.kept = Some(Rc::clone(&self.kept));
-        let task: Pin<Box<Slot<F>>> = slot.into_seat();
+        let task: Pin<Box<Slot<F>>> = slot.into_slot();
         let call = (!ONEWAY).then_some(call);
-        node.take_in(session, (id, Live { task, wakeup }), call).then_some(id)
+        node.take_in(session, (id, TaskSlot { task, wakeup }), call).then_some(id)
     }
 
     /// A handler is ended that would be one task too many.

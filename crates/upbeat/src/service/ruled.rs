@@ -17,7 +17,7 @@ use std::sync::Arc;
 use upbeat_core::backoff::is_refusable;
 use upbeat_core::bill::Counter;
 use upbeat_core::frame::{CallNumber, FailCode};
-use upbeat_memory::seat::Taken;
+use upbeat_memory::future_slot::FilledSlot;
 
 /// How the handlers of a method with a rule of its own are run.
 pub(super) struct Ruling {
@@ -157,7 +157,7 @@ where
     }
 
     /// Drops a handler. Its slot serves again.
-    fn give_up(&self, slot: Taken<F, Beside<F>>) {
+    fn give_up(&self, slot: FilledSlot<F, Beside<F>>) {
         self.kept.spare.keep(slot.vacate());
     }
 

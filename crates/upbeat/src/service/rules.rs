@@ -81,10 +81,10 @@ pub struct Needs(());
 impl Needs {
     /// Whether it is there.
     pub fn has(&mut self, need: &(impl Need + ?Sized)) -> bool {
-        need.is_there() || {
-            let lack = need.lack();
+        need.is_met() || {
+            let unmet = need.unmet();
             Dispatcher::if_driving(|node| {
-                node.waits_for_named(lack.what.into(), lack.name.as_ref())
+                node.waits_for_named(unmet.what.into(), unmet.name.as_ref())
             });
             false
         }

@@ -10,14 +10,14 @@ use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::rc::Rc;
 use std::task::Waker;
-use upbeat_memory::seat::{Seat, Vacant};
+use upbeat_memory::future_slot::{EmptySlot, FutureSlot};
 
 /// Room for a handler's future, its waker, and a place among the tasks. A handler that has to wait is a task where
 /// it is: the slot itself.
-pub(super) type Slot<F> = Seat<F, Beside<F>>;
+pub(super) type Slot<F> = FutureSlot<F, Beside<F>>;
 
 /// A slot in which no handler is.
-pub(super) type Empty<F> = Vacant<F, Beside<F>>;
+pub(super) type Empty<F> = EmptySlot<F, Beside<F>>;
 
 /// What stands in a slot beside the future.
 pub(super) struct Beside<F> {
@@ -36,7 +36,7 @@ pub(super) struct Beside<F> {
 #[inline(never)]
 pub(super) fn vacant<F>(node: &Dispatcher) -> Empty<F> {
     let (reserved, waker) = node.reserve();
-    Vacant::new(Beside { waker, reserved, task: None, kept: None, rare: None })
+    EmptySlot::new(Beside { waker, reserved, task: None, kept: None, rare: None })
 }
 
 /// A slot that is kept for the next handler, if there is one.

@@ -1,13 +1,13 @@
 //! What is known of a handler that has become a task, besides its future.
 
 use crate::dispatch::{Charge, Dispatcher, Handed, Lease};
-use crate::sample::Timed;
+use crate::sample::TaskTime;
 use crate::wake::Wakeup;
 use std::rc::Rc;
 use std::sync::Arc;
 use upbeat_core::context::Context;
 use upbeat_core::frame::CallNumber;
-use upbeat_memory::waker::Counted;
+use upbeat_memory::waker::WakeTarget;
 
 /// Who waits for a handler's end.
 #[derive(Clone, Copy)]
@@ -45,9 +45,9 @@ pub(super) struct Rare {
 
 /// What is billed of a handler that has become a task.
 pub(super) struct Billed {
-    pub(super) timed: Timed,
+    pub(super) timed: TaskTime,
     /// Says when the task was woken.
-    pub(super) wakeup: Counted<Wakeup>,
+    pub(super) wakeup: WakeTarget<Wakeup>,
 }
 
 impl Rare {

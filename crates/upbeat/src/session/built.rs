@@ -4,28 +4,28 @@
 
 use super::Session;
 use super::front::Header;
-use super::put::Put;
+use super::send_error::SendError;
 use crate::sample::Stamps;
 use crate::wire::{Built, Lender, Reserved};
 use std::rc::Rc;
 use upbeat_core::bill::way::Point;
 use upbeat_core::frame::Placed;
-use upbeat_core::session::{Lack, Use};
+use upbeat_core::session::{MissingResource, Use};
 use upbeat_memory::ring::Claim;
 use upbeat_memory::slab::Reservation;
 
 impl Session {
     /// Reserves a buffer for a request of this length, which is built before it is sent.
-    pub(crate) fn reserve(self: &Rc<Self>, bytes: usize) -> Result<Reserved, Put> {
+    pub(crate) fn reserve(self: &Rc<Self>, bytes: usize) -> Result<Reserved, SendError> {
         if let Some(lost) = self.ended() {
-            return Err(Put::Ended(Box::new(lost.why.clone())));
+            return Err(SendError::Ended(Box::new(lost.why.clone())));
         }
         let number = self.slab_for(Use::Requests, bytes)?;
         let memory = self.pool.memory();
         let slab = memory.get(number).and_then(Option::as_ref);
         let returned = || self.carrier.lanes.peer_returned(number);
         let Some(buffer) = slab.and_then(|slab| slab.claim(returned)) else {
-            return Err(self.lacks(Lack::Buffer));
+            return Err(self.missing(MissingResource::Buffer));
         };
         self.pool.used(number);
         let lender: Rc<dyn Lender> = Rc::<Session>::clone(self);
@@ -59,7 +59,7 @@ impl Lender for Session {
         drop(slab.resume(reservation));
         // The peer reports the buffers that it returns, but it never had this one.
         if self.is_pressed() {
-            self.pool.lacks_none();
+            self.pool.clear_missing();
             self.room_came();
         }
     }

@@ -4,15 +4,15 @@
 //! need, and wakes waiters.
 
 use super::lent::Body;
-use super::put::Put;
+use super::send_error::SendError;
 use super::{Fault, Session, misbehaved};
 use crate::wake::TaskId;
 use crate::wire::Input;
 use std::task::Waker;
-use upbeat_core::flow::{Budget, Purse, Step};
+use upbeat_core::flow::{Budget, ReceiverAction, SharedBudget};
 use upbeat_core::frame::{CallNumber, Flags, Head};
 use upbeat_core::limits::{CONTROL_SLOTS, SESSION_BUDGET_BYTES, TAKEN_BYTES_MAX};
-use upbeat_core::session::{self, Cancelled, Charge, Grant, Room};
+use upbeat_core::session::{self, Cancelled, Charge, Grant, RequestPlacement};
 use upbeat_memory::ticks::{Ticks, ticks};
 
 /// The settings with which a node's sessions send and accept.
@@ -41,7 +41,7 @@ impl Default for Terms {
 
 /// A request that has come and waits to be accepted.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct KeptRequest {
     pub(crate) head: Head,
     body: Body,
     /// The time at which the request came, and the microseconds that it had left.
@@ -50,7 +50,7 @@ pub(crate) struct Kept {
     pub(crate) context_bytes: Option<u64>,
 }
 
-impl Kept {
+impl KeptRequest {
     /// Returns the payload.
     pub(crate) fn payload(&self) -> Input<'_> {
         self.body.input()
@@ -69,7 +69,7 @@ impl Kept {
 }
 
 /// The next step for the requests that wait.
-pub(crate) type Next = Step<Kept>;
+pub(crate) type Next = ReceiverAction<KeptRequest>;
 
 /// Returns the time by which grants and slabs are kept.
 pub(super) fn now_ns() -> u64 {
@@ -141,20 +141,20 @@ impl Session {
     }
 
     /// Checks whether a request may be sent or ask for room, which the fast path does not know.
-    pub(super) fn may_go_carefully(&self) -> Result<(), Put> {
+    pub(super) fn may_go_carefully(&self) -> Result<(), SendError> {
         let admits = self.core.outbound().admits(|| self.peer_accepted());
-        let admits = admits.map_err(|rule| Put::Ended(misbehaved(rule)))?;
+        let admits = admits.map_err(|rule| SendError::Ended(misbehaved(rule)))?;
         if admits { Ok(()) } else { Err(self.ended_or_full()) }
     }
 
     /// Returns where a request that does not fit a slot is written.
-    pub(super) fn room_for(&self, bytes: usize) -> Result<Room, Put> {
-        let room = self.core.outbound().room(bytes, || self.peer_accepted());
-        room.map_err(|rule| Put::Ended(misbehaved(rule)))
+    pub(super) fn room_for(&self, bytes: usize) -> Result<RequestPlacement, SendError> {
+        let room = self.core.outbound().placement(bytes, || self.peer_accepted());
+        room.map_err(|rule| SendError::Ended(misbehaved(rule)))
     }
 
     /// Asks for room for a request of this size. Returns the number that is its place in the order.
-    pub(crate) fn ask(&self, bytes: usize, waker: &Waker) -> Result<u64, Put> {
+    pub(crate) fn ask(&self, bytes: usize, waker: &Waker) -> Result<u64, SendError> {
         self.may_go_carefully()?;
         let mut claim = self.slots(1, CONTROL_SLOTS as u32)?;
         claim.write_word(0, Budget::price(bytes));
@@ -228,9 +228,9 @@ impl Session {
     }
 
     /// Returns whether the open request is accepted at once.
-    pub(crate) fn may_accept(&self, head: &Head, purse: &Purse) -> bool {
+    pub(crate) fn may_accept(&self, head: &Head, shared_budget: &SharedBudget) -> bool {
         let granted = head.flags.has(Flags::GRANTED);
-        self.core.may_accept(granted, self.placed_bytes(head), purse)
+        self.core.may_accept(granted, self.placed_bytes(head), shared_budget)
     }
 
     /// Makes the next request take the slow path.
@@ -239,8 +239,8 @@ impl Session {
     }
 
     /// Determines anew whether a request may be accepted at once.
-    pub(crate) fn look_clear(&self, purse: &Purse) -> bool {
-        self.core.look_clear(purse)
+    pub(crate) fn look_clear(&self, shared_budget: &SharedBudget) -> bool {
+        self.core.look_clear(shared_budget)
     }
 
     /// The bytes of the context in front of the arguments in the open frame, if it says so.
@@ -255,7 +255,7 @@ impl Session {
         let body = self.take_body(head)?;
         let len = body.input().remaining();
         let context_bytes = self.context_bytes(head);
-        let kept = Kept { head: *head, body, deadline, context_bytes };
+        let kept = KeptRequest { head: *head, body, deadline, context_bytes };
         let inbound = self.core.inbound();
         if let Some(at) = head.flags.offset_of(Flags::GRANTED) {
             let number = self.carrier.lanes.reader().read_word(at as usize);
@@ -274,37 +274,46 @@ impl Session {
     }
 
     /// Removes a reservation that the peer has withdrawn.
-    pub(crate) fn withdrawn(&self, head: &Head, purse: &Purse) -> Result<(), Fault> {
-        let kept = self.core.withdrawn(head.call.as_u64(), purse);
+    pub(crate) fn withdrawn(&self, head: &Head, shared_budget: &SharedBudget) -> Result<(), Fault> {
+        let kept = self.core.withdrawn(head.call.as_u64(), shared_budget);
         kept.map(drop).map_err(misbehaved)
     }
 
     /// Handles the peer's cancel of one of its calls.
-    pub(crate) fn cancelled(&self, call: CallNumber, purse: &Purse) -> Cancelled<TaskId, Kept> {
-        let is_it = |kept: &Kept| kept.head.kind.is_answered() && kept.head.call == call;
-        self.core.cancel(call, is_it, purse)
+    pub(crate) fn cancelled(
+        &self,
+        call: CallNumber,
+        shared_budget: &SharedBudget,
+    ) -> Cancelled<TaskId, KeptRequest> {
+        let is_it = |kept: &KeptRequest| kept.head.kind.is_answered() && kept.head.call == call;
+        self.core.cancel(call, is_it, shared_budget)
     }
 
     /// Returns the next step that is possible for requests that wait.
-    pub(crate) fn next_step(&self, purse: &Purse) -> Option<Next> {
-        self.core.step(purse)
+    pub(crate) fn next_step(&self, shared_budget: &SharedBudget) -> Option<Next> {
+        self.core.step(shared_budget)
     }
 
     /// Drops all requests that wait.
-    pub(crate) fn forget_kept(&self, purse: &Purse) -> Vec<Kept> {
-        self.core.forget_requests(purse)
+    pub(crate) fn forget_kept(&self, shared_budget: &SharedBudget) -> Vec<KeptRequest> {
+        self.core.forget_requests(shared_budget)
     }
 
     /// Charges a handler that has become a task, was polled, and waits: for a reply of another node, or for something
     /// here.
     #[inline(always)]
-    pub(crate) fn charge(&self, charge: &mut Charge, awaits_reply: bool, purse: &Purse) {
-        charge.polled(awaits_reply, &self.core, purse);
+    pub(crate) fn charge(
+        &self,
+        charge: &mut Charge,
+        awaits_reply: bool,
+        shared_budget: &SharedBudget,
+    ) {
+        charge.polled(awaits_reply, &self.core, shared_budget);
     }
 
     /// Releases the bytes that such a handler holds.
     #[inline(always)]
-    pub(crate) fn release(&self, charge: &mut Charge, purse: &Purse) {
-        charge.release(&self.core, purse);
+    pub(crate) fn release(&self, charge: &mut Charge, shared_budget: &SharedBudget) {
+        charge.release(&self.core, shared_budget);
     }
 }

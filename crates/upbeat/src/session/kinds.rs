@@ -1,6 +1,6 @@
 //! The types with which nodes and handles use the state machine of a session.
 
-use super::flow::Kept;
+use super::flow::KeptRequest;
 use super::front::Words;
 use crate::wake::TaskId;
 use std::task::Waker;
@@ -12,12 +12,12 @@ pub(super) struct Kinds;
 
 impl Side for Kinds {
     type Sender = Waker;
-    type Request = Kept;
+    type Request = KeptRequest;
     type Frame = Frame;
     type Caller = TaskId;
     type Task = TaskId;
 
-    fn copied(kept: &Kept) -> usize {
+    fn copied(kept: &KeptRequest) -> usize {
         kept.copied()
     }
 }

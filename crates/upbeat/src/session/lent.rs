@@ -10,7 +10,7 @@ use upbeat_core::limits::{
     LONG_BYTES_MAX, LONG_KEPT_MAX, MEDIUM_BYTES_MAX, MESSAGE_BYTES_MAX, SHORT_BYTES,
     SLAB_GENERATION, SLABS_MAX,
 };
-use upbeat_memory::slab::{Allowance, Borrowed, Tell, is_slab};
+use upbeat_memory::slab::{Allowance, Borrowed, ReturnCallback, is_slab};
 use upbeat_transport::carrier::Segment;
 
 /// The peer's slabs, by the peer's numbers.
@@ -144,14 +144,14 @@ impl Session {
             slabs.resize_with(number + 1, || None);
         }
         let (allowance, weight) = kept_of(count, each, &lent.long);
-        let borrowed = borrowed.keeping(allowance, weight).telling(self.relief());
+        let borrowed = borrowed.with_allowance(allowance, weight).with_callback(self.relief());
         slabs[number] = Some(Arc::new(borrowed));
         Ok(())
     }
 
     /// Returns the function that tells the peer, if it waits for room, that a buffer was given back on another
     /// thread. The owner checks by itself after its own acts.
-    fn relief(&self) -> Tell {
+    fn relief(&self) -> ReturnCallback {
         let wake = Arc::clone(&self.wake);
         self.carrier.relief(move || wake())
     }

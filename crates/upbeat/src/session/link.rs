@@ -6,8 +6,8 @@ use rustix::io::Errno;
 use upbeat_core::hello::RefusalCode;
 use upbeat_core::resume::{Link, Role};
 use upbeat_transport::error::OpenError;
-use upbeat_transport::home::Home;
-use upbeat_transport::remote::Again;
+use upbeat_transport::local_node::LocalNode;
+use upbeat_transport::remote::ResumeRequest;
 
 /// The reason why a session ends that its listener does not know any more.
 const FORGOTTEN: &str = "the node has no such session any more: it was started anew, or has given the session up; \
@@ -29,9 +29,9 @@ impl Session {
     }
 
     /// Returns the proof that the listener is shown when this side connects again.
-    pub(crate) fn again(&self, home: &Home) -> Option<Again> {
+    pub(crate) fn again(&self, home: &LocalNode) -> Option<ResumeRequest> {
         let ticket = self.carrier.agreed()?.ticket;
-        Some(Again::new(home, ticket, self.carrier.position()))
+        Some(ResumeRequest::new(home, ticket, self.carrier.position()))
     }
 
     /// Notes that an attempt to connect again has failed, with the connection's error if there is one. Returns why

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use upbeat_core::frame::{CallNumber, Head};
-use upbeat_core::lease::{Above, Loan};
+use upbeat_core::lease::{CallingHandler, Loan};
 use upbeat_core::term::{Step, Term};
 use upbeat_memory::local::Local;
 use upbeat_memory::pool::Key;
@@ -73,12 +73,12 @@ impl Session {
     ) -> (Step, Option<Served>) {
         let mut loans = self.answers.loans.borrow_mut();
         let Some((loan, above)) = loans.get_mut(&call.as_u64()) else {
-            return (Loan::asked(None, wanted, Above::Nobody), None);
+            return (Loan::asked(None, wanted, CallingHandler::Nobody), None);
         };
         let ends = match above.map(end_above) {
-            None => Above::Nobody,
-            Some(None) => Above::Gone,
-            Some(Some(end)) => Above::Ends(end),
+            None => CallingHandler::Nobody,
+            Some(None) => CallingHandler::Gone,
+            Some(Some(end)) => CallingHandler::Ends(end),
         };
         (Loan::asked(Some(loan), wanted, ends), *above)
     }

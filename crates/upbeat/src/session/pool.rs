@@ -7,12 +7,12 @@
 
 use super::Session;
 use super::flow::now_ns;
-use super::put::{NoMemory, Put};
+use super::send_error::{NoMemory, SendError};
 use std::cell::{Cell, Ref, RefCell};
 use upbeat_core::frame::Head;
 use upbeat_core::limits::SLAB_GENERATION;
-use upbeat_core::session::{Lack, Slabs, Use};
-use upbeat_core::stream::{Permission, Wish};
+use upbeat_core::session::{MissingResource, Slabs, Use};
+use upbeat_core::stream::{Permission, SegmentRequest};
 use upbeat_memory::lane::Lanes;
 use upbeat_memory::slab::Slab;
 
@@ -50,8 +50,8 @@ impl Pool {
     }
 
     /// Notes that no sender waits for a buffer any more.
-    pub(super) fn lacks_none(&self) {
-        self.slabs.borrow_mut().lacks_none();
+    pub(super) fn clear_missing(&self) {
+        self.slabs.borrow_mut().clear_missing();
     }
 
     /// Returns whether buffers have come back since none was free: a good part of a slab, or any if `part` is false.
@@ -63,7 +63,7 @@ impl Pool {
 impl Session {
     /// Returns the number of one of our slabs that has a free buffer for a payload of this length, or of a new slab
     /// if there may be one more.
-    pub(super) fn slab_for(&self, usage: Use, len: usize) -> Result<usize, Put> {
+    pub(super) fn slab_for(&self, usage: Use, len: usize) -> Result<usize, SendError> {
         match self.pool.find(usage, len, &self.carrier.lanes) {
             Some(number) => Ok(number),
             None => self.make_slab(usage, len),
@@ -71,7 +71,7 @@ impl Session {
     }
 
     #[cold]
-    fn make_slab(&self, usage: Use, len: usize) -> Result<usize, Put> {
+    fn make_slab(&self, usage: Use, len: usize) -> Result<usize, SendError> {
         let (pool, lanes) = (&self.pool, &self.carrier.lanes);
         let mut next = pool.slabs.borrow().next(usage, len);
         if next.is_none() && Slabs::makes_way(len) {
@@ -80,34 +80,39 @@ impl Session {
             next = pool.slabs.borrow().next(usage, len);
         }
         let Some((number, shape)) = next else {
-            pool.slabs.borrow_mut().lacks(usage, |number| lanes.peer_returned(number));
+            pool.slabs.borrow_mut().record_missing(usage, |number| lanes.peer_returned(number));
             // A buffer that came back before the lack was noted would not be reported again.
             let free = pool.find(usage, len, lanes);
-            return free.ok_or_else(|| self.lacks(Lack::Buffer));
+            return free.ok_or_else(|| self.missing(MissingResource::Buffer));
         };
         let bytes = shape.bytes();
-        let wish = Wish { each: shape.each as u32, count: shape.count };
+        let wish = SegmentRequest { each: shape.each as u32, count: shape.count };
         match self.carrier.permission(wish) {
             Permission::Granted => {}
             // Buffers of the existing slabs will come back.
             Permission::Declined if !pool.slabs.borrow().serves(usage, len) => {
-                return Err(Put::Memory(Box::new(NoMemory { bytes, text: NO_ROOM_THERE.into() })));
+                return Err(SendError::Memory(Box::new(NoMemory {
+                    bytes,
+                    text: NO_ROOM_THERE.into(),
+                })));
             }
             Permission::Declined | Permission::Awaited => {
-                pool.slabs.borrow_mut().lacks(usage, |number| lanes.peer_returned(number));
-                return Err(self.lacks(Lack::Buffer));
+                pool.slabs.borrow_mut().record_missing(usage, |number| lanes.peer_returned(number));
+                return Err(self.missing(MissingResource::Buffer));
             }
         }
         let segment = self.carrier.make_segment("upbeat-slab", bytes).map_err(|error| {
             let text = error.to_string().into();
-            Put::Memory(Box::new(NoMemory { bytes, text }))
+            SendError::Memory(Box::new(NoMemory { bytes, text }))
         })?;
         // No slab is made for a value that is being written at this moment.
         let Ok(mut memory) = pool.memory.try_borrow_mut() else {
-            return Err(self.lacks(Lack::Slot));
+            return Err(self.missing(MissingResource::Slot));
         };
         // The slot is claimed first, because a segment that has been sent must be announced.
-        let Ok(mut claim) = lanes.claim(1, 0) else { return Err(self.lacks(Lack::Slot)) };
+        let Ok(mut claim) = lanes.claim(1, 0) else {
+            return Err(self.missing(MissingResource::Slot));
+        };
         let made = pool.made.get();
         let sent = self.carrier.send_segment(SLAB_GENERATION + made, &segment);
         sent.map_err(|fault| self.growth_error(fault))?;

@@ -4,7 +4,7 @@
 //! [`core::session`](upbeat_core::session) decides the order of the waiters and who loses its turn; this module wakes
 //! them.
 
-use super::put::Put;
+use super::send_error::SendError;
 use super::{Grant, Session};
 use std::task::Waker;
 use upbeat_core::bill::Counter;
@@ -63,12 +63,12 @@ impl Session {
     #[cold]
     pub(crate) fn wait(
         &self,
-        put: Put,
+        put: SendError,
         admission: &mut Admission,
         waker: &Waker,
-    ) -> Result<Option<Counter>, Put> {
+    ) -> Result<Option<Counter>, SendError> {
         let put = match put {
-            Put::Ask(bytes) => match self.ask(bytes, waker) {
+            SendError::Ask(bytes) => match self.ask(bytes, waker) {
                 Ok(number) => {
                     admission.room = Some(number);
                     self.leave_line(admission);
@@ -79,7 +79,7 @@ impl Session {
             put => put,
         };
         match put {
-            Put::Full => {
+            SendError::Full => {
                 match admission.room {
                     // The message has its place by its number, before the senders in the line.
                     Some(_) => self.wait_for_room(waker),
@@ -87,7 +87,7 @@ impl Session {
                 }
                 Ok(Some(Counter::LaneFull))
             }
-            Put::Numbers => {
+            SendError::Numbers => {
                 // Room that was granted must not wait for a number: others wait behind it.
                 self.withdraw_room(admission);
                 self.stand(Line::Number, admission, waker);
@@ -148,20 +148,20 @@ impl Session {
     /// Returns whether senders were woken that may not have responded yet. The session's owner must not sleep before
     /// it knows, because others may wait behind them.
     pub(crate) fn awaits_senders(&self) -> bool {
-        self.core.outbound().line().is_stirred() || self.core.numbers().is_stirred()
+        self.core.outbound().line().has_woken() || self.core.numbers().has_woken()
     }
 
     /// Begins a round: woken senders that did not respond lose their turns to the next.
-    pub(super) fn pass_over(&self) {
-        if self.core.outbound().pass_over() {
+    pub(super) fn skip_unresponsive(&self) {
+        if self.core.outbound().skip_unresponsive() {
             self.core.outbound().line().wake_first(usize::MAX, Waker::wake_by_ref);
         }
-        self.core.numbers().pass_over();
+        self.core.numbers().skip_unresponsive();
     }
 
     /// Wakes as many calls that wait for numbers as there are numbers.
     pub(super) fn wake_callers(&self) {
-        if self.core.numbers().stands() {
+        if self.core.numbers().has_waiters() {
             let free = CALLS_PER_SESSION_MAX - self.calls_open();
             self.core.numbers().wake_first(free, Waker::wake_by_ref);
         }

@@ -18,7 +18,7 @@ use std::task::Waker;
 use upbeat_core::channel::call::{Abandon, Answered};
 use upbeat_core::frame::{CallNumber, FailCode, Failure, Flags, Head, Kind};
 use upbeat_core::limits::UNREAD_BYTES_MAX;
-use upbeat_core::session::Unread;
+use upbeat_core::session::UnreadReply;
 
 /// The waiters and replies of open calls for which no task of the node waits, by the slots of their calls. Such a
 /// call has [`NO_TASK`] in the table of calls.
@@ -268,8 +268,8 @@ impl Session {
             Body::Lost(_) => return OtherWaiter::Kept(kind, body),
         };
         match (self.core.keep_unread(bytes, || keeps), body) {
-            (Unread::Dropped, _) => dropped(bytes),
-            (Unread::Copied, Body::Held(hold)) => self.copied(kind, hold),
+            (UnreadReply::Dropped, _) => dropped(bytes),
+            (UnreadReply::Copied, Body::Held(hold)) => self.copied(kind, hold),
             (_, body) => OtherWaiter::Kept(kind, body),
         }
     }

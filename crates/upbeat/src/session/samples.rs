@@ -11,7 +11,7 @@ use super::Session;
 use crate::sample::{Half, Message, ReplyStamps, Sample, Wants};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use upbeat_core::bill::taken::{Taken, Written};
+use upbeat_core::bill::taken::{MessageStamps, Written};
 use upbeat_core::bill::way::{CALL, CALL_TCP, CALL_TLS, ONEWAY, ONEWAY_TCP, ONEWAY_TLS, Way};
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::limits::{CONTROL_SLOTS, STAMPS_BYTES_MAX};
@@ -123,7 +123,7 @@ impl Session {
     }
 
     /// Translates the stamps of a peer on another host into our ticks. Returns false if its clock is not known.
-    pub(crate) fn translate(&self, taken: &mut Taken) -> bool {
+    pub(crate) fn translate(&self, taken: &mut MessageStamps) -> bool {
         let Ok(offset) = self.carrier.offset() else { return false };
         offset.iter().for_each(|offset| taken.translate(offset));
         true
@@ -134,7 +134,7 @@ impl Session {
     pub(crate) fn join_sample(
         &self,
         message: Message,
-        (taken, lock): (&Taken, &str),
+        (taken, lock): (&MessageStamps, &str),
         spare: impl FnOnce() -> Box<Sample>,
     ) -> Option<Half> {
         let mut samples = self.samples.borrow_mut();

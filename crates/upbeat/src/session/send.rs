@@ -9,17 +9,17 @@
 
 use super::front::{Extensions, Header, Words};
 use super::kinds::Frame;
-use super::put::{Put, bad_value};
+use super::send_error::{SendError, bad_value};
 use super::write::{ANSWERS, Behind, Bytes, GRANTED, PENDING, REQUESTS, encoded};
 use super::{Fault, Session, Waiter, misbehaved};
-use crate::sample::{Answering, Stamps, Unsampled};
+use crate::sample::{ReplyStamper, Stamps, Unsampled};
 use crate::wire::{AnyContent, Built, Content, Payload};
 use std::task::Waker;
 use upbeat_core::context::Context;
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::{CallNumber, FailCode, Failure, Head};
 use upbeat_core::limits::{CONTROL_SLOTS, MESSAGE_BYTES_MAX};
-use upbeat_core::session::Written;
+use upbeat_core::session::SendOutcome;
 use upbeat_memory::ring::Refused;
 
 const TOO_MUCH_PENDING: &str = "unread replies to this peer use up the budget for queued replies, \
@@ -34,8 +34,8 @@ impl Session {
         extensions: Extensions,
         value: &T,
         stamps: &mut impl Stamps,
-    ) -> Result<(), Put> {
-        if extensions.granted.is_some() || !self.core.outbound().may_go() {
+    ) -> Result<(), SendError> {
+        if extensions.granted.is_some() || !self.core.outbound().has_credit() {
             // The words are passed one by one, because an array would go through memory on the common path too.
             let [first, second, third] = head;
             return self.request_carefully((first, second, third), extensions, value, stamps);
@@ -56,7 +56,7 @@ impl Session {
         context: Option<&Context>,
         value: &T,
         stamps: &mut impl Stamps,
-    ) -> Result<(), Put> {
+    ) -> Result<(), SendError> {
         match context {
             None => self.request(head, extensions, value, stamps),
             Some(context) => {
@@ -74,7 +74,7 @@ impl Session {
         extensions: Extensions,
         (context, value): (&Context, AnyContent<'_>),
         stamps: &mut dyn Stamps,
-    ) -> Result<(), Put> {
+    ) -> Result<(), SendError> {
         let block = context.as_bytes();
         let AnyContent { payload, in_place } = value;
         payload.built().map_or(Ok(()), Built::detach).map_err(bad_value)?;
@@ -93,7 +93,7 @@ impl Session {
         extensions: Extensions,
         value: &T,
         stamps: &mut impl Stamps,
-    ) -> Result<(), Put> {
+    ) -> Result<(), SendError> {
         let front = Header { head: [first, second, third], extensions };
         self.request_any(front, AnyContent::of(value), stamps)
     }
@@ -103,11 +103,11 @@ impl Session {
         front: Header,
         value: AnyContent<'_>,
         stamps: &mut dyn Stamps,
-    ) -> Result<(), Put> {
+    ) -> Result<(), SendError> {
         let Some(number) = front.extensions.granted else {
             self.may_go_carefully()?;
             self.put_any(front, value, REQUESTS, stamps)?;
-            self.core.outbound().went_carefully();
+            self.core.outbound().record_sent_slowly();
             return Ok(());
         };
         if !self.core.outbound().admits_granted() {
@@ -119,7 +119,7 @@ impl Session {
     }
 
     /// Writes a frame whose payload is encoded already: a reply or a control frame.
-    fn put_ready(&self, head: Words, payload: &[u8]) -> Result<(), Put> {
+    fn put_ready(&self, head: Words, payload: &[u8]) -> Result<(), SendError> {
         match Head::may_be_placed(&head) {
             true => {
                 let payload = Bytes(payload);
@@ -135,9 +135,9 @@ impl Session {
     pub(crate) fn reply<T: Content>(&self, call: CallNumber, value: &T, stamps: &mut impl Stamps) {
         let head = Head::reply(call, 0).with_manner(stamps.manner()).words();
         if self.core.outbound().is_barred() {
-            return self.reply_slowly(call, value, Put::Full);
+            return self.reply_slowly(call, value, SendError::Full);
         }
-        if let Err(put) = self.put(Header::plain(head), value, ANSWERS, &mut Answering(stamps)) {
+        if let Err(put) = self.put(Header::plain(head), value, ANSWERS, &mut ReplyStamper(stamps)) {
             self.reply_slowly(call, value, put);
         }
     }
@@ -152,25 +152,25 @@ impl Session {
     ) {
         let front = Header::plain(Head::reply(call, 0).with_manner(stamps.manner()).words());
         if self.core.outbound().is_barred() {
-            return self.reply_later(call, value.payload, Put::Full);
+            return self.reply_later(call, value.payload, SendError::Full);
         }
-        if let Err(put) = self.put_any(front, value, ANSWERS, &mut Answering(stamps)) {
+        if let Err(put) = self.put_any(front, value, ANSWERS, &mut ReplyStamper(stamps)) {
             self.reply_later(call, value.payload, put);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn reply_slowly<T: Content>(&self, call: CallNumber, value: &T, put: Put) {
+    fn reply_slowly<T: Content>(&self, call: CallNumber, value: &T, put: SendError) {
         self.reply_later(call, value, put);
     }
 
     #[cold]
-    fn reply_later(&self, call: CallNumber, value: &dyn Payload, put: Put) {
+    fn reply_later(&self, call: CallNumber, value: &dyn Payload, put: SendError) {
         let refused = || self.fail(call, FailCode::Overloaded, TOO_MUCH_PENDING);
         let put = match put {
-            Put::Full if !self.core.admits_reply(value.bytes_likely()) => return refused(),
-            Put::Full => match encoded(value) {
+            SendError::Full if !self.core.admits_reply(value.bytes_likely()) => return refused(),
+            SendError::Full => match encoded(value) {
                 Ok(payload) if !self.core.admits_reply(payload.len()) => return refused(),
                 Ok(payload) => return self.queue_reply(Head::reply(call, 0).words(), payload),
                 Err(put) => put,
@@ -181,20 +181,20 @@ impl Session {
     }
 
     /// Tells the caller why a call's result cannot be sent.
-    fn has_no_result(&self, call: CallNumber, put: Put) {
+    fn has_no_result(&self, call: CallNumber, put: SendError) {
         match put {
-            Put::Value(error) => self.fail(call, FailCode::BadResult, &error.to_string()),
-            Put::TooLarge(bytes) => {
+            SendError::Value(error) => self.fail(call, FailCode::BadResult, &error.to_string()),
+            SendError::TooLarge(bytes) => {
                 let text = format!("{bytes} bytes; at most {MESSAGE_BYTES_MAX} are carried");
                 self.fail(call, FailCode::TooLarge, &text);
             }
-            Put::Memory(none) => {
+            SendError::Memory(none) => {
                 let (bytes, text) = (none.bytes, none.text);
                 let text = format!("no memory for {bytes} bytes of the result: {text}");
                 self.fail(call, FailCode::Overloaded, &text);
             }
-            Put::Ended(fault) => self.give_up(fault),
-            Put::Full | Put::Ask(_) | Put::Numbers => {}
+            SendError::Ended(fault) => self.give_up(fault),
+            SendError::Full | SendError::Ask(_) | SendError::Numbers => {}
         }
     }
 
@@ -268,13 +268,13 @@ impl Session {
     /// whether requests of the peer that had to wait for this may be accepted.
     pub(crate) fn settle(&self, part: bool) -> bool {
         if !part {
-            self.pass_over();
+            self.skip_unresponsive();
         }
         let written = self.write_replies() | self.write_frames();
         let may_accept = written && self.core.may_step();
         if self.has_room(part) {
             self.carrier.was_heard();
-            self.pool.lacks_none();
+            self.pool.clear_missing();
             self.room_came();
             // The wish for room remains while replies wait for buffers.
             if self.core.classes() == 0 && self.carrier.lanes.wants_room() {
@@ -283,7 +283,7 @@ impl Session {
         }
         self.wake_callers();
         // A woken sender may not respond: the owner keeps polling until it knows.
-        let stand = self.core.outbound().line().stands() || self.core.numbers().stands();
+        let stand = self.core.outbound().line().has_waiters() || self.core.numbers().has_waiters();
         self.pressed.set(stand || self.carrier.lanes.wants_room());
         may_accept
     }
@@ -291,11 +291,11 @@ impl Session {
     /// Writes the queued replies for which there are buffers. Returns whether there were any.
     fn write_replies(&self) -> bool {
         self.core.write_replies(|reply| match self.put_ready(reply.head, &reply.payload) {
-            Ok(()) => Written::Sent,
-            Err(Put::Full) => Written::NoRoom,
+            Ok(()) => SendOutcome::Sent,
+            Err(SendError::Full) => SendOutcome::NoRoom,
             Err(put) => {
                 self.has_no_result(reply.call(), put);
-                Written::Refused
+                SendOutcome::Refused
             }
         })
     }
@@ -304,7 +304,7 @@ impl Session {
     fn write_frames(&self) -> bool {
         self.core.write_frames(|frame| match self.put_ready(frame.head, &frame.payload) {
             Ok(()) => true,
-            Err(Put::Ended(fault)) => {
+            Err(SendError::Ended(fault)) => {
                 self.give_up(fault);
                 false
             }

@@ -7,7 +7,7 @@
 //! trace.
 
 use super::front::{Header, Words};
-use super::put::{NoMemory, Put, bad_length, bad_value, lost_progress};
+use super::send_error::{NoMemory, SendError, bad_length, bad_value, lost_progress};
 use super::{Session, broken};
 use crate::error::Why;
 use crate::sample::Stamps;
@@ -19,10 +19,10 @@ use upbeat_core::limits::{
     CONTROL_SLOTS, IN_RING_BYTES_MAX, IN_STREAMED_RING_BYTES_MAX, MESSAGE_BYTES_MAX, SHORT_BYTES,
     SLOT_BYTES,
 };
-use upbeat_core::session::{Lack, Room, Use};
-use upbeat_core::stream::{Permission, Wish};
+use upbeat_core::session::{MissingResource, RequestPlacement, Use};
+use upbeat_core::stream::{Permission, SegmentRequest};
 use upbeat_memory::ring::{Claim, Refused, span_of};
-use upbeat_transport::carrier::BellFault;
+use upbeat_transport::carrier::SocketError;
 
 /// The rules by which messages of a kind are carried.
 #[derive(Clone, Copy)]
@@ -85,21 +85,21 @@ impl Payload for Behind<'_> {
 }
 
 /// Encodes the payload of a message outside of any lane.
-pub(super) fn encoded(value: &dyn Payload) -> Result<Vec<u8>, Put> {
+pub(super) fn encoded(value: &dyn Payload) -> Result<Vec<u8>, SendError> {
     let mut out = Output::own(MESSAGE_BYTES_MAX).attaching(value.context());
     value.put(&mut out).map_err(bad_value)?;
     let bytes = out.len();
     if !out.fits() {
-        return Err(Put::TooLarge(bytes));
+        return Err(SendError::TooLarge(bytes));
     }
     out.into_bytes().ok_or_else(|| {
         let text = "the allocator has none".into();
-        Put::Memory(Box::new(NoMemory { bytes, text }))
+        SendError::Memory(Box::new(NoMemory { bytes, text }))
     })
 }
 
 /// Returns the bytes that a value takes in a message.
-fn counted(value: &dyn Payload) -> Result<usize, Put> {
+fn counted(value: &dyn Payload) -> Result<usize, SendError> {
     let mut out = Output::counted().attaching(value.context());
     value.put(&mut out).map_err(bad_value)?;
     Ok(out.len())
@@ -114,31 +114,33 @@ fn with_len(words: Words, len: usize) -> Words {
 impl Session {
     /// Returns why a request may not be sent that the session's state machine has refused.
     #[cold]
-    pub(super) fn ended_or_full(&self) -> Put {
+    pub(super) fn ended_or_full(&self) -> SendError {
         match self.ended() {
-            Some(lost) => Put::Ended(Box::new(lost.why.clone())),
+            Some(lost) => SendError::Ended(Box::new(lost.why.clone())),
             None => {
                 self.carrier.found_no_room();
-                Put::Full
+                SendError::Full
             }
         }
     }
 
     /// Notes which resource was missing.
     #[cold]
-    pub(super) fn lacks(&self, what: Lack) -> Put {
-        self.core.outbound().lacks(what);
+    pub(super) fn missing(&self, what: MissingResource) -> SendError {
+        self.core.outbound().record_missing(what);
         self.carrier.found_no_room();
-        Put::Full
+        SendError::Full
     }
 
     /// Returns the error of a message whose segment could not be sent.
     #[cold]
-    pub(super) fn growth_error(&self, fault: BellFault) -> Put {
+    pub(super) fn growth_error(&self, fault: SocketError) -> SendError {
         match fault {
-            BellFault::System { error: Errno::AGAIN | Errno::NOBUFS, .. } => self.lacks(Lack::Slot),
-            BellFault::System { .. } => Put::Ended(Box::new(Why::Died)),
-            fault => Put::Ended(broken(&fault)),
+            SocketError::System { error: Errno::AGAIN | Errno::NOBUFS, .. } => {
+                self.missing(MissingResource::Slot)
+            }
+            SocketError::System { .. } => SendError::Ended(Box::new(Why::Died)),
+            fault => SendError::Ended(broken(&fault)),
         }
     }
 
@@ -150,7 +152,7 @@ impl Session {
         value: &T,
         domain: SendRules,
         stamps: &mut impl Stamps,
-    ) -> Result<(), Put> {
+    ) -> Result<(), SendError> {
         let likely = value.bytes_likely();
         if front.extensions.bytes() + likely > SHORT_BYTES {
             if let Some(bytes) = T::EXACT
@@ -176,7 +178,7 @@ impl Session {
         likely: usize,
         domain: SendRules,
         stamps: &mut impl Stamps,
-    ) -> Result<(), Put> {
+    ) -> Result<(), SendError> {
         self.put_longer(front, AnyContent::of(value), likely, domain, stamps)
     }
 
@@ -187,7 +189,7 @@ impl Session {
         value: AnyContent<'_>,
         domain: SendRules,
         stamps: &mut dyn Stamps,
-    ) -> Result<(), Put> {
+    ) -> Result<(), SendError> {
         let likely = value.payload.bytes_likely();
         if front.extensions.bytes() + likely > SHORT_BYTES {
             return self.put_longer(front, value, likely, domain, stamps);
@@ -208,7 +210,7 @@ impl Session {
         bytes: usize,
         domain: SendRules,
         stamps: &mut impl Stamps,
-    ) -> Option<Result<(), Put>> {
+    ) -> Option<Result<(), SendError>> {
         let in_slots = front.extensions.bytes() + bytes;
         if T::IN_PLACE || !self.may_lie_in_ring(in_slots) || domain.usage == Use::Granted {
             return None;
@@ -218,13 +220,13 @@ impl Session {
             return None;
         }
         match self.put_in_slots(front, value, span_of(in_slots), domain, stamps) {
-            Ok(Ok(())) if domain.asks => self.core.outbound().went_in_ring(bytes),
+            Ok(Ok(())) if domain.asks => self.core.outbound().record_in_ring(bytes),
             Ok(Ok(())) => {}
-            Err(Put::Full) if domain.usage == Use::Replies => {
+            Err(SendError::Full) if domain.usage == Use::Replies => {
                 return Some(self.put_in_buffer(front, value, bytes, domain, stamps));
             }
             // The lane has no ring for this length, and gets none.
-            Err(Put::TooLarge(_)) => {
+            Err(SendError::TooLarge(_)) => {
                 return Some(self.put_in_buffer(front, value, bytes, domain, stamps));
             }
             Err(put) => return Some(Err(put)),
@@ -250,7 +252,7 @@ impl Session {
         bytes: usize,
         domain: SendRules,
         stamps: &mut dyn Stamps,
-    ) -> Result<(), Put> {
+    ) -> Result<(), SendError> {
         let placed = self.put_placed(front, value, bytes, domain, stamps)?;
         placed.map_err(|again| bad_length(bytes, again))
     }
@@ -264,9 +266,9 @@ impl Session {
         likely: usize,
         domain: SendRules,
         stamps: &mut dyn Stamps,
-    ) -> Result<(), Put> {
+    ) -> Result<(), SendError> {
         if domain.queues && self.goes_behind(likely) {
-            return Err(self.lacks(Lack::Buffer));
+            return Err(self.missing(MissingResource::Buffer));
         }
         match self.put_of(front, value, likely, domain, stamps)? {
             Ok(()) => Ok(()),
@@ -286,35 +288,35 @@ impl Session {
         bytes: usize,
         domain: SendRules,
         stamps: &mut dyn Stamps,
-    ) -> Result<Result<(), usize>, Put> {
+    ) -> Result<Result<(), usize>, SendError> {
         let AnyContent { payload, in_place } = value;
         let mut len = bytes;
-        let mut room = if domain.asks { self.room_for(len)? } else { Room::Ring };
-        if room == Room::Ask || len > MESSAGE_BYTES_MAX {
+        let mut room = if domain.asks { self.room_for(len)? } else { RequestPlacement::Ring };
+        if room == RequestPlacement::Ask || len > MESSAGE_BYTES_MAX {
             // Room is asked for only if the true length needs it.
             len = counted(payload)?;
             if len > MESSAGE_BYTES_MAX {
-                return Err(Put::TooLarge(len));
+                return Err(SendError::TooLarge(len));
             }
             if domain.asks {
                 room = self.room_for(len)?;
             }
-            if room == Room::Ask {
-                return Err(Put::Ask(len));
+            if room == RequestPlacement::Ask {
+                return Err(SendError::Ask(len));
             }
         }
         // A payload that is read in place needs a buffer that can be held; a granted request must not wait again.
-        let in_ring = room == Room::Ring && !in_place && domain.usage != Use::Granted;
+        let in_ring = room == RequestPlacement::Ring && !in_place && domain.usage != Use::Granted;
         let in_slots = front.extensions.bytes() + len;
         if in_ring && self.may_lie_in_ring(in_slots) {
             match self.put_in_slots(front, payload, span_of(in_slots), domain, stamps) {
                 // A reply may find a single slot where there are no consecutive ones.
-                Err(Put::Full) if domain.usage == Use::Replies => {}
+                Err(SendError::Full) if domain.usage == Use::Replies => {}
                 // The lane has no ring for this length, and gets none.
-                Err(Put::TooLarge(_)) => {}
+                Err(SendError::TooLarge(_)) => {}
                 written => {
                     if domain.asks && matches!(written, Ok(Ok(()))) {
-                        self.core.outbound().went_in_ring(len);
+                        self.core.outbound().record_in_ring(len);
                     }
                     return written;
                 }
@@ -332,7 +334,7 @@ impl Session {
         span: u32,
         domain: SendRules,
         stamps: &mut (impl Stamps + ?Sized),
-    ) -> Result<Result<(), usize>, Put> {
+    ) -> Result<Result<(), usize>, SendError> {
         let mut claim = self.slots(span, domain.keep)?;
         stamps.at(Point::Claimed);
         let (head, at) = front.extensions.write(front.head, None, &mut claim);
@@ -358,7 +360,7 @@ impl Session {
         len: usize,
         domain: SendRules,
         stamps: &mut dyn Stamps,
-    ) -> Result<Result<(), usize>, Put> {
+    ) -> Result<Result<(), usize>, SendError> {
         if let Some(built) = value.built().filter(|built| built.lies_in(self)) {
             let claim = self.slots(1, domain.keep)?;
             self.put_built(front, built, claim, stamps);
@@ -369,7 +371,7 @@ impl Session {
         let slab = memory.get(number).and_then(Option::as_ref);
         let returned = || self.carrier.lanes.peer_returned(number);
         let Some(buffer) = slab.and_then(|slab| slab.claim(returned)) else {
-            return Err(self.lacks(Lack::Buffer));
+            return Err(self.missing(MissingResource::Buffer));
         };
         let claim = self.slots(1, domain.keep)?;
         stamps.at(Point::Claimed);
@@ -403,13 +405,13 @@ impl Session {
 
     /// Claims slots of our lane.
     #[inline(always)]
-    pub(super) fn slots(&self, span: u32, keep: u32) -> Result<Claim<'_>, Put> {
+    pub(super) fn slots(&self, span: u32, keep: u32) -> Result<Claim<'_>, SendError> {
         let lanes = &self.carrier.lanes;
         match lanes.claim(span, keep) {
             Ok(claim) => Ok(claim),
             // The claim is made in this function, so that the compiler knows its writer.
             Err(refused) => match self.make_way(span, keep, refused) {
-                Ok(()) => lanes.claim(span, keep).map_err(|_| Put::Full),
+                Ok(()) => lanes.claim(span, keep).map_err(|_| SendError::Full),
                 Err(put) => Err(put),
             },
         }
@@ -418,23 +420,25 @@ impl Session {
     /// Lets the lane grow if it is full too often or too small, until slots can be claimed.
     #[cold]
     #[inline(never)]
-    fn make_way(&self, span: u32, keep: u32, refused: Refused) -> Result<(), Put> {
+    fn make_way(&self, span: u32, keep: u32, refused: Refused) -> Result<(), SendError> {
         let mut refused = refused;
         loop {
             match refused {
                 Refused::Full | Refused::Claimed => {
                     if !self.growth.refused() {
-                        return Err(self.lacks(Lack::Slot));
+                        return Err(self.missing(MissingResource::Slot));
                     }
                     match self.grow() {
                         Ok(true) => self.growth.grew(),
-                        Ok(false) | Err(Put::Full) => return Err(self.lacks(Lack::Slot)),
+                        Ok(false) | Err(SendError::Full) => {
+                            return Err(self.missing(MissingResource::Slot));
+                        }
                         Err(put) => return Err(put),
                     }
                 }
                 Refused::TooLong { span, .. } => {
                     if !self.grow()? {
-                        return Err(Put::TooLarge(span as usize * SLOT_BYTES));
+                        return Err(SendError::TooLarge(span as usize * SLOT_BYTES));
                     }
                 }
                 Refused::Progress { now, known, out } => {
@@ -449,7 +453,7 @@ impl Session {
     }
 
     /// Writes a frame with its payload into consecutive slots.
-    pub(super) fn put_bytes(&self, head: Words, payload: &[u8]) -> Result<(), Put> {
+    pub(super) fn put_bytes(&self, head: Words, payload: &[u8]) -> Result<(), SendError> {
         let span = span_of(payload.len());
         let mut claim = self.slots(span, 0)?;
         claim.write(0, payload);
@@ -459,25 +463,25 @@ impl Session {
 
     /// Continues the lane in a larger segment. Returns false if lanes do not grow further, or the peer has no room
     /// for the segment, and `Full` if there is no slot for the frame that announces it, or the peer has not answered.
-    fn grow(&self) -> Result<bool, Put> {
+    fn grow(&self) -> Result<bool, SendError> {
         let lanes = &self.carrier.lanes;
         let Some((generation, bytes)) = lanes.next_growth() else { return Ok(false) };
         if !self.growth.asks() {
             return Ok(false);
         }
-        match self.carrier.permission(Wish::ring(bytes as u32)) {
+        match self.carrier.permission(SegmentRequest::ring(bytes as u32)) {
             Permission::Granted => {}
             Permission::Declined => {
                 self.growth.declined();
                 return Ok(false);
             }
             // The lane may have free slots: it waits for the peer's permission.
-            Permission::Awaited => return Err(self.lacks(Lack::Buffer)),
+            Permission::Awaited => return Err(self.missing(MissingResource::Buffer)),
         }
         // The slot is claimed first, because a segment that has been sent must be announced.
-        let Ok(claim) = lanes.claim(1, 0) else { return Err(self.lacks(Lack::Slot)) };
+        let Ok(claim) = lanes.claim(1, 0) else { return Err(self.missing(MissingResource::Slot)) };
         let segment = self.carrier.make_segment("upbeat-lane", bytes);
-        let segment = segment.map_err(|error| Put::Ended(broken(&error)))?;
+        let segment = segment.map_err(|error| SendError::Ended(broken(&error)))?;
         if let Err(error) = self.carrier.send_segment(u32::from(generation), &segment) {
             return Err(self.growth_error(error));
         }

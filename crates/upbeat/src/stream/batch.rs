@@ -5,7 +5,7 @@ use crate::error::CallError;
 use crate::wire::{Describe, Input, Output, Wire, WireError};
 use std::iter;
 use std::task::{Poll, ready};
-use upbeat_core::channel::stream::{BatchSize, Tail};
+use upbeat_core::channel::stream::{BatchSize, BatchTail};
 
 const TOO_MANY: WireError = WireError::Stream { why: "a message has more items than it may have" };
 
@@ -88,9 +88,9 @@ impl<T: Wire> Wire for Batch<T> {
 
     fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
         let tag = match &self.end {
-            None => Tail::More,
-            Some(End::Done) => Tail::Done,
-            Some(End::Broken(_)) => Tail::Broken,
+            None => BatchTail::More,
+            Some(End::Done) => BatchTail::Done,
+            Some(End::Broken(_)) => BatchTail::Broken,
         };
         tag.word().put(out)?;
         if let Some(End::Broken(text)) = &self.end {
@@ -100,10 +100,10 @@ impl<T: Wire> Wire for Batch<T> {
     }
 
     fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
-        let end = match Tail::from_word(u64::take(input)?) {
-            Some(Tail::More) => None,
-            Some(Tail::Done) => Some(End::Done),
-            Some(Tail::Broken) => Some(End::Broken(String::take(input)?)),
+        let end = match BatchTail::from_word(u64::take(input)?) {
+            Some(BatchTail::More) => None,
+            Some(BatchTail::Done) => Some(End::Done),
+            Some(BatchTail::Broken) => Some(End::Broken(String::take(input)?)),
             None => return Err(WireError::Invalid { what: "end of a stream" }),
         };
         let count = input.count(0)?;

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
-use upbeat_core::channel::stream::{Feed, Operation, Wanted};
+use upbeat_core::channel::stream::{ArgumentWriter, Operation, Wanted};
 
 /// The future that sends the items, until there are no more, or nobody wants them.
 pub(super) type FeedFuture = Pin<Box<dyn Future<Output = ()>>>;
@@ -21,7 +21,10 @@ pub(super) fn feed<T: Wire>(way: AnyRoute, number: u32, source: Source<T>) -> Fe
     }
 }
 
-async fn bring<W: StreamRoute, T: Wire>(mut left: StreamEnd<W, Feed>, mut source: Source<T>) {
+async fn bring<W: StreamRoute, T: Wire>(
+    mut left: StreamEnd<W, ArgumentWriter>,
+    mut source: Source<T>,
+) {
     let batch = Rc::new(RefCell::new(Batch::default()));
     loop {
         poll_fn(|context| batch.borrow_mut().poll_fill(|| source.poll_next(context))).await;

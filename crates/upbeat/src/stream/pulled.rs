@@ -1,6 +1,6 @@
 //! A stream of a result, on the reader's side, which asks for items.
 //!
-//! A [`Lookahead`] decides when to ask. A stream read through a node stays on its thread; a stream read through a
+//! A [`ResultReader`] decides when to ask. A stream read through a node stays on its thread; a stream read through a
 //! handle may move to other threads if its items may, unless streams of the call's arguments continue beside it.
 
 use super::batch::{Batch, End};
@@ -12,7 +12,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-use upbeat_core::channel::stream::{BATCHES_AHEAD, Lookahead, Operation};
+use upbeat_core::channel::stream::{BATCHES_AHEAD, Operation, ResultReader};
 
 /// The number of the stream whose items are asked for.
 #[derive(Clone, Copy)]
@@ -35,7 +35,7 @@ impl Content for PullRequest {
 struct PullCalls<W: StreamRoute, T> {
     // This field is first so that the call is dropped before the stream.
     call: CallFuture<W, PullRequest, By<Batch<T>>>,
-    left: StreamEnd<W, Lookahead>,
+    left: StreamEnd<W, ResultReader>,
 }
 
 impl<W: StreamRoute, T: Wire> PullCalls<W, T> {

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use upbeat_core::channel::stream::{Intake, Wanted};
+use upbeat_core::channel::stream::{ArgumentReader, Wanted};
 use upbeat_core::frame::CallNumber;
 
 const NO_ROOM: WireError =
@@ -47,7 +47,7 @@ struct State<T> {
     reader: Option<Waker>,
     writer: Option<Waker>,
     /// Decides which items may come, and when the writer gets its reply.
-    intake: Intake,
+    intake: ArgumentReader,
 }
 
 impl<T> Default for State<T> {
@@ -57,7 +57,7 @@ impl<T> Default for State<T> {
             end: None,
             reader: None,
             writer: None,
-            intake: Intake::default(),
+            intake: ArgumentReader::default(),
         }
     }
 }

@@ -13,7 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-use upbeat_core::channel::stream::{AskedAlready, Demand};
+use upbeat_core::channel::stream::{AskedAlready, ResultWriter};
 
 const NONE: WireError = WireError::Stream { why: "none of that number is open in this session" };
 const ASKED: WireError = WireError::Stream { why: "its items were asked for already" };
@@ -43,7 +43,7 @@ pub(super) fn serve(node: &Rc<Dispatcher>) {
 pub(super) struct Outgoing<T> {
     source: RefCell<Source<T>>,
     batch: RefCell<Batch<T>>,
-    demand: Cell<Demand>,
+    demand: Cell<ResultWriter>,
 }
 
 impl<T> Outgoing<T> {
@@ -52,7 +52,7 @@ impl<T> Outgoing<T> {
         Outgoing { source: RefCell::new(source), batch, demand }
     }
 
-    fn demand<R>(&self, with: impl FnOnce(&mut Demand) -> R) -> R {
+    fn demand<R>(&self, with: impl FnOnce(&mut ResultWriter) -> R) -> R {
         let mut demand = self.demand.get();
         let result = with(&mut demand);
         self.demand.set(demand);
@@ -69,7 +69,7 @@ impl<T> Drop for Outgoing<T> {
 
 impl<T: Wire> Outlet for Outgoing<T> {
     fn begin(&self) -> Result<(), AskedAlready> {
-        self.demand(Demand::handle_pull)
+        self.demand(ResultWriter::handle_pull)
     }
 
     fn poll_batch(&self, context: &mut Context<'_>) -> Poll<bool> {
@@ -81,7 +81,7 @@ impl<T: Wire> Outlet for Outgoing<T> {
     }
 
     fn left(&self) -> bool {
-        self.demand(Demand::pull_dropped)
+        self.demand(ResultWriter::pull_dropped)
     }
 
     fn bytes_likely(&self) -> usize {
@@ -93,7 +93,7 @@ impl<T: Wire> Outlet for Outgoing<T> {
     }
 
     fn clear(&self) {
-        self.demand(Demand::answered);
+        self.demand(ResultWriter::answered);
         self.batch.borrow_mut().clear();
     }
 }

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use upbeat_memory::pool::Pool;
 use upbeat_memory::stage::Stage;
-use upbeat_memory::waker::Counted;
+use upbeat_memory::waker::WakeTarget;
 
 /// The most children that are polled before other tasks have their turn.
 const POLLS: usize = 32;
@@ -60,7 +60,7 @@ impl WakeList for ChildWakeList {
 
 /// A child, as its scope sees it.
 trait Polled {
-    fn wakeup(&self) -> &Counted<Wakeup<ChildWakeList>>;
+    fn wakeup(&self) -> &WakeTarget<Wakeup<ChildWakeList>>;
 
     fn poll(&self, context: &mut Context<'_>) -> Poll<()>;
 
@@ -79,11 +79,11 @@ struct Running<F, T, M> {
     /// The function that handles the future's output: it keeps the value for the joiner, or does something else.
     becomes: Cell<Option<M>>,
     joiner: Cell<Option<Waker>>,
-    wakeup: Counted<Wakeup<ChildWakeList>>,
+    wakeup: WakeTarget<Wakeup<ChildWakeList>>,
 }
 
 impl<F: Future, T, M: FnOnce(F::Output) -> Option<T>> Polled for Running<F, T, M> {
-    fn wakeup(&self) -> &Counted<Wakeup<ChildWakeList>> {
+    fn wakeup(&self) -> &WakeTarget<Wakeup<ChildWakeList>> {
         &self.wakeup
     }
 
@@ -230,7 +230,7 @@ pub(super) struct Run<'env, B: Future> {
     inner: Rc<Inner<'env>>,
     /// None once the body was dropped.
     body: Option<Pin<Box<B>>>,
-    wakeup: Counted<Wakeup<ChildWakeList>>,
+    wakeup: WakeTarget<Wakeup<ChildWakeList>>,
     value: Option<B::Output>,
 }
 

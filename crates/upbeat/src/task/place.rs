@@ -6,24 +6,24 @@
 //! nothing is polled under the identity.
 
 use super::Tasks;
-use crate::wake::{Current, NOBODY, Roster, TaskId, Wakeup};
+use crate::wake::{Current, NOBODY, TaskId, WakeQueue, Wakeup};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::Waker;
-use upbeat_memory::waker::Counted;
+use upbeat_memory::waker::WakeTarget;
 
 /// An entry in the table of tasks, and the data of its task's wakers. Dropping this frees the entry.
 pub(crate) struct Reserved {
     /// The identity of the next handler that becomes a task, and its waker; nobody if there was no free entry.
     current: Current,
     /// None while the task has it.
-    wakeup: Option<Counted<Wakeup>>,
+    wakeup: Option<WakeTarget<Wakeup>>,
     tasks: Weak<Tasks>,
 }
 
 impl Reserved {
     /// Reserves an entry, if there is one, and makes a waker.
-    pub(crate) fn new(tasks: &Rc<Tasks>, roster: &Arc<Roster>) -> (Reserved, Waker) {
+    pub(crate) fn new(tasks: &Rc<Tasks>, roster: &Arc<WakeQueue>) -> (Reserved, Waker) {
         let wakeup = Wakeup::unnamed(roster);
         let waker = wakeup.waker();
         let tasks = Rc::downgrade(tasks);
@@ -48,13 +48,13 @@ impl Reserved {
     }
 
     /// Returns the data of the handler's wakers, as long as the handler is no task.
-    pub(crate) fn wakeup(&self) -> Option<&Counted<Wakeup>> {
+    pub(crate) fn wakeup(&self) -> Option<&WakeTarget<Wakeup>> {
         self.wakeup.as_ref()
     }
 
     /// Gives its identity to the handler in the slot, which becomes a task. Returns None if there is no entry.
     #[inline(always)]
-    pub(crate) fn take(&mut self) -> Option<(TaskId, Counted<Wakeup>)> {
+    pub(crate) fn take(&mut self) -> Option<(TaskId, WakeTarget<Wakeup>)> {
         if self.current.task == NOBODY.task {
             self.find_place()?;
         }
@@ -64,7 +64,7 @@ impl Reserved {
     /// Takes back the waker's data of a handler that was a task and has ended. `next` is the identity of the next
     /// one.
     #[inline(always)]
-    pub(crate) fn put_back(&mut self, wakeup: Counted<Wakeup>, next: TaskId) {
+    pub(crate) fn put_back(&mut self, wakeup: WakeTarget<Wakeup>, next: TaskId) {
         wakeup.unname();
         self.current.task = next;
         self.wakeup = Some(wakeup);

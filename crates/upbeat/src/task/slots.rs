@@ -6,7 +6,7 @@ use std::any::TypeId;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use upbeat_memory::waker::Counted;
+use upbeat_memory::waker::WakeTarget;
 
 /// The bytes of slots that are kept for one type, except that one larger slot is always kept.
 const KEPT_BYTES: usize = 64 << 10;
@@ -14,9 +14,9 @@ const KEPT_BYTES: usize = 64 << 10;
 const KEPT_MAX: usize = 256;
 
 /// A task that waits, or only its slot, with the data of its wakers.
-pub(crate) struct Live {
+pub(crate) struct TaskSlot {
     pub(crate) task: Pin<Box<dyn Task>>,
-    pub(crate) wakeup: Counted<Wakeup>,
+    pub(crate) wakeup: WakeTarget<Wakeup>,
 }
 
 /// The kind of a slot: the type of its futures.
@@ -38,18 +38,18 @@ impl Slots {
 /// The slots that are kept. Of each type, the slot that was kept last is used first.
 #[derive(Default)]
 pub(super) struct Spares {
-    kept: RefCell<BTreeMap<TypeId, Vec<Live>>>,
+    kept: RefCell<BTreeMap<TypeId, Vec<TaskSlot>>>,
 }
 
 impl Spares {
     /// Takes a slot for a future of this type, if there is one.
-    pub(super) fn take<F: 'static>(&self) -> Option<Live> {
+    pub(super) fn take<F: 'static>(&self) -> Option<TaskSlot> {
         self.kept.borrow_mut().get_mut(&TypeId::of::<F>())?.pop()
     }
 
     /// Keeps the slot of a spawned task that has ended, unless there are enough. The contents of the slot are
     /// dropped.
-    pub(super) fn keep(&self, mut live: Live) {
+    pub(super) fn keep(&self, mut live: TaskSlot) {
         let Some(mut spawned) = live.task.as_mut().spawned() else { return };
         let Slots { of, kept_max } = spawned.slots();
         spawned.as_mut().clear();

@@ -1,7 +1,7 @@
 //! Tasks that the application spawns, their slots, and the handles that wait for them.
 
-use super::{Cancelled, Done, Live, Slots, Spawned, Task, Tasks};
-use crate::wake::{Priority, Roster, TaskId, Wakeup};
+use super::{Cancelled, Done, Slots, Spawned, Task, TaskSlot, Tasks};
+use crate::wake::{Priority, TaskId, WakeQueue, Wakeup};
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
@@ -29,7 +29,7 @@ impl Tasks {
         &self,
         future: F,
         priority: Priority,
-        roster: &Arc<Roster>,
+        roster: &Arc<WakeQueue>,
     ) -> Option<(TaskId, Began)> {
         if self.is_full() {
             return None;
@@ -43,7 +43,7 @@ impl Tasks {
             }
             None => {
                 let slot: Pin<Box<Slot<F>>> = Box::pin(Stage::new(future));
-                (Live { task: slot, wakeup: Wakeup::unnamed(roster) }, Began::InNewSlot)
+                (TaskSlot { task: slot, wakeup: Wakeup::unnamed(roster) }, Began::InNewSlot)
             }
         };
         let id = self.insert_ready(live, priority).ok()?;
@@ -181,7 +181,7 @@ impl<T: 'static> Future for JoinHandle<T> {
             State::Joined => panic!("the task's value was taken already"),
         };
         let mut outcome: Option<Self::Output> = None;
-        let take = |live: &mut Live| {
+        let take = |live: &mut TaskSlot| {
             if let Some(spawned) = live.task.as_mut().spawned() {
                 spawned.take(&mut outcome);
             }

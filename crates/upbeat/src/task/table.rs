@@ -6,7 +6,7 @@
 
 mod polled;
 
-use super::slots::{Live, Spares};
+use super::slots::{Spares, TaskSlot};
 use super::{Caller, Cancelled};
 use crate::contain::contain;
 use crate::drives::Drives;
@@ -32,7 +32,7 @@ const NONE: u32 = u32::MAX;
 
 /// The entry of a task while it waits, or has ended and was not joined yet.
 enum Place {
-    Waits(Live),
+    Waits(TaskSlot),
     /// An entry without a task. The generation is that of the task that is being polled, or of the next one.
     Vacant(u32, Vacant),
 }
@@ -186,7 +186,11 @@ impl Tasks {
     }
 
     /// Adds a task that is ready. Returns the task if there are too many.
-    pub(crate) fn insert_ready(&self, live: Live, priority: Priority) -> Result<TaskId, Live> {
+    pub(crate) fn insert_ready(
+        &self,
+        live: TaskSlot,
+        priority: Priority,
+    ) -> Result<TaskId, TaskSlot> {
         let place = if self.is_full() { None } else { self.take_place(priority) };
         let Some((block, id)) = place else { return Err(live) };
         live.wakeup.name_ready(id);
@@ -202,7 +206,7 @@ impl Tasks {
 
     /// Adds a handler that has become the task of its entry, and wakes it if it was woken before.
     #[inline(always)]
-    pub(crate) fn fill(&self, id: TaskId, live: Live) {
+    pub(crate) fn fill(&self, id: TaskId, live: TaskSlot) {
         live.wakeup.name(id);
         if let Some(block) = self.block(id) {
             self.enter(block, id, live);
@@ -217,7 +221,7 @@ impl Tasks {
     }
 
     #[inline(always)]
-    fn enter(&self, block: &Block, id: TaskId, live: Live) {
+    fn enter(&self, block: &Block, id: TaskId, live: TaskSlot) {
         self.live.set(self.live.get() + 1);
         // The replaced entry was vacant, and needs no drop.
         forget(block.place(id).replace(Place::Waits(live)));
@@ -242,7 +246,7 @@ impl Tasks {
     }
 
     /// Frees a task's entry, and returns its task.
-    fn free(&self, place: &Cell<Place>, id: TaskId) -> Option<Live> {
+    fn free(&self, place: &Cell<Place>, id: TaskId) -> Option<TaskSlot> {
         let key = wake::place(id);
         let generation = key.generation.checked_add(1).unwrap_or(1);
         let was = place.replace(Place::Vacant(generation, Vacant::Free { next: self.free.get() }));
@@ -366,7 +370,7 @@ impl Tasks {
 
     /// Takes the outcome of a task that has ended out of it by `take`, or stores the waker that is woken when the
     /// task ends.
-    pub(super) fn join(&self, id: TaskId, waker: &Waker, take: impl FnOnce(&mut Live)) -> bool {
+    pub(super) fn join(&self, id: TaskId, waker: &Waker, take: impl FnOnce(&mut TaskSlot)) -> bool {
         let Some(block) = self.block(id) else { return true };
         let ended = block.with(id, |place| match place {
             Place::Waits(live) if live.is_ended() => {
@@ -406,7 +410,7 @@ impl Tasks {
     }
 
     /// Keeps the slot of a task that has ended. An outcome that was not taken is dropped.
-    fn keep(&self, live: Live) {
+    fn keep(&self, live: TaskSlot) {
         contain(|| self.spares.keep(live));
     }
 }
@@ -420,7 +424,7 @@ impl Drop for Tasks {
     }
 }
 
-impl Live {
+impl TaskSlot {
     /// Returns whether this is a task that has ended and was not joined.
     fn is_ended(&self) -> bool {
         self.task.has_ended()

@@ -3,8 +3,8 @@
 use super::neighbours::*;
 use super::*;
 
-fn adaptive() -> Pace {
-    Pace { alone: false, tick_per_us: 1, ..Pace::new(Waiting::Adaptive) }
+fn adaptive() -> IdlePolicy {
+    IdlePolicy { alone: false, tick_per_us: 1, ..IdlePolicy::new(Waiting::Adaptive) }
 }
 
 #[test]
@@ -25,12 +25,12 @@ fn short_waits_are_spun_through_and_long_ones_are_slept_through() {
 
 #[test]
 fn a_node_on_a_single_processor_does_not_spin() {
-    let mut pace = Pace { alone: true, ..adaptive() };
+    let mut pace = IdlePolicy { alone: true, ..adaptive() };
     assert_eq!((pace.looks(false), pace.idle(false)), (1, Idle::Sleep));
 }
 
 /// Waits from this time on until the node sleeps, and returns its acts before that.
-fn wait(pace: &mut Pace, mut now: u64, yield_us: u64) -> Vec<Idle> {
+fn wait(pace: &mut IdlePolicy, mut now: u64, yield_us: u64) -> Vec<Idle> {
     let mut acts = Vec::new();
     loop {
         acts.push(pace.consider_at(now));
@@ -97,7 +97,7 @@ fn a_node_that_shares_a_processor_sleeps_and_probes_less_and_less_often() {
 fn a_busy_node_learns_of_neighbours_from_the_kernel() {
     let mut pace = adaptive();
     let mut now = 1_000_000;
-    let mut tick = |pace: &mut Pace, us, delayed_us: u64| {
+    let mut tick = |pace: &mut IdlePolicy, us, delayed_us: u64| {
         now += us;
         let asked = std::cell::Cell::new(false);
         pace.neighbours.tick(now, 1, || {
@@ -123,9 +123,9 @@ fn a_busy_node_learns_of_neighbours_from_the_kernel() {
 
 #[test]
 fn each_strategy_waits_as_documented() {
-    assert_eq!(Pace::new(Waiting::Sleeping).idle(false), Idle::Sleep);
-    assert_eq!(Pace::new(Waiting::Sleeping).looks(false), 1);
-    let mut polling = Pace::new(Waiting::Polling);
+    assert_eq!(IdlePolicy::new(Waiting::Sleeping).idle(false), Idle::Sleep);
+    assert_eq!(IdlePolicy::new(Waiting::Sleeping).looks(false), 1);
+    let mut polling = IdlePolicy::new(Waiting::Polling);
     assert!((0..1000).all(|_| polling.idle(false) == Idle::Tick));
     // An adaptive node that gets no message yields, and then sleeps.
     let acts = wait(&mut adaptive(), 1, 0);
@@ -135,7 +135,7 @@ fn each_strategy_waits_as_documented() {
 #[test]
 fn a_node_neither_spins_beside_a_computation_nor_learns_from_it() {
     for policy in [Waiting::Polling, Waiting::Adaptive, Waiting::Sleeping] {
-        let mut pace = Pace::new(policy);
+        let mut pace = IdlePolicy::new(policy);
         assert_eq!((pace.looks(true), pace.idle(true)), (1, Idle::Sleep), "{policy:?}");
         pace.slept();
         assert_eq!((pace.usual, pace.began), (0, 0), "{policy:?}");

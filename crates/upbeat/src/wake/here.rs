@@ -3,7 +3,7 @@
 //! A thread has one list, which belongs to one of its nodes at a time. Invariant: the tasks on the list belong to a
 //! live node of this thread.
 
-use super::{Roster, TaskId, empty};
+use super::{TaskId, WakeQueue, empty};
 use std::cell::{Cell, RefCell};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ thread_local! {
 
 struct Woken {
     /// The roster of the node to which the tasks belong.
-    of: *const Roster,
+    of: *const WakeQueue,
     tasks: Vec<TaskId>,
 }
 
@@ -34,7 +34,7 @@ pub(super) fn number() -> u64 {
 /// Adds a task, if its node belongs to this thread. Returns false while that node may sleep, because then its
 /// doorbell must ring.
 #[inline]
-pub(super) fn push(roster: &Roster, task: TaskId) -> bool {
+pub(super) fn push(roster: &WakeQueue, task: TaskId) -> bool {
     let thread = NUMBER.get();
     if thread == 0
         || thread != roster.thread.load(Ordering::Relaxed)
@@ -57,7 +57,7 @@ pub(super) fn push(roster: &Roster, task: TaskId) -> bool {
 
 /// Empties the list, if it belongs to this node.
 #[inline]
-pub(super) fn take(roster: &Roster, each: impl FnMut(TaskId)) {
+pub(super) fn take(roster: &WakeQueue, each: impl FnMut(TaskId)) {
     with(|woken| {
         if ptr::eq(woken.of, roster) {
             empty(&mut woken.tasks, each);

@@ -1,20 +1,20 @@
 use super::*;
 use std::thread;
 
-fn listed(roster: &Roster) -> Vec<TaskId> {
+fn listed(roster: &WakeQueue) -> Vec<TaskId> {
     let mut all = Vec::new();
     roster.take(|task| all.push(task));
     all
 }
 
 /// Returns whether the doorbell was rung, and takes the wake-up off it.
-fn is_rung(roster: &Roster) -> bool {
+fn is_rung(roster: &WakeQueue) -> bool {
     rustix::io::read(&roster.bell, &mut [0u8; 8]).is_ok()
 }
 
 #[test]
 fn a_task_stands_in_the_list_once_until_it_is_polled() {
-    let roster = Roster::new().unwrap();
+    let roster = WakeQueue::new().unwrap();
     let wakeup = Wakeup::of(&roster, 7);
     let waker = wakeup.waker();
     (0..3).for_each(|_| waker.wake_by_ref());
@@ -30,7 +30,7 @@ fn a_task_stands_in_the_list_once_until_it_is_polled() {
 
 #[test]
 fn a_wake_before_a_future_becomes_a_task_is_not_lost() {
-    let roster = Roster::new().unwrap();
+    let roster = WakeQueue::new().unwrap();
     let wakeup = Wakeup::unnamed(&roster);
     wakeup.waker().wake();
     assert!(listed(&roster).is_empty());
@@ -44,7 +44,7 @@ fn a_wake_before_a_future_becomes_a_task_is_not_lost() {
 
 #[test]
 fn the_list_tells_the_highest_priority_and_the_ready_tasks() {
-    let roster = Roster::new().unwrap();
+    let roster = WakeQueue::new().unwrap();
     let task = |priority| name(Key { index: 1, generation: 1 }, priority);
     let above = |priority| roster.any_above(priority);
     roster.push(task(Priority::Low));
@@ -60,31 +60,31 @@ fn the_list_tells_the_highest_priority_and_the_ready_tasks() {
 
 #[test]
 fn a_stamped_wake_tells_its_time() {
-    let roster = Roster::new().unwrap();
+    let roster = WakeQueue::new().unwrap();
     let wakeup = Wakeup::of(&roster, 7);
     let before = ticks();
     wakeup.ask();
-    wakeup.rouse();
+    wakeup.on_wake();
     let woken = wakeup.woken();
     assert!(woken >= before && woken <= ticks());
     assert_eq!(wakeup.woken(), 0, "the time was taken");
     wakeup.begin_poll();
     wakeup.ask();
     assert_eq!(wakeup.woken(), 0, "the task was not woken");
-    wakeup.rouse();
+    wakeup.on_wake();
     assert_eq!((wakeup.woken(), listed(&roster).len()), (0, 2));
 }
 
 #[test]
 fn a_task_that_starts_ready_is_not_listed_again() {
-    let roster = Roster::new().unwrap();
+    let roster = WakeQueue::new().unwrap();
     let wakeup = Wakeup::unnamed(&roster);
     wakeup.name_ready(9);
-    wakeup.rouse();
+    wakeup.on_wake();
     assert_eq!((listed(&roster).len(), wakeup.task()), (0, 9));
     wakeup.leave_alone();
     wakeup.begin_poll();
-    wakeup.rouse();
+    wakeup.on_wake();
     assert_eq!(listed(&roster), [9], "flags are no part of the identity");
     wakeup.unname();
     assert!(!wakeup.is_alone());
@@ -92,7 +92,7 @@ fn a_task_that_starts_ready_is_not_listed_again() {
 
 #[test]
 fn only_a_sleeping_node_is_woken() {
-    let roster = Roster::new().unwrap();
+    let roster = WakeQueue::new().unwrap();
     roster.push(1);
     assert!(!is_rung(&roster) && !roster.may_sleep());
     assert_eq!(listed(&roster), [1]);
@@ -107,7 +107,7 @@ fn only_a_sleeping_node_is_woken() {
 
 #[test]
 fn the_end_of_a_computation_wakes_a_sleeping_node_once() {
-    let roster = Roster::new().unwrap();
+    let roster = WakeQueue::new().unwrap();
     roster.computation_begins();
     roster.computation_begins();
     assert!(roster.may_sleep() && roster.is_computing());
@@ -124,7 +124,7 @@ fn the_end_of_a_computation_wakes_a_sleeping_node_once() {
 #[test]
 fn a_node_never_sleeps_through_a_wake() {
     const WAKES: u64 = if cfg!(miri) { 50 } else { 20_000 };
-    let roster = Roster::new().unwrap();
+    let roster = WakeQueue::new().unwrap();
     let wakeup = Wakeup::of(&roster, 5);
     let told = Arc::new(AtomicU64::new(0));
     let (waker, telling) = (wakeup.waker(), Arc::clone(&told));
@@ -162,15 +162,15 @@ fn a_node_never_sleeps_through_a_wake() {
 
 #[test]
 fn a_wake_by_the_nodes_own_thread_needs_no_lock() {
-    let (roster, other) = (Roster::new().unwrap(), Roster::new().unwrap());
+    let (roster, other) = (WakeQueue::new().unwrap(), WakeQueue::new().unwrap());
     let [wakeup, second] = [(&roster, 7), (&other, 8)].map(|(of, task)| Wakeup::of(of, task));
     let locked = roster.list();
-    wakeup.rouse();
-    wakeup.rouse();
+    wakeup.on_wake();
+    wakeup.on_wake();
     drop(locked);
     assert!(roster.any() && !other.any());
     // The list belongs to the first node as long as a task stands in it.
-    second.rouse();
+    second.on_wake();
     assert_eq!(other.list().woken, [8]);
     assert_eq!(listed(&other), [8]);
     assert_eq!(listed(&roster), [7]);
@@ -184,7 +184,7 @@ fn a_wake_by_the_nodes_own_thread_needs_no_lock() {
 
 #[test]
 fn a_wake_by_the_nodes_own_thread_rings_while_the_node_may_sleep() {
-    let roster = Roster::new().unwrap();
+    let roster = WakeQueue::new().unwrap();
     assert!(roster.may_sleep());
     roster.push(7);
     assert!(is_rung(&roster));
@@ -196,11 +196,11 @@ fn a_wake_by_the_nodes_own_thread_rings_while_the_node_may_sleep() {
 
 #[test]
 fn a_node_that_ends_leaves_no_tasks_to_the_next() {
-    let roster = Roster::new().unwrap();
+    let roster = WakeQueue::new().unwrap();
     roster.push(7);
     roster.forget();
     drop(roster);
-    let next = Roster::new().unwrap();
+    let next = WakeQueue::new().unwrap();
     next.push(8);
     assert!(next.list().woken.is_empty());
     assert_eq!(listed(&next), [8]);

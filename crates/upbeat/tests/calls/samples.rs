@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 use upbeat::{CallError, Counter, Waiting, within};
-use upbeat_core::bill::way::{CALL, Happened, Manner, Point, WAYS, Way};
+use upbeat_core::bill::way::{CALL, MessageEvents, Point, StampMode, WAYS, Way};
 use upbeat_memory::samples::{Record, SamplesView, observe};
 use upbeat_memory::ticks::ticks_per_second;
 
@@ -19,18 +19,18 @@ const LONG: Duration = Duration::from_secs(20);
 /// A record, with its texts instead of their numbers.
 struct Written {
     record: Record,
-    manner: Manner,
+    manner: StampMode,
     subject: String,
     lock: Option<String>,
 }
 
 impl Written {
     fn is_whole(&self) -> bool {
-        self.manner == Manner::Whole
+        self.manner == StampMode::Whole
     }
 
-    fn has(&self, happened: Happened) -> bool {
-        Happened(self.record.flags).has(happened)
+    fn has(&self, happened: MessageEvents) -> bool {
+        MessageEvents(self.record.flags).has(happened)
     }
 
     fn way(&self) -> &'static Way {
@@ -58,12 +58,12 @@ fn page(pid: u32, node: &str) -> Option<SamplesView> {
 fn written(view: &SamplesView) -> Vec<Written> {
     let read = |number| {
         let record = view.read(number).expect("nobody writes meanwhile");
-        let manner = Manner::from_byte(record.rung).expect("a manner");
+        let manner = StampMode::from_byte(record.rung).expect("a manner");
         let way = WAYS[usize::from(record.kind)];
         let stamps = &record.stamps[..way.points()];
         match manner {
-            Manner::Whole => assert!(stamps.is_sorted() && stamps[0] > 0, "{record:?}"),
-            Manner::Pair(point) => {
+            StampMode::Whole => assert!(stamps.is_sorted() && stamps[0] > 0, "{record:?}"),
+            StampMode::Pair(point) => {
                 let place = way.place(usize::from(point.max(1))).expect("a point of its way");
                 assert!(stamps[place] >= stamps[0], "{record:?}");
             }
@@ -76,7 +76,7 @@ fn written(view: &SamplesView) -> Vec<Written> {
         assert_eq!((is_remote, at.starts_with("127.")), (over_network(), over_network()), "{text}");
         // The processes of one host share a clock. The record of a whole call to another host has a doubt.
         let took = stamps[stamps.len() - 1].saturating_sub(stamps[0]);
-        let doubts = is_remote && manner == Manner::Whole;
+        let doubts = is_remote && manner == StampMode::Whole;
         assert!(record.doubt != 0 || !doubts, "{record:?}");
         // Both ways of a call bound it.
         assert!(!way.is_answered() || record.doubt <= took, "{record:?}");
@@ -89,7 +89,7 @@ fn written(view: &SamplesView) -> Vec<Written> {
 /// The manners in which calls are sampled. Between hosts a pair whose stamps are of two clocks is a whole story.
 fn wanted() -> BTreeSet<u8> {
     let pairs = CALL.pairs().filter(|pair| !over_network() || !pair.compares(CALL));
-    pairs.chain([Manner::Whole]).map(Manner::byte).collect()
+    pairs.chain([StampMode::Whole]).map(StampMode::byte).collect()
 }
 
 impl Stand {
@@ -138,7 +138,7 @@ fn every_sampled_call_is_written_down_at_its_caller_until_none_is_wanted() {
             };
             assert_eq!((of("add"), of("divide")), (800, 800));
             assert!(all.iter().all(Written::is_of_a_call));
-            assert!(!all.iter().any(|one| one.has(Happened::PROMOTED) || one.lock.is_some()));
+            assert!(!all.iter().any(|one| one.has(MessageEvents::PROMOTED) || one.lock.is_some()));
             let manners: BTreeSet<u8> = all.iter().map(|one| one.record.rung).collect();
             assert_eq!(manners, wanted());
 
@@ -182,11 +182,11 @@ fn one_way_messages_are_written_down_at_their_receiver() {
                 let subject = format!("{}\nWork\n{method}", stand.node.name());
                 all.iter().filter(move |one| one.subject == subject).collect::<Vec<_>>()
             };
-            assert!(!of("note").iter().any(|one| one.has(Happened::PROMOTED)));
+            assert!(!of("note").iter().any(|one| one.has(MessageEvents::PROMOTED)));
             let late = of("note_late");
             assert_eq!((of("note").len(), late.len()), (400, 40));
             // Its receiver is told of a message's manner in all cases, so it knows of each.
-            assert!(late.iter().all(|one| one.has(Happened::PROMOTED)));
+            assert!(late.iter().all(|one| one.has(MessageEvents::PROMOTED)));
             let mut wholes = late.iter().filter(|one| one.is_whole()).peekable();
             assert!(wholes.peek().is_some());
             assert!(wholes.all(|one| one.us_until(Point::Waited) >= 1_000));
@@ -235,7 +235,7 @@ fn promoted_handlers_say_what_they_waited_for() {
             let naps: Vec<_> = of("nap").collect();
             assert!(naps.len() >= 8);
             for nap in naps {
-                assert!(nap.has(Happened::PROMOTED));
+                assert!(nap.has(MessageEvents::PROMOTED));
                 assert!(nap.us_until(Point::Waited) >= 1_000 && nap.us_until(Point::Locked) == 0);
                 assert_eq!(nap.lock, None, "it waited for no lock");
             }
@@ -245,7 +245,7 @@ fn promoted_handlers_say_what_they_waited_for() {
             let longest = waited.iter().map(|one| one.us_until(Point::Locked)).max();
             assert!(longest >= Some(1_000), "{longest:?}");
             for one in waited {
-                assert!(one.has(Happened::PROMOTED));
+                assert!(one.has(MessageEvents::PROMOTED));
                 assert_eq!(one.lock.as_deref(), Some("vault"));
                 assert!(one.us_until(Point::Locked) > 0, "{:?}", one.record);
             }
@@ -375,7 +375,7 @@ fn an_answer_that_was_copied_says_so() {
             let all = stand.taken(200).await;
             assert_eq!((all.len(), stand.node.counted(Counter::SamplesLost)), (200, 0));
             let mut wholes = all.iter().filter(|one| one.is_whole()).peekable();
-            assert!(wholes.peek().is_some() && wholes.all(|one| one.has(Happened::STASHED)));
+            assert!(wholes.peek().is_some() && wholes.all(|one| one.has(MessageEvents::STASHED)));
         });
     }
 }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use upbeat::handle::HandleError;
 use upbeat::{CallError, ConnectError, Waiting};
 use upbeat_core::limits::CALLS_PER_SESSION_MAX;
-use upbeat_transport::place::Place;
+use upbeat_transport::socket_directory::SocketDirectory;
 
 const THREADS: u64 = 4;
 const POLICIES: [Waiting; 3] = [Waiting::Adaptive, Waiting::Sleeping, Waiting::Polling];
@@ -418,7 +418,7 @@ fn a_node_is_not_blocked() {
 /// A socket of a node's name that takes callers and says nothing.
 fn silent(name: &str, place: &Path) -> OwnedFd {
     let program = PROGRAM.parse().unwrap();
-    let path = Place::at(place).unwrap().socket_path(&program, &name.parse().unwrap());
+    let path = SocketDirectory::at(place).unwrap().socket_path(&program, &name.parse().unwrap());
     let _ = std::fs::remove_file(&path);
     let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
     let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None).unwrap();

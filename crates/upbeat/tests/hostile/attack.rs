@@ -15,7 +15,7 @@ use upbeat_core::limits::CALLS_PER_SESSION_MAX;
 use upbeat_memory::lane::HEAD_LINES;
 use upbeat_memory::region::Region;
 use upbeat_memory::segment::{Segment, Writers};
-use upbeat_transport::place::Place;
+use upbeat_transport::socket_directory::SocketDirectory;
 
 const LINE_WORDS: usize = 8;
 /// Words of the lane's header that the peer reads: progress, accepted, attention, wants room, the
@@ -28,7 +28,7 @@ const A_WHILE: Duration = Duration::from_millis(60);
 /// Goes every way until it is killed.
 pub(crate) fn attack(victim: &str, place: &Path, seed: u64) {
     end_with_input();
-    let place = Place::at(place).unwrap();
+    let place = SocketDirectory::at(place).unwrap();
     let mut random = Random::new(seed);
     let ways: Vec<_> = WAYS.iter().chain(lending::WAYS).collect();
     say("attacking");
@@ -55,7 +55,7 @@ pub(crate) const LATE: u16 = 16;
 /// reads none of them.
 pub(crate) fn greed(sessions: usize, method: u16, place: &Path) {
     end_with_input();
-    let place = Place::at(place).unwrap();
+    let place = SocketDirectory::at(place).unwrap();
     let mut attacks: Vec<Attack> = Vec::new();
     while attacks.len() < sessions {
         // A place may be kept for the session before.

@@ -3,7 +3,7 @@
 use super::attack::{Attack, Way};
 use super::raw::{Raw, send};
 use std::time::{Duration, Instant};
-use upbeat_core::bill::way::Manner;
+use upbeat_core::bill::way::StampMode;
 use upbeat_core::flow::Budget;
 use upbeat_core::frame::{CallNumber, Flags, Head, Placed};
 use upbeat_core::hello::{self, Record};
@@ -296,7 +296,7 @@ impl Attack {
 
     fn stamps(&mut self) {
         let call = self.next_call();
-        let manner = Manner::from_byte(self.random.next() as u8);
+        let manner = StampMode::from_byte(self.random.next() as u8);
         match self.random.below(4) {
             0 => {
                 let words = Head::oneway(9, 8).with_manner(manner).words();

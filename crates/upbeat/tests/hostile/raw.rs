@@ -17,7 +17,7 @@ use upbeat_core::name::{NodeName, ProgramId};
 use upbeat_memory::lane::{LANE_BYTES, Lanes};
 use upbeat_memory::region::Region;
 use upbeat_memory::segment::{self, PAGE, Segment, Writers};
-use upbeat_transport::place::Place;
+use upbeat_transport::socket_directory::SocketDirectory;
 
 /// The session.
 pub(crate) struct Raw {
@@ -38,7 +38,7 @@ const PROMISE: usize = 8;
 
 impl Raw {
     /// Connects as an honest caller does. None if the peer is busy or full.
-    pub(crate) fn connect(place: &Place, to: &str) -> Option<Raw> {
+    pub(crate) fn connect(place: &SocketDirectory, to: &str) -> Option<Raw> {
         let program = ProgramId::named(crate::common::PROGRAM.parse().unwrap());
         let wanted: NodeName = to.parse().unwrap();
         let path = place.socket_path(program.name(), &wanted);

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use upbeat::{Counter, Waiting};
 use upbeat_core::frame::{CallNumber, Flags, Head, Kind, Placed};
 use upbeat_core::limits::{GRANTS_AHEAD, MEDIUM_BYTES_MAX, SESSION_BUDGET_BYTES, SLABS_MAX};
-use upbeat_transport::place::Place;
+use upbeat_transport::socket_directory::SocketDirectory;
 
 pub(crate) const ADD: u16 = 1;
 const BYTES: u16 = 5;
@@ -18,7 +18,7 @@ const NOTE: u16 = 9;
 /// The first word of a lane's header in which returns are noted.
 const RETURNS: usize = 32;
 
-pub(crate) fn connect(place: &Place) -> Raw {
+pub(crate) fn connect(place: &SocketDirectory) -> Raw {
     loop {
         // A place may be kept for the session before.
         if let Some(raw) = Raw::connect(place, "victim") {
@@ -87,7 +87,7 @@ pub(crate) type Ends = BTreeMap<String, u64>;
 /// was noted.
 pub(crate) fn against(
     what: &'static str,
-    act: impl FnOnce(&Place) + Send + 'static,
+    act: impl FnOnce(&SocketDirectory) + Send + 'static,
 ) -> (Ends, u64) {
     let (_alone, _watchdog) = (alone(), watchdog(what));
     let directory = Directory::new();
@@ -104,8 +104,8 @@ pub(crate) fn against(
     (victim.ends.take(), target.noted.get())
 }
 
-fn open(place: &Path) -> Place {
-    Place::at(place).unwrap()
+fn open(place: &Path) -> SocketDirectory {
+    SocketDirectory::at(place).unwrap()
 }
 
 #[test]

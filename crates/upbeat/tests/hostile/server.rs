@@ -17,10 +17,10 @@ use upbeat_core::name::ProgramId;
 use upbeat_memory::region::Region;
 use upbeat_memory::slab::Borrowed;
 use upbeat_transport::carrier::{self, Carrier};
-use upbeat_transport::home::Home;
+use upbeat_transport::local_node::LocalNode;
 use upbeat_transport::opening::Step;
-use upbeat_transport::place::Place;
 use upbeat_transport::shared::Listener;
+use upbeat_transport::socket_directory::SocketDirectory;
 
 fn wait(descriptor: BorrowedFd<'_>, ms: i64) {
     let mut polled = [PollFd::new(&descriptor, PollFlags::IN)];
@@ -61,12 +61,12 @@ fn serve(
     serving: impl FnOnce(),
     is_over: impl Fn() -> bool,
 ) {
-    let place = Place::at(place).unwrap();
+    let place = SocketDirectory::at(place).unwrap();
     let program = ProgramId::named(PROGRAM.parse().unwrap());
-    let home = Home::new(program, Some(name.parse().unwrap())).unwrap();
+    let home = LocalNode::new(program, Some(name.parse().unwrap())).unwrap();
     let listener = Listener::bind(&place, &home).unwrap();
     // The server does not promise to poll, so every client rings.
-    home.page().withdraw();
+    home.page().clear_polling();
     serving();
     let mut sessions: Vec<Imp> = Vec::new();
     while !is_over() {
@@ -81,8 +81,8 @@ fn serve(
                 }
             }
         }
-        home.page().promise();
-        home.page().withdraw();
+        home.page().set_polling();
+        home.page().clear_polling();
         sessions.retain_mut(|imp| imp.answer(random));
         match sessions.first() {
             None => wait(listener.as_fd(), 100),

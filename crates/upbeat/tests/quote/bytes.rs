@@ -30,10 +30,10 @@ const fn call(name: &'static str, reader: Reader, bytes: usize, count: u64) -> P
 }
 
 const AWAKE: [Phase; 4] = [
-    call("null", Reader::Looks, 0, 1000),
-    call("short", Reader::Looks, 20, 500),
-    call("longer", Reader::Looks, 300, 500),
-    call("page", Reader::Looks, 4096, 500),
+    call("null", Reader::Polls, 0, 1000),
+    call("short", Reader::Polls, 20, 500),
+    call("longer", Reader::Polls, 300, 500),
+    call("page", Reader::Polls, 4096, 500),
 ];
 const ASLEEP: [Phase; 1] = [call("asleep", Reader::Sleeps, 0, 50)];
 

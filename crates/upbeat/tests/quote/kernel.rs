@@ -14,7 +14,7 @@ use std::time::Duration;
 use upbeat::quote::{Operation, Payload, Reader, quote};
 use upbeat::{Counter, Waiting};
 
-const LOOKS: Reader = Reader::Looks;
+const LOOKS: Reader = Reader::Polls;
 const SLEEPS: Reader = Reader::Sleeps;
 
 /// The phases, each with its operation and the number of repetitions.

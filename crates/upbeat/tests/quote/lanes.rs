@@ -11,7 +11,7 @@ use upbeat::client::Client as NodeClient;
 use upbeat::handle::HandleClient;
 use upbeat::quote::{Operation, Payload, Reader};
 
-const LOOKS: Reader = Reader::Looks;
+const LOOKS: Reader = Reader::Polls;
 const CALL: Operation = Operation::Call { callee: LOOKS, caller: LOOKS };
 const ONEWAY: Operation = Operation::Oneway { receiver: LOOKS };
 const NONE: Payload = Payload::NONE;

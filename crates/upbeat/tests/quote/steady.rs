@@ -44,7 +44,7 @@ impl Case {
         match self.operation {
             Operation::Call { caller, .. } => caller,
             Operation::Pull { .. } | Operation::Push { .. } | Operation::Oneway { .. } => {
-                Reader::Looks
+                Reader::Polls
             }
         }
     }
@@ -61,7 +61,7 @@ impl Case {
     /// How a node waits that calls so.
     pub(crate) fn waiting(&self) -> Waiting {
         match self.caller() {
-            Reader::Looks => Waiting::Polling,
+            Reader::Polls => Waiting::Polling,
             Reader::Sleeps => Waiting::Sleeping,
         }
     }
@@ -314,8 +314,8 @@ fn judge(case: &Case, count: &Told, messages: u64) -> Result<String, String> {
     };
     let total = case.quote().times(messages);
     // Of a sleeper's promise the line is loaded beside the frames'.
-    let loaded = of(Count::LinesLoaded).wrapping_add(of(Count::PromiseLines));
-    let stored = of(Count::LinesStored).wrapping_add(of(Count::PromiseLines));
+    let loaded = of(Count::LinesLoaded).wrapping_add(of(Count::PollingFlagLines));
+    let stored = of(Count::LinesStored).wrapping_add(of(Count::PollingFlagLines));
     equal("cache lines loaded", loaded, total.cache_lines)?;
     equal("cache lines stored", stored, total.cache_lines)?;
     equal("bytes", of(Count::Bytes), total.bytes)?;

@@ -11,7 +11,7 @@ use upbeat::quote::{Operation, Payload, Reader};
 use upbeat::{Node, Stream};
 use upbeat_memory::counters::Counters;
 
-const LOOKS: Reader = Reader::Looks;
+const LOOKS: Reader = Reader::Polls;
 /// Alone, with others, and as many as may be.
 const ITEMS: [u64; 4] = [1, 2, 30, 256];
 

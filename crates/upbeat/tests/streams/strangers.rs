@@ -8,7 +8,7 @@ use upbeat::Waiting;
 use upbeat_core::channel::stream::{Control as StreamControl, Operation as StreamOperation};
 use upbeat_core::channel::{Control, Operation};
 use upbeat_core::frame::{CallNumber, FailCode, Failure, Head, Kind};
-use upbeat_transport::place::Place;
+use upbeat_transport::socket_directory::SocketDirectory;
 
 const PULL: Operation = Operation::Stream(StreamOperation::Pull);
 const PUSH: Operation = Operation::Stream(StreamOperation::Push);
@@ -61,7 +61,7 @@ fn control_of_no_channel_ends_its_session() {
             numbers.next().await.unwrap().unwrap();
             numbers
         });
-        let raw = Raw::connect(&Place::at(&stand.place).unwrap(), &stand.name).unwrap();
+        let raw = Raw::connect(&SocketDirectory::at(&stand.place).unwrap(), &stand.name).unwrap();
         raw.lanes.claim(1, 0).unwrap().commit(Head::control(code, 1).words(), 0);
         raw.ring();
         while !raw.is_over() {
@@ -93,7 +93,7 @@ fn a_stream_is_its_sessions_alone() {
         numbers.next().await.unwrap().unwrap();
         numbers
     });
-    let raw = Raw::connect(&Place::at(&stand.place).unwrap(), &stand.name).unwrap();
+    let raw = Raw::connect(&SocketDirectory::at(&stand.place).unwrap(), &stand.name).unwrap();
     let mut index = 0;
     for number in [0, 1, 2, u64::from(u32::MAX)] {
         for (operation, payload) in

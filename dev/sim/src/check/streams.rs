@@ -1,6 +1,6 @@
 //! The record of each stream: the items that its writer sent, the items that its reader took, and how each side ended.
 
-use upbeat_core::channel::stream::Tail;
+use upbeat_core::channel::stream::BatchTail;
 
 use super::{Violation, violated};
 
@@ -13,14 +13,14 @@ const AHEAD: [u64; 2] = [1, 2];
 pub(crate) struct Batch {
     pub(crate) from: u64,
     pub(crate) items: u64,
-    pub(crate) tail: Tail,
+    pub(crate) tail: BatchTail,
 }
 
 /// How a stream ended for its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Over {
     /// The last item arrived, or the writer said that there are no more.
-    Ended(Tail),
+    Ended(BatchTail),
     /// No more items will come, and the writer has not said so.
     Cut,
     /// The reader is gone.
@@ -49,7 +49,7 @@ struct Writer {
     is_there: bool,
     items: u64,
     batches: u64,
-    last: Option<Tail>,
+    last: Option<BatchTail>,
     dropped: bool,
 }
 
@@ -103,7 +103,7 @@ impl Streams {
         }
         writer.items += batch.items;
         writer.batches += u64::from(batch.items > 0);
-        writer.last = (batch.tail != Tail::More).then_some(batch.tail);
+        writer.last = (batch.tail != BatchTail::More).then_some(batch.tail);
         let ahead = writer.batches - reader.batches;
         if ahead > AHEAD[usize::from(!*is_result)] && reader.over.is_none() {
             return violated(format!("stream {at} is {ahead} batches ahead of its reader"));

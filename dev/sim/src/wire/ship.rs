@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use upbeat_core::frame::{Flags, Head, Placed};
-use upbeat_core::stream::{Backlog, Chunk, Due, Load, Turn, given_up};
+use upbeat_core::stream::{Backlog, Chunk, RewrittenFrame, ShipTime, StreamLoad, given_up};
 
 use super::{Frame, Packet, Wire};
 use crate::random::Random;
@@ -158,24 +158,24 @@ impl Wire {
             Slots::Frame(frame) if lent.take().is_some() => Packet::Frame(frame),
             Slots::Frame(frame) => {
                 let placed = placed(&frame).filter(|placed| placed.len <= PAYLOAD_BYTES_MAX);
-                let load = Load { busy, all_read: self.ring.seen == *shipped };
+                let load = StreamLoad { busy, all_read: self.ring.seen == *shipped };
                 match backlog.turn(*shipped, frame.words, placed, || load) {
-                    Turn::Now if placed.is_some() => {
+                    ShipTime::Now if placed.is_some() => {
                         *lent = placed.map(|placed| (placed, 0));
                         return done;
                     }
-                    Turn::Now => Packet::Frame(frame),
-                    Turn::Bare => {
+                    ShipTime::Now => Packet::Frame(frame),
+                    ShipTime::Bare => {
                         done = Shipped::Something;
                         Packet::Frame(frame)
                     }
-                    Turn::Later => {
+                    ShipTime::Later => {
                         done = Shipped::Deferred;
                         backlog.defer(frame.words, placed, frame);
                         *slots = Slots::Padding(frame.slots());
                         Packet::Padding(frame.slots())
                     }
-                    Turn::Blocked => return Shipped::Nothing,
+                    ShipTime::Blocked => return Shipped::Nothing,
                 }
             }
         };
@@ -186,7 +186,7 @@ impl Wire {
 
     /// Writes the first deferred frame into the lane again, if its turn has come and there is room.
     fn write_again(&mut self) -> Shipped {
-        let Some(Due { frame, given_up }) = self.outgoing.backlog.due() else {
+        let Some(RewrittenFrame { frame, given_up }) = self.outgoing.backlog.due() else {
             return Shipped::Nothing;
         };
         let frame = given_up.map_or(*frame, |shipped| frame.given_up(shipped));

@@ -13,7 +13,7 @@ impl World {
             return violated(what.clone())?;
         }
         let (held, _) = self.holds(node, node);
-        let says = self.nodes[node].purse.budget().held();
+        let says = self.nodes[node].shared_budget.budget().held();
         if held != says {
             return violated(format!("node {node} holds {held} bytes, its budget says {says}"))?;
         }

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 
 use upbeat_core::channel;
 use upbeat_core::channel::stream::{
-    CallerEnd, Control, Demand, Feed, Intake, Lookahead, Tail, Wanted,
+    ArgumentReader, ArgumentWriter, BatchTail, CallerEnd, Control, ResultReader, ResultWriter,
+    Wanted,
 };
 use upbeat_core::frame::{CallNumber, FailCode, Head};
 
@@ -32,7 +33,7 @@ pub(super) struct Flow {
     pub(super) items: Items,
     /// Batches that have arrived and that the reader has not taken, and the end behind them.
     pub(super) here: VecDeque<Batch>,
-    pub(super) last: Option<Tail>,
+    pub(super) last: Option<BatchTail>,
     near: Near,
     /// The operation of the caller that is under way.
     under_way: Option<(Id, CallNumber)>,
@@ -53,23 +54,23 @@ pub(super) struct Flow {
 pub(super) struct Items {
     given: u64,
     left: u64,
-    end: Tail,
+    end: BatchTail,
 }
 
 /// The end of a stream at the caller.
 #[derive(Clone, Copy, Debug)]
 enum Near {
     Nothing,
-    Reads(Lookahead),
-    Writes(Feed),
+    Reads(ResultReader),
+    Writes(ArgumentWriter),
 }
 
 /// The end of a stream at the callee.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Far {
     Nothing,
-    Writes(Demand),
-    Reads(Intake),
+    Writes(ResultWriter),
+    Reads(ArgumentReader),
 }
 
 impl Flows {
@@ -116,7 +117,7 @@ impl World {
         let items = Items {
             given: 0,
             left: self.random.below(9),
-            end: if self.random.permille(200) { Tail::Broken } else { Tail::Done },
+            end: if self.random.permille(200) { BatchTail::Broken } else { BatchTail::Done },
         };
         self.flows.all.push(Flow {
             caller,
@@ -168,7 +169,8 @@ impl World {
         items.left -= many;
         // The end comes with the last items, or after them.
         let is_last = items.left == 0 && (many == 0 || ends_here);
-        let batch = Batch { from, items: many, tail: if is_last { items.end } else { Tail::More } };
+        let batch =
+            Batch { from, items: many, tail: if is_last { items.end } else { BatchTail::More } };
         self.check.streams.gives(flow, batch)?;
         self.moved = true;
         Ok(Some(batch))
@@ -209,7 +211,7 @@ impl World {
             Near::Writes(_) if self.flows.all[flow].under_way.is_some() => Ok(()),
             Near::Writes(mut feed) => {
                 let Some(batch) = self.give(flow)? else { return Ok(()) };
-                feed.begin_push(batch.tail != Tail::More);
+                feed.begin_push(batch.tail != BatchTail::More);
                 self.flows.all[flow].near = Near::Writes(feed);
                 self.operate(node, flow, Carries::Push, Some(batch))
             }
@@ -217,7 +219,12 @@ impl World {
     }
 
     /// Takes the batch that is here, and asks for more when that is due.
-    fn read_near(&mut self, node: usize, flow: usize, mut ahead: Lookahead) -> Result<(), Fault> {
+    fn read_near(
+        &mut self,
+        node: usize,
+        flow: usize,
+        mut ahead: ResultReader,
+    ) -> Result<(), Fault> {
         let reads = self.healing || self.random.permille(700);
         if let Some(batch) = self.flows.all[flow].here.pop_front_if(|_| reads) {
             self.moved = true;
@@ -225,7 +232,7 @@ impl World {
             self.check.streams.takes(flow, batch)?;
             ahead.read_batch();
             self.flows.all[flow].near = Near::Reads(ahead);
-            if batch.tail != Tail::More {
+            if batch.tail != BatchTail::More {
                 self.check.streams.over(flow, Over::Ended(batch.tail))?;
                 if ahead.leave().is_some() {
                     return violated(format!("stream {flow} is stopped, and has ended"))?;
@@ -266,7 +273,7 @@ impl World {
         if carries == Carries::Argument {
             self.flows.all[flow].session =
                 self.nodes[node].ends[to].as_ref().map_or(0, |end| end.session);
-            self.flows.all[flow].near = Near::Writes(Feed::default());
+            self.flows.all[flow].near = Near::Writes(ArgumentWriter::default());
             self.check.streams.writes(flow);
             self.lives(flow);
         }
@@ -332,7 +339,7 @@ impl World {
         match carries {
             Carries::Nothing => Ok(()),
             Carries::Result if polled && has_result => {
-                let mut ahead = Lookahead::default();
+                let mut ahead = ResultReader::default();
                 ahead.received();
                 self.flows.all[flow].near = Near::Reads(ahead);
                 self.check.streams.reads(flow);
@@ -367,7 +374,7 @@ impl World {
             (Near::Nothing, _) => Ok(()),
             (_, None) => self.operation_failed(node, flow),
             (Near::Reads(ahead), Some(batch)) => {
-                ahead.handle_batch(batch.tail != Tail::More);
+                ahead.handle_batch(batch.tail != BatchTail::More);
                 it.here.push_back(batch);
                 let (lies, many) =
                     (self.lies(node, self.flows.all[flow].callee), &self.flows.all[flow]);

@@ -3,10 +3,10 @@
 
 use upbeat_core::channel::call::{Answered, Deadline};
 use upbeat_core::fault::Rule;
-use upbeat_core::flow::{Budget, Step};
+use upbeat_core::flow::{Budget, ReceiverAction};
 use upbeat_core::frame::{FailCode, Flags, Head, Kind, Placed};
 use upbeat_core::limits::SHORT_BYTES;
-use upbeat_core::session::{Cancelled, Unread};
+use upbeat_core::session::{Cancelled, UnreadReply};
 
 use std::rc::Rc;
 
@@ -129,7 +129,7 @@ impl World {
         // A node sees the replies that others owe only when it looks at those sessions.
         let is_vague = may && others_owe && core.owed().1 > 0;
         let placed = matches!(what, Payload::Buffer(..)).then_some(len as usize);
-        let admits = core.may_accept(false, placed, &self.nodes[node].purse);
+        let admits = core.may_accept(false, placed, &self.nodes[node].shared_budget);
         if admits != may && !is_vague {
             return violated(format!("a request of {bytes}: admitted is {admits}, not {may}"))?;
         }
@@ -151,18 +151,18 @@ impl World {
     pub(super) fn step(&mut self, node: usize, peer: usize) -> Result<(), Fault> {
         loop {
             let owes = self.owes(node, peer);
-            let Node { ends, purse, .. } = &mut self.nodes[node];
+            let Node { ends, shared_budget, .. } = &mut self.nodes[node];
             let Some(end) = &mut ends[peer] else { return Ok(()) };
             if end.core.inbound().waiting() == 0 {
-                end.core.look_clear(purse);
+                end.core.look_clear(shared_budget);
                 return Ok(());
             }
-            let step = end.core.step(purse);
+            let step = end.core.step(shared_budget);
             self.close_if_full(node);
             let Some(end) = self.end(node, peer) else { return Ok(()) };
             match step {
                 None => return Ok(()),
-                Some(Step::Grant(number)) => {
+                Some(ReceiverAction::Grant(number)) => {
                     let Some(&(bytes, before)) = end.away.get(&number) else {
                         return violated(format!("{number} is granted, which is not away"))?;
                     };
@@ -174,7 +174,7 @@ impl World {
                     }
                     self.owe(node, peer, Head::grant(number), Body::None);
                 }
-                Some(Step::Accept { request, bytes }) => {
+                Some(ReceiverAction::Accept { request, bytes }) => {
                     let number = end.core.inbound().accepted() - 1;
                     let granted = end.away.remove(&number).is_some_and(|(_, granted)| granted);
                     if !granted && !self.may(node, peer, bytes) {
@@ -196,9 +196,9 @@ impl World {
 
     /// The peer takes back the room that it has asked for.
     fn void(&mut self, node: usize, peer: usize, number: u64) -> Result<(), Fault> {
-        let Node { ends, purse, .. } = &mut self.nodes[node];
+        let Node { ends, shared_budget, .. } = &mut self.nodes[node];
         let Some(end) = &mut ends[peer] else { return Ok(()) };
-        let held = end.core.withdrawn(number, purse)?;
+        let held = end.core.withdrawn(number, shared_budget)?;
         end.away.remove(&number);
         self.nodes[node].pressed = true;
         held.into_iter().for_each(|held| self.return_held(node, peer, held));
@@ -277,19 +277,19 @@ impl World {
         let bytes = placed.map_or(head.body_bytes(), |placed| placed.len) as usize;
         let unread = match waiter.task {
             None => core.keep_unread(bytes, || false),
-            Some(_) => Unread::InPlace,
+            Some(_) => UnreadReply::InPlace,
         };
         if core.unread() >= self.plan.unread + ANSWER_BYTES_MAX && !lies {
             let unread = core.unread();
             return violated(format!("{node} keeps {unread} bytes that nobody reads"))?;
         }
-        self.counts.unread += u64::from(unread == Unread::Dropped);
-        match result.filter(|_| unread != Unread::Dropped) {
+        self.counts.unread += u64::from(unread == UnreadReply::Dropped);
+        match result.filter(|_| unread != UnreadReply::Dropped) {
             Some(id) => self.check.replied(waiter.id, id)?,
             None => self.failed(waiter.id, frame.body)?,
         }
         let Some(task) = waiter.task else {
-            let copied = if unread == Unread::Copied { bytes } else { 0 };
+            let copied = if unread == UnreadReply::Copied { bytes } else { 0 };
             self.nodes[node].calls.answered.push((peer, call, copied));
             self.give_back(node, peer, buffer.map(|at| (Use::Answers, at)));
             return Ok(());
@@ -313,10 +313,10 @@ impl World {
     }
 
     fn cancel_came(&mut self, node: usize, peer: usize, head: Head) -> Result<(), Fault> {
-        let Node { ends, purse, .. } = &mut self.nodes[node];
+        let Node { ends, shared_budget, .. } = &mut self.nodes[node];
         let Some(end) = &mut ends[peer] else { return Ok(()) };
         let call = head.call;
-        let held = match end.core.cancel(call, |held| held.call == Some(call), purse) {
+        let held = match end.core.cancel(call, |held| held.call == Some(call), shared_budget) {
             Cancelled::Task(task) => {
                 if self.goes_on(node, task, Gone::Told)? {
                     return Ok(());

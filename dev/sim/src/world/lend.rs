@@ -3,7 +3,7 @@
 
 use upbeat_core::channel::call::Deadline;
 use upbeat_core::frame::{CallNumber, Head, Kind};
-use upbeat_core::lease::{self, Above, Next, Told};
+use upbeat_core::lease::{self, CallingHandler, LeaseAnswer, Next};
 use upbeat_core::term::{Step, Term};
 
 use super::{Fault, Open, State, Waiter, World};
@@ -155,9 +155,9 @@ impl World {
         let open = self.loan(node, peer, call).and_then(|open| open.loan);
         let above = open.and_then(|loan| loan.above);
         let ends = match above.map(|above| self.end_above(node, above)) {
-            None => Above::Nobody,
-            Some(None) => Above::Gone,
-            Some(Some(end)) => Above::Ends(end),
+            None => CallingHandler::Nobody,
+            Some(None) => CallingHandler::Gone,
+            Some(Some(end)) => CallingHandler::Ends(end),
         };
         let loan = self.loan(node, peer, call).and_then(|open| open.loan.as_mut());
         match (lease::Loan::asked(loan.map(|loan| &mut loan.loan), wanted, ends), above) {
@@ -240,8 +240,8 @@ impl World {
     }
 
     /// Tells the asker of a question that was asked in the name of a handler.
-    fn say(&mut self, node: usize, told: Told<Whose>) -> Result<(), Fault> {
-        let Told { whose, wanted, end, .. } = told;
+    fn say(&mut self, node: usize, told: LeaseAnswer<Whose>) -> Result<(), Fault> {
+        let LeaseAnswer { whose, wanted, end, .. } = told;
         let (peer, call) = match whose {
             Whose::Loan { peer, call } => (peer, call),
             Whose::Handler { at, id } => {

@@ -112,7 +112,7 @@ impl World {
         self.collect(node, Some(peer))?;
         let Some(end) = &self.nodes[node].ends[peer] else { return Ok(()) };
         let core = Rc::clone(&end.core);
-        for held in core.forget_requests(&self.nodes[node].purse) {
+        for held in core.forget_requests(&self.nodes[node].shared_budget) {
             if held.bytes == 0 {
                 return violated("a request of no bytes waits")?;
             }

@@ -5,7 +5,7 @@
 use upbeat_core::backoff::{again, is_refusable};
 use upbeat_core::channel::call::Deadline;
 use upbeat_core::frame::{FailCode, Head};
-use upbeat_core::orphan::goes_on_until;
+use upbeat_core::orphan::expires_at;
 
 use super::send::Attempt;
 use super::{Fault, Gone, Held, Node, Open, Pause, State, World};
@@ -154,7 +154,7 @@ impl World {
         let Some(call) = task.call else { return Ok(false) };
         let end = task.end.remaining(now).map(|left| now + left);
         let outlives = self.asks[task.id as usize].outlives;
-        let Some(until) = goes_on_until(outlives, now, end) else { return Ok(false) };
+        let Some(until) = expires_at(outlives, now, end) else { return Ok(false) };
         self.counts.left += 1;
         self.close_lease(node, at)?;
         self.note(|| format!("{node} goes on with {} until {until}: {gone:?}", task.id));

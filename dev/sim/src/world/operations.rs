@@ -1,7 +1,7 @@
 //! Streams at their callees: the operations that arrive there, and the handlers that read.
 
 use upbeat_core::channel;
-use upbeat_core::channel::stream::{Demand, Ended, Intake, Tail, Wanted};
+use upbeat_core::channel::stream::{ArgumentReader, BatchTail, Ended, ResultWriter, Wanted};
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::{CallNumber, FailCode, Head};
 
@@ -25,7 +25,7 @@ impl World {
         };
         let Ok(number) = end.streams.open_result(call, flow) else { return false };
         let it = &mut self.flows.all[flow];
-        (it.number, it.far) = (number, Far::Writes(Demand::default()));
+        (it.number, it.far) = (number, Far::Writes(ResultWriter::default()));
         self.check.streams.writes(flow);
         self.lives(flow);
         true
@@ -49,7 +49,7 @@ impl World {
             self.refuse(node, peer, call);
             return Ok(false);
         }
-        self.flows.all[flow].far = Far::Reads(Intake::default());
+        self.flows.all[flow].far = Far::Reads(ArgumentReader::default());
         self.check.streams.reads(flow);
         self.lives(flow);
         Ok(true)
@@ -142,7 +142,7 @@ impl World {
         let (Far::Reads(intake), Some(batch), true) = (&mut it.far, batch, found) else {
             return Ok(Some("nobody reads it"));
         };
-        let is_last = batch.tail != Tail::More;
+        let is_last = batch.tail != BatchTail::More;
         let Ok(is_kept) = intake.handle_push(batch.items as usize, is_last) else {
             return Ok(Some("there is no room"));
         };
@@ -176,7 +176,7 @@ impl World {
             }
             Far::Writes(mut demand) => {
                 let Some(batch) = self.give(flow)? else { return Ok(false) };
-                let ends = demand.batch_collected(batch.tail != Tail::More);
+                let ends = demand.batch_collected(batch.tail != BatchTail::More);
                 // The handler is done, and dropped before its reply is sent.
                 let ends = demand.pull_dropped() || ends;
                 let it = &mut self.flows.all[flow];

@@ -210,19 +210,19 @@ impl World {
 
     /// A handler was polled, and waits: for the reply of another node, or for something on this node.
     pub(super) fn charge(&mut self, node: usize, at: usize, awaits_reply: bool) {
-        let Node { purse, tasks, .. } = &mut self.nodes[node];
+        let Node { shared_budget, tasks, .. } = &mut self.nodes[node];
         if let Some(task) = &mut tasks[at] {
-            task.charge.polled(awaits_reply, &task.session, purse);
+            task.charge.polled(awaits_reply, &task.session, shared_budget);
             self.close_if_full(node);
         }
     }
 
     /// Has no session accept requests at once any more if the budget is used up.
     pub(super) fn close_if_full(&mut self, node: usize) {
-        let Node { ends, purse, .. } = &self.nodes[node];
-        if purse.take_filled() {
+        let Node { ends, shared_budget, .. } = &self.nodes[node];
+        if shared_budget.take_filled() {
             for end in ends.iter().flatten() {
-                end.core.look_clear(purse);
+                end.core.look_clear(shared_budget);
             }
         }
     }
@@ -282,7 +282,7 @@ impl World {
         let tasks = &mut self.nodes[node].tasks;
         let Some(mut task) = tasks[at].take() else { return Ok(()) };
         self.nodes[node].lock.lacking -= usize::from(matches!(task.state, State::Lacks(_)));
-        task.charge.release(&task.session, &self.nodes[node].purse);
+        task.charge.release(&task.session, &self.nodes[node].shared_budget);
         self.give_back(node, task.peer, task.buffer);
         if let Some((peer, buffer, session)) = task.answer
             && self.wire(peer, node).session == session

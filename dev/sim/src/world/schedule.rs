@@ -188,7 +188,9 @@ impl World {
 
     /// Offers the room that was given back to all who wait for it.
     fn offer(&mut self, node: usize) -> Result<(), Fault> {
-        while self.nodes[node].purse.take_freed() | std::mem::take(&mut self.nodes[node].pressed) {
+        while self.nodes[node].shared_budget.take_freed()
+            | std::mem::take(&mut self.nodes[node].pressed)
+        {
             for peer in self.peers(node) {
                 let result = self.step(node, peer);
                 self.or_broken(node, peer, result)?;
@@ -300,7 +302,7 @@ impl World {
             return violated(format!("nothing moves, and {what}"))?;
         }
         for node in 0..self.plan.nodes {
-            let held = self.nodes[node].purse.budget().held();
+            let held = self.nodes[node].shared_budget.budget().held();
             let tasks = self.nodes[node].tasks.iter().flatten().count();
             if held != 0 || tasks != 0 {
                 return violated(format!("node {node} is left with {held} bytes, {tasks} tasks"))?;

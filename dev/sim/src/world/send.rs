@@ -6,7 +6,7 @@ use upbeat_core::fault::Rule;
 use upbeat_core::frame::{CallNumber, FailCode, Flags, Head, Placed};
 use upbeat_core::limits::SHORT_BYTES;
 use upbeat_core::orphan::inherited;
-use upbeat_core::session::Written;
+use upbeat_core::session::SendOutcome;
 
 use std::rc::Rc;
 
@@ -130,8 +130,8 @@ impl World {
     pub(super) fn pay(&mut self, node: usize, peer: usize) {
         let Some(core) = self.core(node, peer) else { return };
         let replies = core.write_replies(|frame| match self.write_answer(node, peer, *frame) {
-            true => Written::Sent,
-            false => Written::NoRoom,
+            true => SendOutcome::Sent,
+            false => SendOutcome::NoRoom,
         });
         let frames = core.write_frames(|frame| self.write_answer(node, peer, *frame));
         // Requests may have waited for these frames.

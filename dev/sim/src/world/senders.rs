@@ -4,12 +4,12 @@
 use upbeat_core::flow::Budget;
 use upbeat_core::frame::{Flags, Head, slots};
 use upbeat_core::limits::{CONTROL_SLOTS, EXTENSION_BYTES, SHORT_BYTES};
-use upbeat_core::session::{Grant, Room};
+use upbeat_core::session::{Grant, RequestPlacement};
 
 use super::{End, Fault, Out, World};
 use crate::check::{Id, violated};
 use crate::wire::{Body, Frame, Use, Word};
-use upbeat_core::session::Lack;
+use upbeat_core::session::MissingResource;
 
 /// The result of an attempt to send.
 enum Tried {
@@ -174,7 +174,7 @@ impl World {
         let bytes = self.asks[out.id as usize].bytes as usize;
         let accepted = self.wire(node, peer).accepted;
         let Some(end) = self.end(node, peer) else { return Ok(Tried::Full) };
-        let carefully = !end.core.outbound().may_go();
+        let carefully = !end.core.outbound().has_credit();
         if carefully && !end.core.outbound().admits(|| accepted)? {
             self.counts.waits += 1;
             return Ok(Tried::Full);
@@ -182,13 +182,13 @@ impl World {
         let words = [out.deadline.remaining(0), out.refusals, out.most];
         let front = words.iter().flatten().count() * EXTENSION_BYTES;
         let room = match front + bytes > SHORT_BYTES {
-            true => Some(end.core.outbound().room(bytes, || accepted)?),
+            true => Some(end.core.outbound().placement(bytes, || accepted)?),
             false => None,
         };
-        if room == Some(Room::Ask) {
+        if room == Some(RequestPlacement::Ask) {
             return self.ask_room(node, peer, out);
         }
-        let in_ring = room == Some(Room::Ring) && self.fits_ring(bytes);
+        let in_ring = room == Some(RequestPlacement::Ring) && self.fits_ring(bytes);
         let buffer = match room.is_some() && !in_ring {
             true => match self.wire(node, peer).borrow(Use::Requests, out.id) {
                 Some(buffer) => Some(buffer),
@@ -204,10 +204,10 @@ impl World {
         self.went(node, out.id);
         let Some(end) = self.end(node, peer) else { return Ok(Tried::Sent) };
         if in_ring {
-            end.core.outbound().went_in_ring(bytes);
+            end.core.outbound().record_in_ring(bytes);
         }
         match carefully {
-            true => end.core.outbound().went_carefully(),
+            true => end.core.outbound().record_sent_slowly(),
             false => end.core.outbound().went(),
         }
         Ok(Tried::Sent)
@@ -223,7 +223,7 @@ impl World {
     fn lacks_buffer(&mut self, node: usize, peer: usize, usage: Use) -> Tried {
         self.counts.no_buffer += 1;
         if let Some(end) = self.end(node, peer) {
-            end.core.outbound().lacks(Lack::Buffer);
+            end.core.outbound().record_missing(MissingResource::Buffer);
             end.lacked[usage as usize] = true;
         }
         Tried::Full
@@ -231,7 +231,7 @@ impl World {
 
     fn lacks_slot(&mut self, node: usize, peer: usize) -> Tried {
         if let Some(end) = self.end(node, peer) {
-            end.core.outbound().lacks(Lack::Slot);
+            end.core.outbound().record_missing(MissingResource::Slot);
         }
         Tried::Full
     }
@@ -286,8 +286,8 @@ impl World {
         {
             *rounds += 1;
             let out = core.outbound();
-            self.moved |= out.line().is_stirred();
-            if out.pass_over() {
+            self.moved |= out.line().has_woken();
+            if out.skip_unresponsive() {
                 out.line().wake_first(usize::MAX, |id| woken.push(*id));
             }
         }
@@ -304,7 +304,7 @@ impl World {
             end.lacked = [false; 2];
             end.core.outbound().room_came(now, |id| woken.push(*id));
         }
-        let waits = end.core.outbound().line().stands()
+        let waits = end.core.outbound().line().has_waiters()
             || end.core.outbound().asking() > 0
             || end.core.owed().0 > 0;
         self.wake(node, peer, woken);

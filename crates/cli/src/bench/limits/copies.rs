@@ -142,7 +142,7 @@ fn receive_small<const BYTES: usize>(
         if drained == 0 {
             spin_loop();
         } else {
-            ground.ours.publish(PROGRESS_LINE, reader.taken());
+            ground.ours.publish(PROGRESS_LINE, reader.consumed());
             left -= u64::from(drained);
         }
     }

@@ -16,7 +16,7 @@ fn a_record_is_in_the_page_of_the_caller_or_of_the_receiver() {
     let page = Samples::heap("us", 1);
     let subject = page.subject("them\nService\nmethod").unwrap();
     for way in [CALL, ONEWAY] {
-        let happened = Happened::FULL;
+        let happened = MessageEvents::FULL;
         Message { page: &page, subject, way, note: 0, happened }.write(100, |_, _| None);
     }
     let recording = collected(&page).recording(0, 1.0);
@@ -49,7 +49,7 @@ fn pairs_give_the_means() {
         for rung in CALL.rungs() {
             let mut stamps = record.stamps;
             stamps[usize::from(rung.max(1))] += 1_000 * u64::from(rung) + 20;
-            page.write(&Record { rung: Manner::Pair(rung).byte(), stamps, ..record });
+            page.write(&Record { rung: StampMode::Pair(rung).byte(), stamps, ..record });
         }
         collector.look(&mut source);
     }
@@ -133,7 +133,7 @@ fn overwritten_records_are_counted() {
     let page = Samples::heap("us", 1);
     let subject = page.subject("them\nService\nmethod").unwrap();
     let (mut collector, mut source) = (Collector::default(), Source::new(page.view()));
-    let happened = Happened::default();
+    let happened = MessageEvents::default();
     let message = Message { page: &page, subject, way: CALL, note: 0, happened };
     (0..RECORDS as u64 + 100).for_each(|n| message.write(n, |_, _| None));
     collector.look(&mut source);
@@ -149,7 +149,7 @@ fn hostile_texts_are_cleaned() {
     let page = Samples::heap("us\u{1b}[2J", 1);
     let subject = page.subject("them\r\nSer\u{7}vice\nmeth\rod").unwrap();
     let lock = page.subject("lo\u{1b}ck").unwrap();
-    let happened = Happened::default();
+    let happened = MessageEvents::default();
     Message { page: &page, subject, way: CALL, note: lock, happened }.write(1, |_, _| None);
     let recording = collected(&page).recording(0, 1.0);
     let one = &recording.subjects[0];

@@ -1,6 +1,6 @@
 use super::*;
 use crate::bill::way::{CALL, CALL_TCP, CALL_TLS, ONEWAY, ONEWAY_TCP, ONEWAY_TLS};
-use crate::bill::way::{Manner, POINTS_MAX};
+use crate::bill::way::{POINTS_MAX, StampMode};
 
 /// The durations of a call's phases and of a stamp in ticks, on a clock of one tick per nanosecond.
 const PHASE: u64 = 10;
@@ -16,13 +16,13 @@ fn stamps(lasts: impl Fn(usize) -> u64) -> Vec<u64> {
         .collect()
 }
 
-fn calls() -> Collected {
-    let mut collected = Collected::new(CALL, 1_000_000_000);
+fn calls() -> CollectedSamples {
+    let mut collected = CollectedSamples::new(CALL, 1_000_000_000);
     for _ in 0..PAIRS_MIN {
         for rung in CALL.rungs() {
             collected.pair(rung, STAMP + PHASE * u64::from(rung)).unwrap();
         }
-        collected.story(&stamps(|_| PHASE), Happened::default(), 0).unwrap();
+        collected.story(&stamps(|_| PHASE), MessageEvents::default(), 0).unwrap();
     }
     collected
 }
@@ -30,7 +30,7 @@ fn calls() -> Collected {
 #[test]
 fn the_cost_of_stamps_cancels_out() {
     let breakdown = calls().breakdown().unwrap();
-    assert_eq!((breakdown.from, breakdown.stamp), (From::Pairs, STAMP as f64));
+    assert_eq!((breakdown.from, breakdown.stamp), (MeanSource::Pairs, STAMP as f64));
     for (phase, charged) in CALL.phases.iter().zip(&breakdown.phases) {
         assert!((charged.mean - PHASE as f64).abs() < 1e-6, "{phase:?} {charged:?}");
         assert_eq!(charged.spread.p50, PHASE as f64);
@@ -43,7 +43,7 @@ fn items_add_up_to_the_whole() {
     let mut collected = calls();
     // Phases without a rung share the time between two rungs.
     let slow = |at: usize| if CALL.phases[at].item == Item::Lock { 70 } else { PHASE };
-    collected.story(&stamps(slow), Happened::PROMOTED, 0).unwrap();
+    collected.story(&stamps(slow), MessageEvents::PROMOTED, 0).unwrap();
     let breakdown = collected.breakdown().unwrap();
     let bill = breakdown.bill();
     assert!((bill.time() - breakdown.whole.mean).abs() < 1e-6);
@@ -59,10 +59,10 @@ fn long_messages_use_the_means_of_stories() {
     let mut collected = calls();
     let long = |at: usize| if CALL.phases[at].item == Item::Execute { 1_000_000 } else { PHASE };
     (0..PAIRS_MIN).for_each(|_| {
-        collected.story(&stamps(long), Happened::default(), 0).unwrap();
+        collected.story(&stamps(long), MessageEvents::default(), 0).unwrap();
     });
     let breakdown = collected.breakdown().unwrap();
-    assert_eq!(breakdown.from, From::Stories);
+    assert_eq!(breakdown.from, MeanSource::Stories);
     let execute = breakdown.bill()[Item::Execute];
     assert!((execute - 1_000_000.0).abs() < 100.0, "{execute}");
 }
@@ -72,7 +72,7 @@ fn the_wait_for_a_busy_node_is_not_charged_to_the_wire() {
     let mut collected = calls();
     let noticed = Point::WokeThere.index();
     let late = |at| if at == noticed { 5_000 } else { PHASE };
-    collected.story(&stamps(late), Happened::BUSY_THERE, 7).unwrap();
+    collected.story(&stamps(late), MessageEvents::BUSY_THERE, 7).unwrap();
     let stories = collected.stories();
     let story = stories.iter().find(|story| story.note == 7).unwrap();
     assert!(story.phases[noticed] < 2.0 * (PHASE + STAMP) as f64, "{story:?}");
@@ -82,22 +82,23 @@ fn the_wait_for_a_busy_node_is_not_charged_to_the_wire() {
 #[test]
 fn messages_between_hosts_use_stories_and_their_items_add_up() {
     for way in [CALL_TCP, CALL_TLS, ONEWAY_TCP, ONEWAY_TLS] {
-        let mut collected = Collected::new(way, 1_000_000_000);
+        let mut collected = CollectedSamples::new(way, 1_000_000_000);
         for n in 0..PAIRS_MIN as u64 {
             // Only pairs that the caller alone stamps are added; those that compare two clocks are not taken.
-            for rung in way.rungs().filter(|rung| !Manner::Pair(*rung).compares(way)) {
+            for rung in way.rungs().filter(|rung| !StampMode::Pair(*rung).compares(way)) {
                 let mut stamps = [1_000; POINTS_MAX];
                 stamps[way.place(usize::from(rung)).unwrap().max(1)] += STAMP + u64::from(rung);
-                let taken = collected.sample(Manner::Pair(rung), &stamps, Happened::default(), 0);
+                let taken =
+                    collected.sample(StampMode::Pair(rung), &stamps, MessageEvents::default(), 0);
                 assert_eq!(taken, Ok(()));
             }
             // The receiver was busy: a message that was read at once has waited in the lane longer than it was on
             // the wire.
             let stamps: Vec<u64> = (0..way.points() as u64).map(|at| n + at * at * 100).collect();
-            assert_eq!(collected.story(&stamps, Happened::BUSY_THERE, 0), Ok(()));
+            assert_eq!(collected.story(&stamps, MessageEvents::BUSY_THERE, 0), Ok(()));
         }
         let breakdown = collected.breakdown().unwrap();
-        assert_eq!((breakdown.from, breakdown.stamp), (From::Stories, STAMP as f64));
+        assert_eq!((breakdown.from, breakdown.stamp), (MeanSource::Stories, STAMP as f64));
         let whole = breakdown.whole.mean;
         assert!((breakdown.bill().time() - whole).abs() < 1e-9 * whole, "{}", way.name);
         let between = |at: usize| ((2 * at + 1) * 100) as f64 - STAMP as f64;
@@ -112,20 +113,23 @@ fn messages_between_hosts_use_stories_and_their_items_add_up() {
 
 #[test]
 fn no_samples_give_no_breakdown_and_few_give_stories() {
-    let mut collected = Collected::new(ONEWAY, 1_000_000_000);
+    let mut collected = CollectedSamples::new(ONEWAY, 1_000_000_000);
     assert_eq!(collected.breakdown(), None);
     collected.pair(0, 3).unwrap();
     assert_eq!(collected.breakdown(), None);
-    collected.story(&stamps(|_| PHASE), Happened::default(), 0).unwrap();
+    collected.story(&stamps(|_| PHASE), MessageEvents::default(), 0).unwrap();
     let breakdown = collected.breakdown().unwrap();
-    assert_eq!((breakdown.from, breakdown.phases.len()), (From::Stories, ONEWAY.phases.len()));
+    assert_eq!(
+        (breakdown.from, breakdown.phases.len()),
+        (MeanSource::Stories, ONEWAY.phases.len())
+    );
     assert_eq!(collected.counts(), (1, 1));
 }
 
 #[test]
 fn impossible_samples_are_refused() {
-    let mut collected = Collected::new(CALL, 0);
-    let none = Happened::default();
+    let mut collected = CollectedSamples::new(CALL, 0);
+    let none = MessageEvents::default();
     assert_eq!(collected.story(&[1, 2, 3], none, 0), Err(Refused::Short));
     assert_eq!(collected.story(&[9; POINTS], none, 0), Ok(()));
     let mut backwards = [9; POINTS];
@@ -143,19 +147,19 @@ fn the_cost_of_a_mark_is_subtracted() {
     let mut collected = calls();
     const MARK: u64 = 8;
     let whole = STAMP + PHASE * CALL.phases.len() as u64;
-    let mut marked = Collected::new(CALL, 1_000_000_000);
+    let mut marked = CollectedSamples::new(CALL, 1_000_000_000);
     for _ in 0..PAIRS_MIN {
         for rung in CALL.rungs() {
             let noticed = [Point::NoticedThere as u8, Point::NoticedHere as u8];
             let sides = noticed.iter().filter(|point| rung >= **point).count() as u64;
-            let sides = if Manner::Pair(rung).marks() { sides } else { 0 };
+            let sides = if StampMode::Pair(rung).marks() { sides } else { 0 };
             marked.pair(rung, STAMP + PHASE * u64::from(rung) + sides * MARK / 2).unwrap();
         }
-        marked.story(&stamps(|_| PHASE), Happened::default(), 0).unwrap();
+        marked.story(&stamps(|_| PHASE), MessageEvents::default(), 0).unwrap();
         let mut stamps = [0; POINTS];
         stamps[Point::Done.index()] = whole + MARK;
-        marked.sample(Manner::Marked, &stamps, Happened::default(), 0).unwrap();
-        collected.sample(Manner::Marked, &stamps, Happened::default(), 0).unwrap();
+        marked.sample(StampMode::Marked, &stamps, MessageEvents::default(), 0).unwrap();
+        collected.sample(StampMode::Marked, &stamps, MessageEvents::default(), 0).unwrap();
     }
     let breakdown = marked.breakdown().unwrap();
     assert_eq!((breakdown.mark, collected.mark()), (MARK as f64, MARK as f64));
@@ -169,21 +173,21 @@ fn the_cost_of_a_mark_is_subtracted() {
 
 #[test]
 fn recorded_samples_are_added() {
-    let mut collected = Collected::new(CALL, 1_000_000_000);
-    let none = Happened::default();
+    let mut collected = CollectedSamples::new(CALL, 1_000_000_000);
+    let none = MessageEvents::default();
     let stamps = stamps(|_| PHASE);
-    for manner in [Manner::Whole, Manner::Pair(0), Manner::Pair(5)] {
+    for manner in [StampMode::Whole, StampMode::Pair(0), StampMode::Pair(5)] {
         assert_eq!(collected.sample(manner, &stamps, none, 0), Ok(()));
     }
     assert_eq!(collected.stamp(), (stamps[1] - stamps[0]) as f64);
     assert_eq!(collected.pairs[5].values, [(stamps[5] - stamps[0]) as f64]);
-    assert_eq!(collected.sample(Manner::Pair(5), &stamps[..3], none, 0), Err(Refused::Short));
-    assert_eq!(collected.sample(Manner::Pair(1), &[2, 1], none, 0), Err(Refused::Backwards));
+    assert_eq!(collected.sample(StampMode::Pair(5), &stamps[..3], none, 0), Err(Refused::Short));
+    assert_eq!(collected.sample(StampMode::Pair(1), &[2, 1], none, 0), Err(Refused::Backwards));
 }
 
 #[test]
 fn only_the_last_are_kept() {
-    let mut collected = Collected::new(CALL, 1_000_000_000);
+    let mut collected = CollectedSamples::new(CALL, 1_000_000_000);
     for n in 0..PAIRS_MAX as u64 + 10 {
         collected.pair(0, n).unwrap();
     }

@@ -5,13 +5,13 @@ use crate::bill::clock::{Clock, DRIFT_PPM, Timestamps};
 use crate::bill::way::{CALL, CALL_TCP, CALL_TLS, ONEWAY, ONEWAY_TCP, ONEWAY_TLS, WAYS};
 use proptest::prelude::*;
 
-fn of(points: &[(Point, u64)]) -> Taken {
-    let mut taken = Taken::new();
+fn of(points: &[(Point, u64)]) -> MessageStamps {
+    let mut taken = MessageStamps::new();
     points.iter().for_each(|(point, ticks)| taken.set(*point, *ticks));
     taken
 }
 
-fn encoded(taken: &Taken, lock: &str) -> Vec<u8> {
+fn encoded(taken: &MessageStamps, lock: &str) -> Vec<u8> {
     let mut bytes = [0; STAMPS_BYTES_MAX];
     let len = taken.encode(lock, &mut bytes);
     bytes[..len].to_vec()
@@ -29,9 +29,9 @@ fn a_whole_call_combines_the_stamps_of_both_sides() {
     ]);
     let mut there = of(&[(Point::WokeThere, 150), (Point::NoticedThere, 170), (Point::Ran, 200)]);
     there.set(Point::Replied, 210);
-    there.happened = Happened::PROMOTED;
-    here.join(&there, Billed::Here);
-    let stamps = here.finish(CALL, Manner::Whole, Billed::Here).unwrap();
+    there.happened = MessageEvents::PROMOTED;
+    here.join(&there, BillingSide::Here);
+    let stamps = here.finish(CALL, StampMode::Whole, BillingSide::Here).unwrap();
     let at = |point: Point| stamps[point.index()];
     assert_eq!((at(Point::Begun), at(Point::Roomed), at(Point::Opened)), (100, 100, 110));
     assert_eq!((at(Point::WokeThere), at(Point::NoticedThere)), (150, 170));
@@ -39,7 +39,7 @@ fn a_whole_call_combines_the_stamps_of_both_sides() {
     // The caller did not sleep, so its last waking was long ago.
     assert_eq!((at(Point::Replied), at(Point::WokeHere)), (210, 210));
     assert_eq!((at(Point::NoticedHere), at(Point::Done)), (300, 330));
-    assert!(here.happened.has(Happened::PROMOTED));
+    assert!(here.happened.has(MessageEvents::PROMOTED));
 }
 
 #[test]
@@ -47,32 +47,32 @@ fn a_peer_cannot_lengthen_a_message() {
     let mut here = of(&[(Point::Begun, 100), (Point::NoticedHere, 200), (Point::Done, 210)]);
     here.join(
         &of(&[(Point::NoticedThere, u64::MAX), (Point::Replied, 0), (Point::Begun, 7)]),
-        Billed::Here,
+        BillingSide::Here,
     );
-    let stamps = here.finish(CALL, Manner::Whole, Billed::Here).unwrap();
+    let stamps = here.finish(CALL, StampMode::Whole, BillingSide::Here).unwrap();
     let stamps = &stamps[..CALL.points()];
     assert!(stamps.is_sorted() && stamps[0] == 100 && stamps[CALL.points() - 1] == 210);
     let mut there = of(&[(Point::NoticedThere, 200), (Point::Finished, 210)]);
-    there.join(&of(&[(Point::Begun, 500), (Point::Published, 400)]), Billed::There);
-    let stamps = there.finish(ONEWAY, Manner::Whole, Billed::There).unwrap();
+    there.join(&of(&[(Point::Begun, 500), (Point::Published, 400)]), BillingSide::There);
+    let stamps = there.finish(ONEWAY, StampMode::Whole, BillingSide::There).unwrap();
     assert_eq!((stamps[0], stamps[Point::Finished.index()]), (200, 210));
 }
 
 #[test]
 fn a_pair_needs_both_stamps_and_a_waking_needs_three() {
     let mut here = of(&[(Point::Begun, 100)]);
-    assert_eq!(here.finish(CALL, Manner::Pair(12), Billed::Here), None);
-    here.join(&of(&[(Point::Ran, 160)]), Billed::Here);
-    let stamps = here.finish(CALL, Manner::Pair(12), Billed::Here).unwrap();
+    assert_eq!(here.finish(CALL, StampMode::Pair(12), BillingSide::Here), None);
+    here.join(&of(&[(Point::Ran, 160)]), BillingSide::Here);
+    let stamps = here.finish(CALL, StampMode::Pair(12), BillingSide::Here).unwrap();
     assert_eq!((stamps[0], stamps[12]), (100, 160));
     let mut woken = of(&[(Point::Begun, 100), (Point::WokeThere, 20)]);
-    assert_eq!(woken.finish(CALL, Manner::Pair(6), Billed::Here), None);
+    assert_eq!(woken.finish(CALL, StampMode::Pair(6), BillingSide::Here), None);
     woken.set(Point::Published, 120);
-    let stamps = woken.finish(CALL, Manner::Pair(6), Billed::Here).unwrap();
+    let stamps = woken.finish(CALL, StampMode::Pair(6), BillingSide::Here).unwrap();
     assert_eq!(stamps[6], 120, "the node was awake before");
     woken.set(Point::WokeThere, 150);
-    assert_eq!(woken.finish(CALL, Manner::Pair(6), Billed::Here).unwrap()[6], 150);
-    assert_eq!(here.finish(ONEWAY, Manner::Pair(25), Billed::There).map(|_| ()), None);
+    assert_eq!(woken.finish(CALL, StampMode::Pair(6), BillingSide::Here).unwrap()[6], 150);
+    assert_eq!(here.finish(ONEWAY, StampMode::Pair(25), BillingSide::There).map(|_| ()), None);
 }
 
 #[test]
@@ -83,8 +83,8 @@ fn stamps_of_another_host_are_moved_together_between_ours() {
     let joined = |doubt: u64| {
         let (mut ours, mut theirs) = (of(&here), of(&there));
         theirs.doubt = doubt;
-        ours.join(&theirs, Billed::Here);
-        ours.fit(Billed::Here);
+        ours.join(&theirs, BillingSide::Here);
+        ours.fit(BillingSide::Here);
         (ours.at(Point::NoticedThere).unwrap(), ours.at(Point::Replied).unwrap(), ours.doubt)
     };
     // They are moved by at least 100, behind our sending, and by at most 700, which is the doubt.
@@ -97,13 +97,13 @@ fn stamps_of_another_host_are_moved_together_between_ours() {
     let mut message = of(&[(Point::Begun, 500), (Point::Published, 800)]);
     message.doubt = 100;
     message.set(Point::NoticedThere, 750);
-    message.fit(Billed::There);
+    message.fit(BillingSide::There);
     let at = |point| message.at(point).unwrap();
     assert_eq!((at(Point::Begun), at(Point::Published), message.doubt), (425, 725, 26));
 }
 
 /// Returns a call between hosts with the stamps of both sides. Each phase has its own number of ticks.
-fn between_hosts() -> (Taken, Taken) {
+fn between_hosts() -> (MessageStamps, MessageStamps) {
     let mut here = of(&[
         (Point::Begun, 1_000),
         (Point::Published, 1_001),
@@ -121,8 +121,8 @@ fn between_hosts() -> (Taken, Taken) {
 }
 
 /// Returns the durations of the phases of a finished call that its way charges to `item`, in order.
-fn took(call: &Taken, way: &Way, item: Item) -> Vec<u64> {
-    let stamps = call.finish(way, Manner::Whole, Billed::Here).unwrap();
+fn took(call: &MessageStamps, way: &Way, item: Item) -> Vec<u64> {
+    let stamps = call.finish(way, StampMode::Whole, BillingSide::Here).unwrap();
     let phases = way.phases.iter().zip(stamps.windows(2));
     let phases = phases.filter(|(phase, _)| phase.item == item);
     phases.map(|(_, pair)| pair[1] - pair[0]).collect()
@@ -131,7 +131,7 @@ fn took(call: &Taken, way: &Way, item: Item) -> Vec<u64> {
 #[test]
 fn encrypting_writing_and_reading_are_separated_from_the_wire() {
     let (mut call, there) = between_hosts();
-    call.join(&there, Billed::Here);
+    call.join(&there, BillingSide::Here);
     let tls = |item| took(&call, CALL_TLS, item);
     assert_eq!(
         (tls(Item::Publish), tls(Item::Encrypt), tls(Item::Write)),
@@ -143,7 +143,7 @@ fn encrypting_writing_and_reading_are_separated_from_the_wire() {
     );
     assert_eq!((tls(Item::Notice), tls(Item::Reply)), (vec![10, 10], vec![260]));
     let whole = |way: &Way| {
-        let stamps = call.finish(way, Manner::Whole, Billed::Here).unwrap();
+        let stamps = call.finish(way, StampMode::Whole, BillingSide::Here).unwrap();
         (stamps[0], stamps[way.points() - 1])
     };
     assert_eq!(
@@ -159,7 +159,7 @@ fn time_after_the_arrival_is_charged_to_the_reader() {
     there.set(Point::WokeThere, 3);
     there.request_read(Reading { began: 1_040, ended: 1_055 });
     there.set(Point::NoticedThere, 1_058);
-    call.join(&there, Billed::Here);
+    call.join(&there, BillingSide::Here);
     assert_eq!(took(&call, CALL_TLS, Item::Write)[0], 10);
     assert_eq!(
         (took(&call, CALL_TLS, Item::Wire)[0], took(&call, CALL_TLS, Item::Read)[0]),
@@ -176,10 +176,10 @@ fn time_after_the_arrival_is_charged_to_the_reader() {
 #[test]
 fn a_message_with_an_unstamped_socket_gives_no_sample() {
     let (call, there) = between_hosts();
-    let finish = |call: &Taken, there: &Taken, way| {
+    let finish = |call: &MessageStamps, there: &MessageStamps, way| {
         let mut joined = call.clone();
-        joined.join(there, Billed::Here);
-        joined.finish(way, Manner::Whole, Billed::Here).is_some()
+        joined.join(there, BillingSide::Here);
+        joined.finish(way, StampMode::Whole, BillingSide::Here).is_some()
     };
     assert!(finish(&call, &there, CALL_TLS));
     for point in [Point::ReadThere, Point::WrittenThere] {
@@ -210,10 +210,10 @@ fn a_peers_stamps_of_sockets_cannot_lengthen_a_message() {
             there.set(point, lie);
         }
         there.doubt = lie;
-        call.join(&there, Billed::Here);
-        call.fit(Billed::Here);
+        call.join(&there, BillingSide::Here);
+        call.fit(BillingSide::Here);
         for way in [CALL_TLS, CALL_TCP] {
-            let stamps = call.finish(way, Manner::Whole, Billed::Here).unwrap();
+            let stamps = call.finish(way, StampMode::Whole, BillingSide::Here).unwrap();
             let stamps = &stamps[..way.points()];
             assert!(stamps.is_sorted(), "{lie} {stamps:?}");
             assert_eq!((stamps[0], stamps.last()), (1_000, Some(&2_003)), "{lie}");
@@ -229,8 +229,8 @@ fn stamps_of_another_host_are_moved_between_encryption_and_reading() {
         there.stamps[point] = there.stamps[point].saturating_sub(1_100);
     }
     there.doubt = 1 << 40;
-    call.join(&there, Billed::Here);
-    call.fit(Billed::Here);
+    call.join(&there, BillingSide::Here);
+    call.fit(BillingSide::Here);
     // The peer's read ends after our encryption at 1,030, and its 1,550 is before our read at 1,990.
     let (least, most) = (1_030 - 150, 1_990 - 450);
     assert_eq!(call.at(Point::ReadThere), Some(150 + (least + most) / 2));
@@ -240,9 +240,9 @@ fn stamps_of_another_host_are_moved_between_encryption_and_reading() {
     message.request_written(Writing { began: 800, encrypting: 0, ended: 830 });
     message.request_read(Reading { began: 700, ended: 740 });
     message.set(Point::NoticedThere, 750);
-    message.fit(Billed::There);
+    message.fit(BillingSide::There);
     assert_eq!((message.at(Point::Published), message.doubt), (Some(720), 21));
-    let stamps = message.finish(ONEWAY_TCP, Manner::Whole, Billed::There).unwrap();
+    let stamps = message.finish(ONEWAY_TCP, StampMode::Whole, BillingSide::There).unwrap();
     assert!(stamps[..ONEWAY_TCP.points()].is_sorted());
 }
 
@@ -250,19 +250,22 @@ fn stamps_of_another_host_are_moved_between_encryption_and_reading() {
 fn stamps_of_a_wrong_length_break_a_rule() {
     let taken = of(&[(Point::Ran, 5)]);
     let bytes = encoded(&taken, "accounts");
-    assert_eq!(Taken::decode(&bytes), Ok((taken.clone(), "accounts")));
+    assert_eq!(MessageStamps::decode(&bytes), Ok((taken.clone(), "accounts")));
     for end in [0, 3, 7, 15] {
-        assert!(matches!(Taken::decode(&bytes[..end]), Err(Rule::StampsLength { .. })), "{end}");
+        assert!(
+            matches!(MessageStamps::decode(&bytes[..end]), Err(Rule::StampsLength { .. })),
+            "{end}"
+        );
     }
-    assert!(Taken::decode(&[0xff; 400]).is_err());
+    assert!(MessageStamps::decode(&[0xff; 400]).is_err());
     let long = encoded(&taken, &"ä".repeat(100));
-    assert_eq!(Taken::decode(&long).unwrap().1, "ä".repeat(32));
+    assert_eq!(MessageStamps::decode(&long).unwrap().1, "ä".repeat(32));
 }
 
 proptest! {
     #[test]
     fn any_payload_gives_stamps_or_a_rule(bytes in proptest::collection::vec(any::<u8>(), 0..320)) {
-        if let Ok((taken, lock)) = Taken::decode(&bytes) {
+        if let Ok((taken, lock)) = MessageStamps::decode(&bytes) {
             prop_assert_eq!(encoded(&taken, lock), bytes);
         }
     }
@@ -273,10 +276,10 @@ proptest! {
         sockets in any::<[[u64; 3]; 2]>(),
         peers in proptest::collection::vec(any::<u64>(), POINTS_MAX),
         which: u32,
-        manner in prop_oneof![Just(Manner::Whole.byte()), any::<u8>()],
+        manner in prop_oneof![Just(StampMode::Whole.byte()), any::<u8>()],
         offset in any::<[u64; 4]>(),
     ) {
-        let mut taken = Taken::new();
+        let mut taken = MessageStamps::new();
         for (point, ticks) in ours {
             taken.set_index(point, ticks);
         }
@@ -285,27 +288,27 @@ proptest! {
             taken.request_written(Writing { began, encrypting, ended });
             taken.reply_read(Reading { began: from, ended: to });
         }
-        let mut peer = Taken { points: which, ..Taken::new() };
+        let mut peer = MessageStamps { points: which, ..MessageStamps::new() };
         peer.stamps.copy_from_slice(&peers);
         let mut clock = Clock::new(1_000_000_000, 3_000_000_000).unwrap();
         let [sent, echo, heard, now] = offset;
         clock.heard(Timestamps { sent, echo, heard }, now);
         clock.offset().iter().for_each(|offset| peer.translate(offset));
-        let Some(manner) = Manner::from_byte(manner) else { return Ok(()) };
+        let Some(manner) = StampMode::from_byte(manner) else { return Ok(()) };
         for way in WAYS {
-            let billed = if way.is_answered() { Billed::Here } else { Billed::There };
+            let billed = if way.is_answered() { BillingSide::Here } else { BillingSide::There };
             let mut taken = taken.clone();
             taken.join(&peer, billed);
             taken.fit(billed);
             let Some(stamps) = taken.finish(way, manner, billed) else { continue };
             match manner {
-                Manner::Whole => prop_assert!(stamps[..way.points()].is_sorted()),
-                Manner::Pair(rung) => {
+                StampMode::Whole => prop_assert!(stamps[..way.points()].is_sorted()),
+                StampMode::Pair(rung) => {
                     let rung = way.place(usize::from(rung)).unwrap();
                     prop_assert!(stamps[rung] >= stamps[0]);
                 }
-                Manner::Waiting => prop_assert!(stamps[1] >= stamps[0]),
-                Manner::Marked | Manner::Thrice => {
+                StampMode::Waiting => prop_assert!(stamps[1] >= stamps[0]),
+                StampMode::Marked | StampMode::Thrice => {
                     prop_assert!(stamps[way.points() - 1] >= stamps[0]);
                 }
             }
@@ -315,8 +318,8 @@ proptest! {
 
 /// Returns the stamps that one side takes by its counter: the message passes the points of `way` at `times`, and
 /// this side stamps those in `points`.
-fn stamped(way: &Way, times: &[u64], counter: Counter, points: u32) -> Taken {
-    let mut taken = Taken::new();
+fn stamped(way: &Way, times: &[u64], counter: Counter, points: u32) -> MessageStamps {
+    let mut taken = MessageStamps::new();
     for (point, ns) in way.order().zip(times).filter(|(point, _)| points & point.bit() != 0) {
         taken.set(point, counter.at(*ns));
     }
@@ -346,13 +349,13 @@ proptest! {
                 now += lasts;
                 now
             }));
-            let billed = if way.is_answered() { Billed::Here } else { Billed::There };
+            let billed = if way.is_answered() { BillingSide::Here } else { BillingSide::There };
             let mut message = stamped(way, &times, us, !billed.peers());
             let mut peers = stamped(way, &times, them, billed.peers());
             peers.translate(&offset);
             message.join(&peers, billed);
             message.fit(billed);
-            let stamps = message.finish(way, Manner::Whole, billed).unwrap();
+            let stamps = message.finish(way, StampMode::Whole, billed).unwrap();
 
             let took = |from: usize, to: usize| (us.at(times[to]) - us.at(times[from])) as i128;
             let told = |from: usize, to: usize| i128::from(stamps[to]) - i128::from(stamps[from]);

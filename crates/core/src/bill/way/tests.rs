@@ -2,10 +2,10 @@ use super::*;
 
 #[test]
 fn any_byte_gives_a_manner_or_none() {
-    assert_eq!(Manner::from_byte(0), None);
-    assert_eq!(Manner::from_byte(255), Some(Manner::Whole));
+    assert_eq!(StampMode::from_byte(0), None);
+    assert_eq!(StampMode::from_byte(255), Some(StampMode::Whole));
     for byte in 1..=254 {
-        if let Some(manner) = Manner::from_byte(byte) {
+        if let Some(manner) = StampMode::from_byte(byte) {
             assert_eq!(manner.byte(), byte);
         } else {
             assert!(byte as usize > PAIR_POINTS_MAX);
@@ -17,7 +17,7 @@ fn any_byte_gives_a_manner_or_none() {
 fn a_pair_is_two_points_and_three_where_a_node_wakes() {
     for way in WAYS {
         for rung in way.rungs() {
-            let points = Manner::Pair(rung).points();
+            let points = StampMode::Pair(rung).points();
             assert_eq!(points & 1, 1);
             assert_ne!(points & 1 << rung, 0);
             let wakes =
@@ -32,22 +32,24 @@ fn a_pair_is_two_points_and_three_where_a_node_wakes() {
 fn points_of_the_callers_future_need_no_mark() {
     for rung in CALL.rungs() {
         let own = rung <= Point::Published as u8 || rung >= Point::Reached as u8;
-        assert_eq!(Manner::Pair(rung).marks(), !own, "{rung}");
+        assert_eq!(StampMode::Pair(rung).marks(), !own, "{rung}");
     }
-    assert!(Manner::Whole.marks() && Manner::Marked.marks());
-    assert_eq!(Manner::Marked.points(), Manner::Pair(Point::Done as u8).points());
-    let manners: Vec<Manner> = CALL.pairs().collect();
-    assert_eq!((manners.len(), manners.last()), (23, Some(&Manner::Marked)));
-    assert!(Manner::Waiting.waits() && !Manner::Waiting.marks() && !Manner::Pair(25).waits());
-    assert!(!ONEWAY.pairs().any(|manner| manner == Manner::Marked));
+    assert!(StampMode::Whole.marks() && StampMode::Marked.marks());
+    assert_eq!(StampMode::Marked.points(), StampMode::Pair(Point::Done as u8).points());
+    let manners: Vec<StampMode> = CALL.pairs().collect();
+    assert_eq!((manners.len(), manners.last()), (23, Some(&StampMode::Marked)));
+    assert!(
+        StampMode::Waiting.waits() && !StampMode::Waiting.marks() && !StampMode::Pair(25).waits()
+    );
+    assert!(!ONEWAY.pairs().any(|manner| manner == StampMode::Marked));
 }
 
 #[test]
 fn the_manner_tells_which_points_the_receiver_stamps() {
-    let there = |manner: Manner| manner.points() & Manner::POINTS_THERE != 0;
-    assert!(!there(Manner::Pair(5)) && !there(Manner::Pair(20)));
-    assert!(there(Manner::Pair(6)), "the node there wakes");
-    assert!(there(Manner::Pair(18)) && there(Manner::Pair(19)) && there(Manner::Whole));
+    let there = |manner: StampMode| manner.points() & StampMode::POINTS_THERE != 0;
+    assert!(!there(StampMode::Pair(5)) && !there(StampMode::Pair(20)));
+    assert!(there(StampMode::Pair(6)), "the node there wakes");
+    assert!(there(StampMode::Pair(18)) && there(StampMode::Pair(19)) && there(StampMode::Whole));
 }
 
 #[test]

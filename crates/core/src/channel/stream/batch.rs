@@ -50,7 +50,7 @@ impl BatchSize {
 /// The tag behind the items of a batch: whether the stream continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
-pub enum Tail {
+pub enum BatchTail {
     /// More items may follow.
     More = 0,
     /// These items were the last.
@@ -59,13 +59,13 @@ pub enum Tail {
     Broken = 2,
 }
 
-impl Tail {
+impl BatchTail {
     /// Returns the tag of a word on the wire, if there is one.
-    pub const fn from_word(word: u64) -> Option<Tail> {
+    pub const fn from_word(word: u64) -> Option<BatchTail> {
         match word {
-            0 => Some(Tail::More),
-            1 => Some(Tail::Done),
-            2 => Some(Tail::Broken),
+            0 => Some(BatchTail::More),
+            1 => Some(BatchTail::Done),
+            2 => Some(BatchTail::Broken),
             _ => None,
         }
     }

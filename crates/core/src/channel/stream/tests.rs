@@ -113,7 +113,7 @@ proptest! {
         reads in prop::collection::vec(any::<bool>(), 0..80),
         leaves_after in prop::option::of(0..40usize),
     ) {
-        let mut intake = Intake::default();
+        let mut intake = ArgumentReader::default();
         // The batches that wait for the reader.
         let mut here: VecDeque<usize> = VecDeque::new();
         let mut reads = reads.into_iter().chain(core::iter::repeat(true));
@@ -158,7 +158,7 @@ proptest! {
         turns in prop::collection::vec(0..4u8, 0..200),
         leaves_after in prop::option::of(0..40usize),
     ) {
-        let (mut ahead, mut demand) = (Lookahead::default(), Demand::default());
+        let (mut ahead, mut demand) = (ResultReader::default(), ResultWriter::default());
         ahead.received();
         // The pulls under way, the replies under way, the batches here, those that the reader has begun, and those
         // sent.
@@ -203,7 +203,7 @@ proptest! {
 
 #[test]
 fn dropping_a_waiting_pull_ends_the_stream() {
-    let mut demand = Demand::default();
+    let mut demand = ResultWriter::default();
     assert!(!demand.pull_dropped(), "there is no pull");
     demand.handle_pull().unwrap();
     assert!(demand.pull_dropped());
@@ -211,7 +211,7 @@ fn dropping_a_waiting_pull_ends_the_stream() {
 
 #[test]
 fn a_reader_stops_its_writer_only_after_it_has_the_result() {
-    let mut ahead = Lookahead::default();
+    let mut ahead = ResultReader::default();
     assert_eq!(ahead.leave(), None, "the call is cancelled as a whole");
     ahead.received();
     assert!(ahead.begin_pull());
@@ -221,20 +221,20 @@ fn a_reader_stops_its_writer_only_after_it_has_the_result() {
 
 #[test]
 fn a_writer_stops_when_nobody_wants_more() {
-    let mut feed = Feed::default();
-    assert_eq!(Feed::default().leave(), Some(Control::Abandon));
+    let mut feed = ArgumentWriter::default();
+    assert_eq!(ArgumentWriter::default().leave(), Some(Control::Abandon));
     feed.begin_push(false);
     assert!(!feed.handle_answer(Wanted::Nothing));
     assert_eq!(feed.leave(), None);
     // The last batch was sent and its reply has not come, so the batch may not have arrived.
-    let mut feed = Feed::default();
+    let mut feed = ArgumentWriter::default();
     feed.begin_push(true);
     assert_eq!(feed.leave(), Some(Control::Abandon));
 }
 
 #[test]
 fn a_batch_without_credit_is_refused() {
-    let mut intake = Intake::default();
+    let mut intake = ArgumentReader::default();
     assert_eq!(intake.handle_push(1, false), Ok(true));
     assert_eq!(intake.handle_push(1, false), Ok(true));
     assert_eq!(intake.handle_push(1, false), Err(NoCredit));
@@ -247,10 +247,10 @@ fn a_batch_without_credit_is_refused() {
 
 #[test]
 fn a_reader_learns_of_a_break_unless_the_end_has_come() {
-    let mut intake = Intake::default();
+    let mut intake = ArgumentReader::default();
     assert!(intake.break_off());
     assert!(!intake.break_off());
-    let mut intake = Intake::default();
+    let mut intake = ArgumentReader::default();
     intake.handle_push(1, true).unwrap();
     assert!(!intake.break_off(), "all items have come");
 }
@@ -292,8 +292,8 @@ fn a_number_is_not_reused_at_once() {
 
 #[test]
 fn a_tail_is_read_from_its_word() {
-    for tail in [Tail::More, Tail::Done, Tail::Broken] {
-        assert_eq!(Tail::from_word(tail.word()), Some(tail));
+    for tail in [BatchTail::More, BatchTail::Done, BatchTail::Broken] {
+        assert_eq!(BatchTail::from_word(tail.word()), Some(tail));
     }
-    assert_eq!(Tail::from_word(3), None);
+    assert_eq!(BatchTail::from_word(3), None);
 }

@@ -96,16 +96,16 @@ impl Pair {
         let id = self.next;
         let open = self.sender.open();
         match self.sender.way(bytes) {
-            Way::Wait => {
+            SendMode::Wait => {
                 assert!(open >= self.places as u64);
                 return;
             }
-            Way::Reserve => {
+            SendMode::Reserve => {
                 let number = self.sender.reserved();
                 self.kept.push((number, id, true));
                 self.to_receiver.push_back(ToReceiver::Reserve { bytes });
             }
-            Way::Go => {
+            SendMode::Go => {
                 assert!(open < self.optimistic as u64 || bytes <= SHORT_BYTES);
                 let number = self.sender.sent();
                 self.kept.push((number, id, false));
@@ -164,7 +164,7 @@ impl Pair {
             None => {}
             Some(ToSender::Nack(number)) => self.sender.refused(number)?,
             Some(ToSender::Progress(accepted)) => {
-                self.sender.heard(accepted)?;
+                self.sender.handle_progress(accepted)?;
             }
             Some(ToSender::Grant(number)) => {
                 if !self.sender.granted(number)? {
@@ -183,8 +183,10 @@ impl Pair {
     pub(super) fn step(&mut self) -> bool {
         match self.receiver.step(&mut self.node, &mut self.share) {
             None => return false,
-            Some(Step::Grant(number)) => self.to_sender.push_back(ToSender::Grant(number)),
-            Some(Step::Accept { request, bytes }) => self.accept(request, bytes),
+            Some(ReceiverAction::Grant(number)) => {
+                self.to_sender.push_back(ToSender::Grant(number))
+            }
+            Some(ReceiverAction::Accept { request, bytes }) => self.accept(request, bytes),
         }
         true
     }
@@ -207,7 +209,7 @@ impl Pair {
             Act::Finish => self.finish(),
             // In memory the progress may be seen at once, before messages that are under way.
             Act::Progress if self.to_sender.is_empty() || self.ahead => {
-                self.sender.heard(self.receiver.accepted())?;
+                self.sender.handle_progress(self.receiver.accepted())?;
             }
             Act::Progress => self.to_sender.push_back(ToSender::Progress(self.receiver.accepted())),
             Act::Cancel(id) => {
@@ -240,7 +242,7 @@ impl Pair {
         while !self.running.is_empty() {
             self.finish();
         }
-        self.sender.heard(self.receiver.accepted())?;
+        self.sender.handle_progress(self.receiver.accepted())?;
         Ok(())
     }
 }

@@ -21,18 +21,18 @@ fn cancel(index: u32) -> [u64; 3] {
     Head::cancel(CallNumber::new(index, 1)).words()
 }
 
-fn calm() -> Load {
-    Load::default()
+fn calm() -> StreamLoad {
+    StreamLoad::default()
 }
 
-fn busy() -> Load {
-    Load { busy: true, all_read: false }
+fn busy() -> StreamLoad {
+    StreamLoad { busy: true, all_read: false }
 }
 
 /// Returns a backlog whose first frame, a call of number 7, has a long payload.
 fn deferred() -> Backlog<u32> {
     let mut backlog = Backlog::default();
-    assert_eq!(backlog.turn(0, call(7), Some(LONG), calm), Turn::Later);
+    assert_eq!(backlog.turn(0, call(7), Some(LONG), calm), ShipTime::Later);
     backlog.defer(call(7), Some(LONG), 0);
     backlog
 }
@@ -55,7 +55,7 @@ fn replies_overtake_a_long_payload_and_requests_do_not() {
     ];
     for (position, words) in passing.into_iter().enumerate() {
         let turn = backlog.turn(position as u64 + 1, words, None, calm);
-        assert_eq!(turn, Turn::Now, "{:?}", Head::kind_in(&words));
+        assert_eq!(turn, ShipTime::Now, "{:?}", Head::kind_in(&words));
     }
     let waiting = [
         oneway(),
@@ -66,19 +66,23 @@ fn replies_overtake_a_long_payload_and_requests_do_not() {
     ];
     for (position, words) in waiting.into_iter().enumerate() {
         let turn = backlog.turn(position as u64 + 20, words, None, calm);
-        assert_eq!(turn, Turn::Later, "{:?}", Head::kind_in(&words));
+        assert_eq!(turn, ShipTime::Later, "{:?}", Head::kind_in(&words));
         backlog.defer(words, None, 1);
     }
-    assert_eq!(backlog.turn(40, reply(2), Some(SHORT), calm), Turn::Later, "the reply is long");
-    assert_eq!(backlog.turn(41, cancel(7), None, calm), Turn::Later, "the call is still deferred");
-    assert_eq!(backlog.turn(42, cancel(8), None, calm), Turn::Later);
-    assert_eq!(backlog.turn(43, cancel(9), None, calm), Turn::Now);
+    assert_eq!(backlog.turn(40, reply(2), Some(SHORT), calm), ShipTime::Later, "the reply is long");
+    assert_eq!(
+        backlog.turn(41, cancel(7), None, calm),
+        ShipTime::Later,
+        "the call is still deferred"
+    );
+    assert_eq!(backlog.turn(42, cancel(8), None, calm), ShipTime::Later);
+    assert_eq!(backlog.turn(43, cancel(9), None, calm), ShipTime::Now);
 }
 
 #[test]
 fn a_payload_is_shipped_in_chunks_before_its_frame() {
     let mut backlog = deferred();
-    assert_eq!(backlog.turn(1, oneway(), None, calm), Turn::Later);
+    assert_eq!(backlog.turn(1, oneway(), None, calm), ShipTime::Later);
     backlog.defer(oneway(), None, 1);
     let mut at = 0;
     while let Some(chunk) = backlog.chunk() {
@@ -92,9 +96,9 @@ fn a_payload_is_shipped_in_chunks_before_its_frame() {
     backlog.written(3);
     // A request that was written before both stays behind them.
     assert!(backlog.is_empty());
-    assert_eq!(backlog.turn(2, call(7), Some(LONG), calm), Turn::Bare);
-    assert_eq!(backlog.turn(3, oneway(), None, calm), Turn::Bare);
-    assert_eq!(backlog.turn(4, oneway(), None, calm), Turn::Now);
+    assert_eq!(backlog.turn(2, call(7), Some(LONG), calm), ShipTime::Bare);
+    assert_eq!(backlog.turn(3, oneway(), None, calm), ShipTime::Bare);
+    assert_eq!(backlog.turn(4, oneway(), None, calm), ShipTime::Now);
 }
 
 /// Returns the number of the frame that is due, and the shipped bytes of its payload if the call is given up.
@@ -106,16 +110,16 @@ fn due<F: Copy>(backlog: &Backlog<F>) -> Option<(F, Option<u32>)> {
 fn a_cancelled_call_ships_no_more_payload_and_keeps_its_turn() {
     let mut backlog = deferred();
     let words = call(8);
-    assert_eq!(backlog.turn(1, words, Some(LONG), calm), Turn::Later);
+    assert_eq!(backlog.turn(1, words, Some(LONG), calm), ShipTime::Later);
     backlog.defer(words, Some(LONG), 1);
     let operation = Head::operation(258, CallNumber::new(9, 1), 0).words();
-    assert_eq!(backlog.turn(2, operation, Some(SHORT), calm), Turn::Later);
+    assert_eq!(backlog.turn(2, operation, Some(SHORT), calm), ShipTime::Later);
     backlog.defer(operation, Some(SHORT), 2);
     let shipped = backlog.chunk().unwrap().bytes;
     backlog.shipped(shipped);
     for (position, index) in [8, 9, 7].into_iter().enumerate() {
         let turn = backlog.turn(position as u64 + 3, cancel(index), None, calm);
-        assert_eq!(turn, Turn::Later, "a request stays behind deferred requests");
+        assert_eq!(turn, ShipTime::Later, "a request stays behind deferred requests");
         backlog.defer(cancel(index), None, 3);
     }
     assert_eq!(due(&backlog), Some((0, Some(shipped))), "no more of the payload is shipped");
@@ -124,7 +128,7 @@ fn a_cancelled_call_ships_no_more_payload_and_keeps_its_turn() {
     // The connection breaks: the bytes that were shipped are shipped again, and no others.
     backlog.again();
     let first = Placed { len: shipped, ..LONG };
-    assert_eq!(backlog.turn(6, call(7), Some(first), calm), Turn::Now);
+    assert_eq!(backlog.turn(6, call(7), Some(first), calm), ShipTime::Now);
     assert_eq!(due(&backlog), Some((1, Some(0))));
     backlog.written(7);
     assert_eq!(due(&backlog), None);
@@ -161,20 +165,20 @@ fn a_call_that_is_given_up_has_no_time_left() {
 #[test]
 fn a_medium_frame_is_deferred_while_the_connection_accepts_no_more() {
     let mut backlog = Backlog::<u32>::default();
-    assert_eq!(backlog.turn(0, oneway(), Some(SHORT), calm), Turn::Now);
-    assert_eq!(backlog.turn(1, oneway(), None, busy), Turn::Now);
-    assert_eq!(backlog.turn(2, oneway(), Some(SHORT), busy), Turn::Later);
+    assert_eq!(backlog.turn(0, oneway(), Some(SHORT), calm), ShipTime::Now);
+    assert_eq!(backlog.turn(1, oneway(), None, busy), ShipTime::Now);
+    assert_eq!(backlog.turn(2, oneway(), Some(SHORT), busy), ShipTime::Later);
 }
 
 #[test]
 fn stamps_stay_behind_their_message() {
     let stamps = Head::stamps(CallNumber::NONE, 8).words();
     let mut backlog = deferred();
-    assert_eq!(backlog.turn(1, reply(1), None, calm), Turn::Now);
-    assert_eq!(backlog.turn(2, stamps, None, calm), Turn::Now);
-    assert_eq!(backlog.turn(3, oneway(), None, calm), Turn::Later);
+    assert_eq!(backlog.turn(1, reply(1), None, calm), ShipTime::Now);
+    assert_eq!(backlog.turn(2, stamps, None, calm), ShipTime::Now);
+    assert_eq!(backlog.turn(3, oneway(), None, calm), ShipTime::Later);
     backlog.defer(oneway(), None, 1);
-    assert_eq!(backlog.turn(4, stamps, None, calm), Turn::Later);
+    assert_eq!(backlog.turn(4, stamps, None, calm), ShipTime::Later);
 }
 
 #[test]
@@ -182,17 +186,17 @@ fn deferred_bytes_are_bounded() {
     let mut backlog = deferred();
     let most = (DEFERRED_BYTES_MAX / SLOT_BYTES) as u64;
     for position in 1..most {
-        assert_eq!(backlog.turn(position, oneway(), None, calm), Turn::Later);
+        assert_eq!(backlog.turn(position, oneway(), None, calm), ShipTime::Later);
         backlog.defer(oneway(), None, 1);
     }
-    assert_eq!(backlog.turn(most, oneway(), None, calm), Turn::Blocked);
-    let all_read = || Load { busy: false, all_read: true };
+    assert_eq!(backlog.turn(most, oneway(), None, calm), ShipTime::Blocked);
+    let all_read = || StreamLoad { busy: false, all_read: true };
     // Bytes of a payload are shipped first, since they need no slot.
-    assert_eq!(backlog.turn(most, oneway(), None, all_read), Turn::Blocked);
+    assert_eq!(backlog.turn(most, oneway(), None, all_read), ShipTime::Blocked);
     backlog.shipped(LONG.len);
-    assert_eq!(backlog.turn(most, oneway(), None, calm), Turn::Blocked);
+    assert_eq!(backlog.turn(most, oneway(), None, calm), ShipTime::Blocked);
     // The lane is full of frames that wait for a frame without a slot.
-    assert_eq!(backlog.turn(most, oneway(), None, all_read), Turn::Later);
+    assert_eq!(backlog.turn(most, oneway(), None, all_read), ShipTime::Later);
 }
 
 /// A lane, and what its peer has received, over connections that break.
@@ -237,11 +241,11 @@ impl Lane {
         let Some(&slot) = self.slots.get(self.shipped) else { return };
         if let Some(frame) = slot {
             let (words, placed) = frames[frame];
-            let load = Load { busy: self.busy, all_read: true };
+            let load = StreamLoad { busy: self.busy, all_read: true };
             match self.backlog.turn(self.shipped as u64, words, placed, || load) {
-                Turn::Now => self.bytes[frame] += placed.map_or(0, |placed| placed.len),
-                Turn::Bare => {}
-                Turn::Later => {
+                ShipTime::Now => self.bytes[frame] += placed.map_or(0, |placed| placed.len),
+                ShipTime::Bare => {}
+                ShipTime::Later => {
                     self.backlog.defer(words, placed, frame);
                     self.slots[self.shipped] = None;
                     self.got.push(None);
@@ -249,7 +253,7 @@ impl Lane {
                     self.deferred.push((frame, self.shipped as u64));
                     return;
                 }
-                Turn::Blocked => return,
+                ShipTime::Blocked => return,
             }
             let whole = placed.map_or(0, |placed| placed.len);
             assert_eq!(

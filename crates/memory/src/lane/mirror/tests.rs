@@ -103,10 +103,10 @@ impl World {
             }
             _ => None,
         };
-        let item = match short.map_or_else(|| mirror.look().unwrap(), Came::Frame) {
-            Came::Nothing => return false,
-            Came::Padding(span) => Item::Padding(span),
-            Came::Frame(words) => {
+        let item = match short.map_or_else(|| mirror.look().unwrap(), NextItem::Frame) {
+            NextItem::Nothing => return false,
+            NextItem::Padding(span) => Item::Padding(span),
+            NextItem::Frame(words) => {
                 let len = (words[0] >> 32) as usize;
                 let mut bytes = vec![0; len];
                 mirror.read(0, &mut bytes);
@@ -170,12 +170,14 @@ impl World {
             lanes.grow_reader(self.grown[words[1] as usize - 1].1.read_only());
         }
         lanes.publish_progress();
-        self.near.0.show(Shown { taken: self.far.0.shown().taken, ..Shown::default() });
+        self.near
+            .0
+            .show(PublishedState { taken: self.far.0.shown().taken, ..PublishedState::default() });
         self.read += 1;
     }
 
     fn go_on_from(&mut self, position: u64) {
-        self.near.0.again(position).unwrap();
+        self.near.0.rewind(position).unwrap();
         assert_eq!(self.near.0.shipped(), position);
         self.shipped = self.log.iter().filter(|(at, _)| *at < position).count();
     }
@@ -196,9 +198,9 @@ impl World {
     fn check_every_position(&mut self) {
         let mirror = &self.near.0;
         let (shipped, taken) = (mirror.shipped(), mirror.peer_shown().taken);
-        assert_eq!(mirror.again(shipped + 1), Err(AgainFault::Ahead { shipped }));
+        assert_eq!(mirror.rewind(shipped + 1), Err(RewindError::Ahead { shipped }));
         if let Some(behind) = taken.checked_sub(1) {
-            assert_eq!(mirror.again(behind), Err(AgainFault::Behind { taken }));
+            assert_eq!(mirror.rewind(behind), Err(RewindError::Behind { taken }));
         }
         let begins: Vec<u64> = self.log.iter().map(|(at, _)| *at).chain([shipped]).collect();
         for position in taken..=shipped {
@@ -208,7 +210,7 @@ impl World {
                     assert!(self.ship());
                 }
             } else {
-                assert_eq!(self.near.0.again(position), Err(AgainFault::Within));
+                assert_eq!(self.near.0.rewind(position), Err(RewindError::Within));
                 assert_eq!(self.near.0.shipped(), shipped);
             }
         }

@@ -3,7 +3,7 @@
 //! Invariant: records that have come whole are kept, and no others: the peer sends the rest again.
 
 use super::Incoming;
-use crate::events::{BellFault, SocketEvents};
+use crate::events::{SocketError, SocketEvents};
 use rustix::io::Errno;
 use upbeat_core::hello::Refusal;
 
@@ -17,7 +17,7 @@ pub(super) struct Ending {
     /// No more data comes.
     closed: bool,
     refusal: Option<Refusal>,
-    fault: Option<BellFault>,
+    fault: Option<SocketError>,
 }
 
 impl Ending {
@@ -41,7 +41,7 @@ impl Ending {
         self.resumable = false;
     }
 
-    pub(super) fn fail(&mut self, fault: BellFault) {
+    pub(super) fn fail(&mut self, fault: SocketError) {
         self.fault = Some(fault);
     }
 
@@ -50,7 +50,7 @@ impl Ending {
         match error {
             _ if self.resumable => self.broken = true,
             None => self.closed = true,
-            Some(error) => self.fail(BellFault::System { act: "recvmsg", error }),
+            Some(error) => self.fail(SocketError::System { act: "recvmsg", error }),
         }
     }
 }
@@ -86,7 +86,7 @@ impl Incoming {
     }
 
     /// Returns the received events besides frames.
-    pub(in super::super) fn drained(&mut self) -> Result<SocketEvents, BellFault> {
+    pub(in super::super) fn drained(&mut self) -> Result<SocketEvents, SocketError> {
         if let Some(fault) = self.ending.fault {
             return Err(fault);
         }

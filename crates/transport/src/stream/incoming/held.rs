@@ -6,7 +6,7 @@
 use super::{Incoming, READ_BYTES};
 use upbeat_core::limits::{LONG_BYTES_MAX, PAGE_BYTES};
 use upbeat_core::quota::{Charge, Quota};
-use upbeat_core::stream::{NoRoom, Wish};
+use upbeat_core::stream::{NoRoom, SegmentRequest};
 use upbeat_memory::lane::GROWN_BYTES;
 
 /// The number of uses of slabs, each of which has this limit of bytes.
@@ -53,8 +53,8 @@ impl Incoming {
     }
 
     /// Takes the peer's wish to announce a segment.
-    pub(super) fn wished(&mut self, wish: Wish) {
-        let Wish { each, count } = wish;
+    pub(super) fn wished(&mut self, wish: SegmentRequest) {
+        let SegmentRequest { each, count } = wish;
         let bytes = if count == 0 {
             // A ring of a size that lanes do not use gets its answer when it comes.
             GROWN_BYTES.get(self.grown).map(|bytes| *bytes as u64)

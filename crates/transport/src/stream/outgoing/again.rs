@@ -9,7 +9,7 @@ use super::{Outgoing, Pushed};
 use upbeat_core::fault::Rule;
 use upbeat_core::hello::Segment;
 use upbeat_core::stream;
-use upbeat_memory::lane::{AgainFault, Mirror};
+use upbeat_memory::lane::{Mirror, RewindError};
 use upbeat_memory::region::{Region, WORD};
 
 impl Outgoing {
@@ -51,12 +51,12 @@ impl Outgoing {
 
     /// Resumes over another connection, behind `position` slots of our lane, which the peer has received.
     pub(in super::super) fn again(&mut self, position: u64, mirror: &Mirror) -> Result<(), Rule> {
-        mirror.again(position).map_err(|fault| match fault {
-            AgainFault::Ahead { shipped } => Rule::ResumeAhead { seen: position, shipped },
-            AgainFault::Behind { taken } => {
+        mirror.rewind(position).map_err(|fault| match fault {
+            RewindError::Ahead { shipped } => Rule::ResumeAhead { seen: position, shipped },
+            RewindError::Behind { taken } => {
                 Rule::ResumeBehind { seen: position, acknowledged: taken }
             }
-            AgainFault::Within => Rule::ResumeWithin { seen: position },
+            RewindError::Within => Rule::ResumeWithin { seen: position },
         })?;
         for (segment, region) in self.ledger.again(position).into_iter().rev() {
             for slab in &mut self.slabs {

@@ -6,7 +6,7 @@
 use super::Outgoing;
 use upbeat_core::frame::{Head, Kind, Placed};
 use upbeat_core::limits::CONTROL_SLOTS;
-use upbeat_core::stream::{self, Chunk, Due};
+use upbeat_core::stream::{self, Chunk, RewrittenFrame};
 use upbeat_memory::lane::{Lanes, Mirror};
 use upbeat_memory::region::Region;
 use upbeat_memory::ring::{Refused, span_of};
@@ -87,7 +87,7 @@ impl Outgoing {
 
     /// Writes the first deferred frame into our lane again, if its turn has come and there is room.
     pub(super) fn write_again(&mut self, lanes: &Lanes) -> bool {
-        let Some(Due { frame, given_up }) = self.backlog.due() else { return false };
+        let Some(RewrittenFrame { frame, given_up }) = self.backlog.due() else { return false };
         let given_up = given_up.and_then(|shipped| frame.given_up(shipped));
         let Frame { words, payload } = given_up.as_ref().unwrap_or(frame);
         let is_request = Head::kind_in(words).is_some_and(Kind::is_request);

@@ -8,7 +8,7 @@ use crate::handle::lasting::now_ns;
 use crate::sampling::take_sampled;
 use crate::session::{Fault, Session};
 use crate::wake::TaskId;
-use upbeat_core::bill::way::Manner;
+use upbeat_core::bill::way::StampMode;
 use upbeat_core::frame::{CallNumber, FailCode, Head};
 
 impl Caller {
@@ -81,7 +81,7 @@ impl<'c> Driver<'c> for &'c Caller {
 
     fn poll_task(self, _: TaskId) {}
 
-    fn sampled(self, words: &[u64; 3], manner: Manner, main: Main<'_>) -> Result<(), Fault> {
+    fn sampled(self, words: &[u64; 3], manner: StampMode, main: Main<'_>) -> Result<(), Fault> {
         take_sampled(self, &self.sampling, words, manner, main, |words, _| {
             self.refuse(CallNumber::from_u64(words[1]));
             Ok(())

@@ -16,7 +16,7 @@ use upbeat_core::resume::Due;
 use upbeat_memory::ticks::ticks;
 use upbeat_transport::carrier::Connection;
 use upbeat_transport::opening::Step;
-use upbeat_transport::remote::Again;
+use upbeat_transport::remote::ResumeRequest;
 
 /// What a thread does for a session that has lost its connection.
 pub(in crate::handle) enum Mending {
@@ -31,7 +31,7 @@ pub(in crate::handle) enum Mending {
 /// An attempt to connect again, which needs no look at the session.
 pub(in crate::handle) struct Reconnect {
     target: Target,
-    again: Again,
+    again: ResumeRequest,
     /// When the session is over.
     over: u64,
 }

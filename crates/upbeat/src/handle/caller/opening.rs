@@ -21,24 +21,24 @@ use upbeat_core::limits::CONNECT_MS_MAX;
 use upbeat_core::method::Signature;
 use upbeat_memory::ticks::{nanoseconds, ticks};
 use upbeat_transport::carrier::Carrier;
-use upbeat_transport::home::Home;
 use upbeat_transport::host::is_own;
+use upbeat_transport::local_node::LocalNode;
 use upbeat_transport::opening::{Opening, Step};
-use upbeat_transport::remote::{Again, Terms, connect, connect_again};
+use upbeat_transport::remote::{RemoteOptions, ResumeRequest, connect, connect_again};
 
 /// What a handle brings to its session.
 pub(super) struct Homes {
     /// To one with the node of a name, or with one that is reached over the network.
-    home: Home,
+    home: LocalNode,
     /// To one in memory with the node at an address of this host, once that was tried.
-    own: OnceCell<Home>,
+    own: OnceCell<LocalNode>,
 }
 
 impl Homes {
     fn new(target: &Target) -> Result<Homes, ConnectError> {
         let program = target.program.clone();
         let home = match target.to.address() {
-            Some(_) => Home::without_memory(program, None),
+            Some(_) => LocalNode::without_memory(program, None),
             None => target.carriers.home(program, None, target.place.is_some()),
         };
         let home = home.map_err(|error| ConnectError::Service { text: error.to_string() })?;
@@ -46,7 +46,7 @@ impl Homes {
     }
 
     /// Returns the home that shares memory with nodes of this host. None if the handle does not.
-    fn own(&self, target: &Target) -> Option<&Home> {
+    fn own(&self, target: &Target) -> Option<&LocalNode> {
         if self.own.get().is_none() {
             target.place.as_ref()?;
             let own = target.carriers.home(target.program.clone(), None, true).ok()?;
@@ -56,7 +56,7 @@ impl Homes {
     }
 
     /// Returns the home that was brought to a session.
-    fn of(self, carrier: &Carrier) -> Home {
+    fn of(self, carrier: &Carrier) -> LocalNode {
         match (carrier.peer.at, self.own.into_inner()) {
             (None, Some(own)) => own,
             _ => self.home,
@@ -70,7 +70,7 @@ pub(super) enum What<'a> {
     /// A session.
     Session(&'a Homes),
     /// To go on with a session, which is over at this time.
-    Again(&'a Again, u64),
+    Again(&'a ResumeRequest, u64),
 }
 
 /// A session that is to be opened, or to go on.
@@ -89,7 +89,7 @@ pub(super) fn wait_open(
     target: &Target,
     watch: Option<&Watch>,
     until: Option<Until>,
-) -> Result<(Home, Carrier), ConnectError> {
+) -> Result<(LocalNode, Carrier), ConnectError> {
     if target.to.address().is_some() && target.remote.is_unprotected() {
         return Err(ConnectError::Unprotected { to: target.to.to_string() });
     }
@@ -191,11 +191,15 @@ impl Wanted<'_> {
     }
 
     /// Tries to open a session on this host once. The time is counted from the first attempt on.
-    fn open_by_name(self, home: &Home) -> Result<Step, ConnectError> {
+    fn open_by_name(self, home: &LocalNode) -> Result<Step, ConnectError> {
         let Target { place, carriers, to, program, .. } = self.target;
         if let Some(at) = carriers.address(place.as_ref(), program.name(), to.node()) {
             // Nobody knows the address when the connection is gone.
-            return self.try_at(at, CONNECT_MS_MAX, Terms { resume_within_ms: 0, ..self.terms() });
+            return self.try_at(
+                at,
+                CONNECT_MS_MAX,
+                RemoteOptions { resume_within_ms: 0, ..self.terms() },
+            );
         }
         let times = [self.passed_ms(), 0];
         let opening = carriers.connect(home, place.as_ref(), to.node(), 0, times);
@@ -223,7 +227,7 @@ impl Wanted<'_> {
         }
     }
 
-    fn terms(self) -> Terms {
+    fn terms(self) -> RemoteOptions {
         self.target.remote.terms()
     }
 
@@ -253,7 +257,12 @@ impl Wanted<'_> {
     }
 
     /// Tries to open a session at one address, or to go on with one, until a time at most.
-    fn try_at(self, at: SocketAddr, until_ms: u64, terms: Terms) -> Result<Step, ConnectError> {
+    fn try_at(
+        self,
+        at: SocketAddr,
+        until_ms: u64,
+        terms: RemoteOptions,
+    ) -> Result<Step, ConnectError> {
         let (name, times) = (self.target.to.node(), [self.passed_ms(), until_ms]);
         let opening = match self.what {
             What::Session(homes) => connect(&homes.home, name, at, 0, times, &terms),

@@ -9,7 +9,7 @@ use crate::dispatch::Dispatcher;
 use crate::error::CallError;
 use crate::reactor::timespec;
 use crate::session::Waiter;
-use crate::wait::{Idle, Pace, Waiting};
+use crate::wait::{Idle, IdlePolicy, Waiting};
 use crate::wake::MAIN;
 use crate::wire::{Input, WireError};
 use rustix::event::{PollFd, Timespec, poll};
@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::task::Waker;
 
 use upbeat_core::frame::CallNumber;
-use upbeat_memory::sync::{Fenced, fence_full};
+use upbeat_memory::sync::{FenceProof, fence_full};
 use upbeat_memory::ticks::{ticks, ticks_per_second};
 
 /// A session that lay idle for this part of a second, 20 us, has its socket read before it is used. The
@@ -132,7 +132,7 @@ impl Caller {
             self.noted.rung.set(true);
             self.sampling.woke();
         }
-        self.home.page().promise();
+        self.home.page().set_polling();
     }
 
     /// Whether the session stands, for a thread that is about to use it. While it lay idle nobody
@@ -169,7 +169,7 @@ impl Caller {
 
     /// Rings a peer that waits for room, where it was made before that could be seen. The fence stands
     /// behind the last frame that was taken.
-    pub(in crate::handle) fn relieve(&self, fenced: Fenced) {
+    pub(in crate::handle) fn relieve(&self, fenced: FenceProof) {
         if self.session.peer_wants_room() {
             self.session.flush(fenced);
         }
@@ -195,7 +195,7 @@ impl Caller {
 
     /// Gives the promise.
     pub(in crate::handle) fn awake(&self) {
-        self.home.page().promise();
+        self.home.page().set_polling();
     }
 
     /// The thread of the session has slept.
@@ -206,7 +206,7 @@ impl Caller {
 
     /// Waits as this policy says, from here on.
     pub(in crate::handle) fn looks_as(&mut self, waiting: Waiting) {
-        self.pace = Pace::new(waiting);
+        self.pace = IdlePolicy::new(waiting);
     }
 
     /// In how many nanoseconds the thread that is about to sleep must wake, to give up what nobody uses.
@@ -290,10 +290,10 @@ impl Caller {
         let session = &self.session;
         let must_tidy = !self.noted.tidies.get() && session.tidy_in_ns().is_some();
         let heard = self.noted.heard.take();
-        let is_promised = self.home.page().is_promised();
+        let is_polling = self.home.page().is_polling();
         let is_idle = || session.calls_open() == 0 && !session.is_pressed();
         let rests = self.noted.rests.take() && is_idle() && !session.awaits_senders();
-        if must_tidy || !heard && (!is_promised || rests) {
+        if must_tidy || !heard && (!is_polling || rests) {
             return !must_tidy;
         }
         for _ in 0..LEAVES {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use upbeat_core::address::Address;
 use upbeat_core::limits::REMOTE_SESSIONS_MAX;
 use upbeat_transport::error::{BindError, OpenError};
-use upbeat_transport::home::Home;
 use upbeat_transport::identity::Identity;
+use upbeat_transport::local_node::LocalNode;
 use upbeat_transport::remote::Listener;
 
 /// The environment variable that says where a node listens for other hosts, where the application does not.
@@ -204,7 +204,7 @@ impl Builder {
 /// Listens for other hosts, if the application says so or the environment.
 pub(super) fn listener(
     remote: &Remote,
-    home: &Home,
+    home: &LocalNode,
     local_only: bool,
 ) -> Result<Option<Listener>, BuildError> {
     let of_environment = || std::env::var(LISTEN_VARIABLE).ok().filter(|_| !local_only);

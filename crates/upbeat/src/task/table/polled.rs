@@ -1,6 +1,6 @@
 //! A task that is being polled, and that is not in its entry meanwhile.
 
-use super::{Live, POLLED, Place, Tasks, Vacant};
+use super::{POLLED, Place, TaskSlot, Tasks, Vacant};
 use crate::contain::contain;
 use crate::task::{Cancelled, Done};
 use crate::wake::{self, TaskId};
@@ -11,13 +11,13 @@ use std::task::Waker;
 /// A task that is being polled. Dropping this, for example in a panic, puts the task back into its entry.
 pub(crate) struct Polled<'t> {
     pub(super) place: &'t Cell<Place>,
-    pub(super) live: Option<Live>,
+    pub(super) live: Option<TaskSlot>,
 }
 
 impl Polled<'_> {
     /// Returns the future to be polled, and the data of its wakers.
     #[inline(always)]
-    pub(crate) fn live(&mut self) -> Option<&mut Live> {
+    pub(crate) fn live(&mut self) -> Option<&mut TaskSlot> {
         self.live.as_mut()
     }
 
@@ -68,7 +68,7 @@ impl Polled<'_> {
         tasks.live.set(tasks.live.get() - 1);
         match what {
             Done::Handler => {
-                let (Live { task, wakeup }, next) = (live, wake::next(id));
+                let (TaskSlot { task, wakeup }, next) = (live, wake::next(id));
                 // The replaced entry was vacant, and needs no drop. It stays reserved for the slot.
                 forget(place.replace(Place::Vacant(wake::place(next).generation, POLLED)));
                 task.done(wakeup, next);
@@ -79,7 +79,7 @@ impl Polled<'_> {
 
     /// Handles the end of a task that the application has spawned.
     #[inline(never)]
-    fn spawned_done(place: &Cell<Place>, live: Live, tasks: &Tasks, id: TaskId) {
+    fn spawned_done(place: &Cell<Place>, live: TaskSlot, tasks: &Tasks, id: TaskId) {
         let was = place.replace(Place::Vacant(0, POLLED));
         let alone = matches!(was, Place::Vacant(_, Vacant::Polled { alone: true, .. }));
         place.set(was);

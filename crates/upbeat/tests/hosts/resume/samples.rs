@@ -7,8 +7,8 @@ use crate::{Server, client_that, connected};
 use std::time::Duration;
 use upbeat::{Counter, Waiting};
 use upbeat_core::bill::clock::Timestamps;
-use upbeat_core::bill::taken::Taken;
-use upbeat_core::bill::way::{CALL_TCP, Manner, POINTS_MAX};
+use upbeat_core::bill::taken::MessageStamps;
+use upbeat_core::bill::way::{CALL_TCP, POINTS_MAX, StampMode};
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::hello::{Networked, Record};
 use upbeat_core::limits::{HEAD_BYTES, SLOT_BYTES, STAMPS_BYTES_MAX};
@@ -49,7 +49,7 @@ fn samples_go_on_over_another_connection() {
     let pages = observe(std::process::id()).unwrap();
     let page = pages.into_iter().find(|page| page.node() == name).expect("a page");
     let records = (page.oldest()..page.written()).filter_map(|number| page.read(number));
-    let wholes: Vec<_> = records.filter(|record| record.rung == Manner::Whole.byte()).collect();
+    let wholes: Vec<_> = records.filter(|record| record.rung == StampMode::Whole.byte()).collect();
     assert!(wholes.len() > CALLS as usize, "{}", wholes.len());
     for record in wholes {
         let (began, done) = (record.stamps[0], record.stamps[CALL_TCP.points() - 1]);
@@ -106,7 +106,7 @@ fn lies_about_a_clock_harm_nobody() {
 
 /// Stamps of a one-way message that has not come.
 fn lie(stamp: u64, out: &mut Vec<u8>) {
-    let mut taken = Taken::new();
+    let mut taken = MessageStamps::new();
     (0..POINTS_MAX).for_each(|point| taken.set_index(point, stamp.rotate_left(point as u32)));
     let mut payload = [0; STAMPS_BYTES_MAX];
     let len = taken.encode("a lock", &mut payload);

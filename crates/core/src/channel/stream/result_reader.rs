@@ -9,9 +9,9 @@ pub const BATCHES_AHEAD: usize = 1;
 /// The state of a result's reading end.
 ///
 /// ```
-/// use upbeat_core::channel::stream::Lookahead;
+/// use upbeat_core::channel::stream::ResultReader;
 ///
-/// let mut ahead = Lookahead::default();
+/// let mut ahead = ResultReader::default();
 /// assert!(ahead.begin_pull());
 /// assert!(!ahead.begin_pull(), "one pull is under way at a time");
 /// assert!(ahead.handle_batch(false));
@@ -20,7 +20,7 @@ pub const BATCHES_AHEAD: usize = 1;
 /// assert!(ahead.begin_pull(), "the next is collected while this one is read");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lookahead {
+pub struct ResultReader {
     /// The number of batches that came and that the reader has not begun to read.
     waiting: usize,
     /// Whether a pull is under way.
@@ -31,7 +31,7 @@ pub struct Lookahead {
     tells: bool,
 }
 
-impl Lookahead {
+impl ResultReader {
     /// Returns whether the next pull must be sent now. The pull is under way from then on.
     pub fn begin_pull(&mut self) -> bool {
         let may = !self.is_asked || mutated(Mutant::PullTwice);
@@ -78,7 +78,7 @@ impl Lookahead {
     }
 }
 
-impl CallerEnd for Lookahead {
+impl CallerEnd for ResultReader {
     fn leave(&mut self) -> Option<Control> {
         let tells = core::mem::take(&mut self.tells) && !mutated(Mutant::StopUntold);
         tells.then_some(Control::Stop)

@@ -21,10 +21,10 @@ pub struct Words {
     pub wants_room: bool,
 }
 
-/// The words that were sent. [`Told::show`] creates the next record, and [`Told::again`] is called for another
-/// connection.
+/// The words that were sent. [`SentHeader::show`] creates the next record, and [`SentHeader::again`] is called for
+/// another connection.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct SentHeader {
     words: Words,
     /// The words of returned buffers by slab; missing words are 0. A session without slabs has none.
     returned: Vec<u64>,
@@ -32,7 +32,7 @@ pub struct Told {
     stale: bool,
 }
 
-impl Told {
+impl SentHeader {
     /// Returns the words that were sent last.
     #[inline]
     pub const fn words(&self) -> Words {
@@ -62,7 +62,7 @@ impl Told {
 
     /// Handles another connection: all words must be sent again.
     pub fn again(&mut self) {
-        *self = Told { stale: true, ..Told::default() };
+        *self = SentHeader { stale: true, ..SentHeader::default() };
     }
 
     /// Returns the record of the changed words: of returned buffers those of the slabs with a bit in `back`, or
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn changed_words_are_sent() {
-        let mut told = Told::default();
+        let mut told = SentHeader::default();
         let now = Words { taken: 3, accepted: 0, wants_room: true };
         let progress = told.show(now, 1 << 4, |slab| slab as u64);
         assert_eq!((progress.taken, progress.accepted, progress.wants_room), (Some(3), None, true));
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn another_connection_begins_with_all_words() {
-        let mut told = Told::default();
+        let mut told = SentHeader::default();
         let now = Words { taken: 3, accepted: 1, wants_room: false };
         told.show(now, 1, |_| 1);
         told.again();

@@ -48,7 +48,7 @@ impl System {
 /// `vanishes_ms`, or none if the connection lives until `end_ms`. The checks of this side are late by these
 /// milliseconds in turn.
 fn ends(timeout_ms: u32, vanishes_ms: u64, end_ms: u64, late_ms: &[u64]) -> Option<u64> {
-    let mut patience = Patience::new(timeout_ms);
+    let mut patience = ConnectionTimeout::new(timeout_ms);
     let mut system = System {
         timeout_ms: timeout_ms.into(),
         asked_ms: None,
@@ -97,7 +97,7 @@ proptest! {
 
 #[test]
 fn acknowledged_bytes_restart_the_timeout() {
-    let mut patience = Patience::new(10_000);
+    let mut patience = ConnectionTimeout::new(10_000);
     let closed = |acked| Sending { is_closed: true, acked, silent_ms: 10 };
     assert_eq!(patience.look(0, closed(1)), None);
     assert_eq!(patience.look(20_000 * MS, closed(1)), Some(23_750));
@@ -107,7 +107,7 @@ fn acknowledged_bytes_restart_the_timeout() {
 
 #[test]
 fn a_silent_host_gets_no_longer_timeout() {
-    let mut patience = Patience::new(10_000);
+    let mut patience = ConnectionTimeout::new(10_000);
     let closed = |silent_ms| Sending { is_closed: true, acked: 1, silent_ms };
     assert_eq!(patience.look(0, closed(10)), None);
     assert_eq!(patience.look(9_000 * MS, closed(6_249)), Some(12_750));

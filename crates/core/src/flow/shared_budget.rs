@@ -11,26 +11,26 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// and whether the budget is filled.
 ///
 /// ```
-/// use upbeat_core::flow::{Purse, Share};
+/// use upbeat_core::flow::{SharedBudget, Share};
 ///
-/// let (purse, mut share) = (Purse::new(1000), Share::new(1000));
-/// purse.with(|budget| budget.charge(&mut share, 1000));
-/// assert!(purse.take_filled() && !purse.take_freed());
-/// purse.with(|budget| budget.release(&mut share, 1000));
-/// assert!(purse.take_freed() && !purse.take_freed());
+/// let (shared_budget, mut share) = (SharedBudget::new(1000), Share::new(1000));
+/// shared_budget.with(|budget| budget.charge(&mut share, 1000));
+/// assert!(shared_budget.take_filled() && !shared_budget.take_freed());
+/// shared_budget.with(|budget| budget.release(&mut share, 1000));
+/// assert!(shared_budget.take_freed() && !shared_budget.take_freed());
 /// ```
 #[derive(Debug)]
-pub struct Purse {
+pub struct SharedBudget {
     budget: Cell<Budget>,
     freed: Cell<bool>,
     filled: Cell<bool>,
 }
 
-impl Purse {
+impl SharedBudget {
     /// Creates a budget of `bytes` free bytes.
-    pub const fn new(bytes: u64) -> Purse {
+    pub const fn new(bytes: u64) -> SharedBudget {
         let budget = Cell::new(Budget::new(bytes));
-        Purse { budget, freed: Cell::new(false), filled: Cell::new(false) }
+        SharedBudget { budget, freed: Cell::new(false), filled: Cell::new(false) }
     }
 
     /// Returns the present budget.

@@ -6,9 +6,9 @@ use crate::mutant::{Mutant, mutated};
 /// The state of an argument's writing end. Each batch is sent after the reply to the one before.
 ///
 /// ```
-/// use upbeat_core::channel::stream::{CallerEnd, Feed, Wanted};
+/// use upbeat_core::channel::stream::{CallerEnd, ArgumentWriter, Wanted};
 ///
-/// let mut feed = Feed::default();
+/// let mut feed = ArgumentWriter::default();
 /// feed.begin_push(false);
 /// assert!(feed.handle_answer(Wanted::More));
 /// feed.begin_push(true);
@@ -16,14 +16,14 @@ use crate::mutant::{Mutant, mutated};
 /// assert_eq!(feed.leave(), None);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Feed {
+pub struct ArgumentWriter {
     /// Whether the last batch was sent.
     is_last: bool,
     /// Whether the reader knows that no more batches come, or wants none.
     is_over: bool,
 }
 
-impl Feed {
+impl ArgumentWriter {
     /// Records that a batch is sent, which may be the last.
     pub const fn begin_push(&mut self, is_last: bool) {
         self.is_last = is_last;
@@ -38,7 +38,7 @@ impl Feed {
     }
 }
 
-impl CallerEnd for Feed {
+impl CallerEnd for ArgumentWriter {
     fn leave(&mut self) -> Option<Control> {
         let is_over = core::mem::replace(&mut self.is_over, true);
         (!is_over && !mutated(Mutant::AbandonUntold)).then_some(Control::Abandon)

@@ -31,7 +31,7 @@ proptest! {
         rate in 1..3000u32,
         pauses in prop::collection::vec(0..20_000_000u64, 1..400),
     ) {
-        let mut gate = Gate::new(Terms { accepts_per_second: rate, ..Terms::default() }, 0);
+        let mut gate = AdmissionPolicy::new(Terms { accepts_per_second: rate, ..Terms::default() }, 0);
         let (mut now, mut accepted) = (0, Vec::new());
         for pause in pauses {
             now += pause;
@@ -56,7 +56,7 @@ proptest! {
         most in 1..5usize,
         steps in prop::collection::vec((0..4u8, any::<bool>()), 0..200),
     ) {
-        let mut gate = Gate::new(Terms { sessions_per_address: most, ..Terms::default() }, 0);
+        let mut gate = AdmissionPolicy::new(Terms { sessions_per_address: most, ..Terms::default() }, 0);
         let mut open = [0; 4];
         for (number, opens) in steps {
             let (from, open) = (caller(number), &mut open[usize::from(number)]);
@@ -77,7 +77,7 @@ proptest! {
     #[test]
     fn the_busiest_address_gives_way(all in handshakes()) {
         let count = |from| all.iter().filter(|other| other.from == from).count();
-        let Some((at, key)) = Crowd::Hosts.gives_way(all.iter().copied()) else {
+        let Some((at, key)) = HandshakeLimit::Hosts.gives_way(all.iter().copied()) else {
             prop_assert!(all.is_empty());
             return Ok(());
         };
@@ -95,7 +95,7 @@ proptest! {
         let spoke = gone.heard_ms.is_some();
         let wanted = match crowds {
             true => gone.began_ms + if spoke { CROWD_AGE_MS_MAX } else { CROWD_HELLO_MS_MAX },
-            false => gone.heard_ms.unwrap_or(gone.began_ms) + Crowd::Hosts.patience_ms(spoke),
+            false => gone.heard_ms.unwrap_or(gone.began_ms) + HandshakeLimit::Hosts.patience_ms(spoke),
         };
         prop_assert_eq!(at, wanted);
     }
@@ -113,15 +113,15 @@ fn sending_single_bytes_gains_no_time_in_a_crowd() {
     });
     let other = Handshake { key: 1000, from: Some(caller(2)), began_ms: 0, heard_ms: None };
     let all = trickle.clone().chain([other]);
-    assert_eq!(Crowd::Hosts.gives_way(all), Some((CROWD_AGE_MS_MAX, 0)));
+    assert_eq!(HandshakeLimit::Hosts.gives_way(all), Some((CROWD_AGE_MS_MAX, 0)));
     // An address within its share is treated as any other.
     let all = trickle.take(REMOTE_PENDING_SHARE).chain([other]);
-    assert_eq!(Crowd::Hosts.gives_way(all), Some((REMOTE_SILENCE_MS_MAX / 2, 1000)));
+    assert_eq!(HandshakeLimit::Hosts.gives_way(all), Some((REMOTE_SILENCE_MS_MAX / 2, 1000)));
 }
 
 #[test]
 fn a_clock_that_stands_still_admits_no_caller() {
-    let mut gate = Gate::new(Terms { accepts_per_second: 3, ..Terms::default() }, 50);
+    let mut gate = AdmissionPolicy::new(Terms { accepts_per_second: 3, ..Terms::default() }, 50);
     for _ in 0..3 {
         // Three thirds of a second, rounded up, are more than a second.
         let _ = gate.accept(50);

@@ -31,9 +31,9 @@ const ROUNDS: u64 = 2;
 /// The senders of a queue, by their tickets.
 ///
 /// ```
-/// use upbeat_core::session::Line;
+/// use upbeat_core::session::SenderQueue;
 ///
-/// let line = Line::new();
+/// let line = SenderQueue::new();
 /// let (first, second) = (line.stand(None, &"first"), line.stand(None, &"second"));
 /// line.take_turn(Some(second));
 /// assert!(!line.is_in_turn());
@@ -42,7 +42,7 @@ const ROUNDS: u64 = 2;
 /// assert!(line.is_in_turn() && woken == ["second"]);
 /// ```
 #[derive(Debug)]
-pub struct Line<W> {
+pub struct SenderQueue<W> {
     standing: RefCell<VecDeque<Sender<W>>>,
     next: Cell<u64>,
     /// The ticket of the sender that tries now.
@@ -62,10 +62,10 @@ struct Sender<W> {
     woken: Cell<Option<u64>>,
 }
 
-impl<W> Line<W> {
+impl<W> SenderQueue<W> {
     /// Creates an empty queue.
-    pub const fn new() -> Line<W> {
-        Line {
+    pub const fn new() -> SenderQueue<W> {
+        SenderQueue {
             standing: RefCell::new(VecDeque::new()),
             next: Cell::new(0),
             turn: Cell::new(None),
@@ -76,7 +76,7 @@ impl<W> Line<W> {
     }
 
     /// Queues a sender at its ticket, or at a new one behind all others. Returns the ticket, with which the sender
-    /// must [leave](Line::leave).
+    /// must [leave](SenderQueue::leave).
     pub fn stand(&self, ticket: Option<u64>, waiter: &W) -> u64
     where
         W: Clone,
@@ -134,12 +134,12 @@ impl<W> Line<W> {
 
     /// Returns whether no sender is queued.
     pub fn is_empty(&self) -> bool {
-        !self.stands()
+        !self.has_waiters()
     }
 
     /// Returns whether a sender is queued.
     #[inline(always)]
-    pub fn stands(&self) -> bool {
+    pub fn has_waiters(&self) -> bool {
         self.stands.get()
     }
 
@@ -149,7 +149,7 @@ impl<W> Line<W> {
     }
 
     /// Returns whether a sender was woken that may not have been polled yet.
-    pub fn is_stirred(&self) -> bool {
+    pub fn has_woken(&self) -> bool {
         self.stirred.get()
     }
 
@@ -181,7 +181,7 @@ impl<W> Line<W> {
     }
 
     /// Begins a round and removes the senders that have lost their turns. Returns whether there were any.
-    pub fn pass_over(&self) -> bool {
+    pub fn skip_unresponsive(&self) -> bool {
         let round = self.round.get() + 1;
         self.round.set(round);
         if !self.stirred.replace(false) || mutated(Mutant::TurnKept) {
@@ -201,8 +201,8 @@ impl<W> Line<W> {
     }
 }
 
-impl<W> Default for Line<W> {
-    fn default() -> Line<W> {
-        Line::new()
+impl<W> Default for SenderQueue<W> {
+    fn default() -> SenderQueue<W> {
+        SenderQueue::new()
     }
 }

@@ -28,9 +28,9 @@ const _: () = assert!(SESSIONS_PER_NODE_MAX <= sessions_in(BOARD_BYTES));
 
 /// A node's own part of its sessions.
 ///
-/// If the system refuses shared memory, sessions with other processes use byte streams; [`Home::unshared`] tells the
-/// reason.
-pub struct Home {
+/// If the system refuses shared memory, sessions with other processes use byte streams; [`LocalNode::unshared`] tells
+/// the reason.
+pub struct LocalNode {
     info: Arc<NodeInfo>,
     page: NodePage,
     board: Board,
@@ -38,31 +38,34 @@ pub struct Home {
     member: OnceLock<Arc<Member>>,
 }
 
-impl Home {
+impl LocalNode {
     /// Makes the home of a node that other processes and this process can reach. A handle, which only connects, has
     /// no name.
-    pub fn new(program: ProgramId, name: Option<NodeName>) -> Result<Home, HomeError> {
+    pub fn new(program: ProgramId, name: Option<NodeName>) -> Result<LocalNode, HomeError> {
         let shared = page().and_then(|page| Ok((page, Arc::new(board()?))));
-        Home::build(program, name, Memory::of(shared)?)
+        LocalNode::build(program, name, Memory::of(shared)?)
     }
 
     /// Makes the home of a node that other processes can reach and that shares no memory with them: its sessions with
     /// them use byte streams.
-    pub fn without_memory(program: ProgramId, name: Option<NodeName>) -> Result<Home, HomeError> {
-        Home::build(program, name, Memory::heap(Reach::Streams(None)))
+    pub fn without_memory(
+        program: ProgramId,
+        name: Option<NodeName>,
+    ) -> Result<LocalNode, HomeError> {
+        LocalNode::build(program, name, Memory::heap(Reach::Streams(None)))
     }
 
     /// Makes sessions within this process use byte streams too, for tests.
-    pub fn over_streams_alone(self) -> Home {
-        let Home { info, page, board, member } = self;
+    pub fn over_streams_alone(self) -> LocalNode {
+        let LocalNode { info, page, board, member } = self;
         let mut info = Arc::into_inner(info).expect("a home that nobody has used");
         info.streams_alone = true;
-        Home { info: Arc::new(info), page, board, member }
+        LocalNode { info: Arc::new(info), page, board, member }
     }
 
     /// Makes the home of a handle that has one session and polls its lane itself. It has no name. All such handles of
     /// a process show their peers one board, which nobody reads.
-    pub fn of_handle(program: ProgramId) -> Result<Home, HomeError> {
+    pub fn of_handle(program: ProgramId) -> Result<LocalNode, HomeError> {
         // A forked child does not have its parent's mapping.
         static UNREAD: Mutex<Option<(Process, Weak<Segment>)>> = Mutex::new(None);
         let mut unread = UNREAD.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,25 +79,25 @@ impl Home {
         }
         drop(unread);
         let shared = shared.and_then(|board| Ok((page()?, board)));
-        Home::build(program, None, Memory::of(shared)?)
+        LocalNode::build(program, None, Memory::of(shared)?)
     }
 
     /// Makes the home of a node that meets only nodes of its own process, without segments and descriptors.
-    pub fn local(program: ProgramId, name: Option<NodeName>) -> Result<Home, HomeError> {
-        Home::build(program, name, Memory::heap(Reach::Nobody))
+    pub fn local(program: ProgramId, name: Option<NodeName>) -> Result<LocalNode, HomeError> {
+        LocalNode::build(program, name, Memory::heap(Reach::Nobody))
     }
 
     fn build(
         program: ProgramId,
         name: Option<NodeName>,
         memory: Memory,
-    ) -> Result<Home, HomeError> {
+    ) -> Result<LocalNode, HomeError> {
         let incarnation = u64::from_ne_bytes(random()?);
         let (streams_alone, listening, lock) = (false, OnceLock::new(), OnceLock::new());
         let info = NodeInfo { program, name, incarnation, memory, streams_alone, listening, lock };
         let page = NodePage::new(info.page().clone(), incarnation);
         let board = Board::new(info.board().clone());
-        Ok(Home { info: Arc::new(info), page, board, member: OnceLock::new() })
+        Ok(LocalNode { info: Arc::new(info), page, board, member: OnceLock::new() })
     }
 
     /// Returns the program that the node belongs to.

@@ -27,18 +27,18 @@ const _: () = assert!("/proc/self/fd/".len() + 10 + 1 + NAME_BYTES_MAX + 5 <= SU
 
 /// The directory below which the programs' sockets lie.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SocketDirectory {
     directory: PathBuf,
 }
 
-impl Place {
+impl SocketDirectory {
     /// Opens this user's directory. It lies in `$XDG_RUNTIME_DIR` if that is an absolute path to a directory that
     /// only this user can use, else in `/tmp`. A missing directory is created.
-    pub fn of_user() -> Result<Place, PlaceError> {
-        Place::choose(std::env::var_os("XDG_RUNTIME_DIR"), Path::new("/tmp"))
+    pub fn of_user() -> Result<SocketDirectory, PlaceError> {
+        SocketDirectory::choose(std::env::var_os("XDG_RUNTIME_DIR"), Path::new("/tmp"))
     }
 
-    fn choose(runtime: Option<OsString>, fallback: &Path) -> Result<Place, PlaceError> {
+    fn choose(runtime: Option<OsString>, fallback: &Path) -> Result<SocketDirectory, PlaceError> {
         let runtime = runtime.map(PathBuf::from).filter(|path| path.is_absolute());
         let usable = match &runtime {
             None => false,
@@ -55,17 +55,17 @@ impl Place {
         };
         make_directory(&directory)?;
         open_directory(&directory, GROUP_AND_OTHERS)?;
-        Ok(Place { directory })
+        Ok(SocketDirectory { directory })
     }
 
     /// Opens a directory of the caller's choice, for tests and for containers that share it. A missing directory is
     /// created. The directory must belong to this user, and no other user may write into it.
-    pub fn at(directory: impl Into<PathBuf>) -> Result<Place, PlaceError> {
+    pub fn at(directory: impl Into<PathBuf>) -> Result<SocketDirectory, PlaceError> {
         let directory = directory.into();
         let directory = std::path::absolute(&directory).unwrap_or(directory);
         make_directory(&directory)?;
         open_directory(&directory, GROUP_AND_OTHERS_WRITE)?;
-        Ok(Place { directory })
+        Ok(SocketDirectory { directory })
     }
 
     /// Returns the path of the directory.

@@ -26,10 +26,10 @@ pub struct Sending {
 /// The decisions about the system's timeout for one connection. Times are nanoseconds of one clock.
 ///
 /// ```
-/// use upbeat_core::patience::{Patience, Sending};
+/// use upbeat_core::connection_timeout::{ConnectionTimeout, Sending};
 ///
 /// const SECOND: u64 = 1_000_000_000;
-/// let mut patience = Patience::new(10_000);
+/// let mut patience = ConnectionTimeout::new(10_000);
 /// let closed = Sending { is_closed: true, acked: 700, silent_ms: 20 };
 /// assert_eq!(patience.look(0, closed), None);
 /// // The host answers the probes of its window, which is closed for nine seconds.
@@ -37,7 +37,7 @@ pub struct Sending {
 /// assert_eq!(patience.look(10 * SECOND, Sending { is_closed: false, ..closed }), Some(10_000));
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct ConnectionTimeout {
     timeout_ms: u32,
     /// The system's timeout that this side has set last.
     told_ms: u32,
@@ -46,10 +46,10 @@ pub struct Patience {
     next_ns: u64,
 }
 
-impl Patience {
+impl ConnectionTimeout {
     /// Creates the state of a new connection with this timeout.
-    pub const fn new(timeout_ms: u32) -> Patience {
-        Patience { timeout_ms, told_ms: timeout_ms, closed: None, next_ns: 0 }
+    pub const fn new(timeout_ms: u32) -> ConnectionTimeout {
+        ConnectionTimeout { timeout_ms, told_ms: timeout_ms, closed: None, next_ns: 0 }
     }
 
     /// Returns the time of the next check, while something is under way.

@@ -9,9 +9,9 @@ pub struct AskedAlready;
 /// The state of a result's writing end.
 ///
 /// ```
-/// use upbeat_core::channel::stream::{AskedAlready, Demand};
+/// use upbeat_core::channel::stream::{AskedAlready, ResultWriter};
 ///
-/// let mut demand = Demand::default();
+/// let mut demand = ResultWriter::default();
 /// demand.handle_pull().unwrap();
 /// assert_eq!(demand.handle_pull(), Err(AskedAlready));
 /// assert!(!demand.batch_collected(false), "the stream continues");
@@ -20,7 +20,7 @@ pub struct AskedAlready;
 /// assert!(demand.pull_dropped(), "the reader will not pull again");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Demand(State);
+pub struct ResultWriter(State);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
@@ -33,7 +33,7 @@ enum State {
     Collected,
 }
 
-impl Demand {
+impl ResultWriter {
     /// Handles the reader's request for a batch.
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 //! Kept memory in which futures run one after another, each in place.
 //!
-//! While a future is polled for the first time, the type of its owner, [`Vacant`] or [`Taken`], tells whether
+//! While a future is polled for the first time, the type of its owner, [`EmptySlot`] or [`FilledSlot`], tells whether
 //! there is a future, so nothing is written or checked for it. A future that has to wait stays in place, and from
-//! then on its [`Seat`] records whether there is a future. Invariant: a future that may have been polled is not
+//! then on its [`FutureSlot`] records whether there is a future. Invariant: a future that may have been polled is not
 //! moved until it is dropped in place, and its memory is not used for another future before.
 
 use std::cell::UnsafeCell;
@@ -13,50 +13,50 @@ use std::pin::Pin;
 use std::ptr;
 
 /// Memory for a future of type `F`, with a value beside it that stays.
-pub struct Seat<F, X> {
-    /// The future, in a cell, because the future may refer to itself, and a shared reference to the seat must not
+pub struct FutureSlot<F, X> {
+    /// The future, in a cell, because the future may refer to itself, and a shared reference to the slot must not
     /// exclude that.
     future: UnsafeCell<MaybeUninit<F>>,
-    /// Whether the seat itself owns a future and has to drop it.
+    /// Whether the slot itself owns a future and has to drop it.
     holds: bool,
     beside: X,
     _pinned: PhantomPinned,
 }
 
-/// A seat without a future.
+/// A slot without a future.
 ///
 /// ```
 /// use std::future::Future;
 /// use std::task::{Context, Poll, Waker};
-/// use upbeat_memory::seat::Vacant;
+/// use upbeat_memory::future_slot::EmptySlot;
 ///
 /// let answer = |n| async move { 6 * n };
-/// let mut seat = Vacant::new("beside it");
+/// let mut slot = EmptySlot::new("beside it");
 /// let mut context = Context::from_waker(Waker::noop());
 /// for n in [7, 8] {
-///     let mut taken = seat.take(answer(n));
+///     let mut taken = slot.take(answer(n));
 ///     assert_eq!(taken.parts().0.poll(&mut context), Poll::Ready(6 * n));
-///     seat = taken.vacate();
+///     slot = taken.vacate();
 /// }
 /// ```
-pub struct Vacant<F, X>(Pin<Box<Seat<F, X>>>);
+pub struct EmptySlot<F, X>(Pin<Box<FutureSlot<F, X>>>);
 
-/// A seat with a future, which is dropped with this owner. The seat itself does not record the future.
-pub struct Taken<F, X>(Pin<Box<Seat<F, X>>>);
+/// A slot with a future, which is dropped with this owner. The slot itself does not record the future.
+pub struct FilledSlot<F, X>(Pin<Box<FutureSlot<F, X>>>);
 
-impl<F, X> Vacant<F, X> {
-    /// Creates a seat in new memory.
-    pub fn new(beside: X) -> Vacant<F, X> {
+impl<F, X> EmptySlot<F, X> {
+    /// Creates a slot in new memory.
+    pub fn new(beside: X) -> EmptySlot<F, X> {
         let future = UnsafeCell::new(MaybeUninit::uninit());
-        Vacant(Box::pin(Seat { future, holds: false, beside, _pinned: PhantomPinned }))
+        EmptySlot(Box::pin(FutureSlot { future, holds: false, beside, _pinned: PhantomPinned }))
     }
 
-    /// Puts a future into the seat.
+    /// Puts a future into the slot.
     #[inline(always)]
-    pub fn take(mut self, future: F) -> Taken<F, X> {
-        // SAFETY: a vacant seat has no future, so the write neither moves nor overwrites one.
+    pub fn take(mut self, future: F) -> FilledSlot<F, X> {
+        // SAFETY: a vacant slot has no future, so the write neither moves nor overwrites one.
         unsafe { self.0.as_mut().get_unchecked_mut() }.future.get_mut().write(future);
-        Taken(self.0)
+        FilledSlot(self.0)
     }
 
     /// Returns the value beside the future.
@@ -65,62 +65,62 @@ impl<F, X> Vacant<F, X> {
     }
 }
 
-impl<F, X> Taken<F, X> {
+impl<F, X> FilledSlot<F, X> {
     /// Returns the future, to be polled, and the value beside it.
     #[inline(always)]
     pub fn parts(&mut self) -> (Pin<&mut F>, &mut X) {
         // SAFETY: nothing is moved: the future stays pinned in place, and is reached in no other way.
-        let seat = unsafe { self.0.as_mut().get_unchecked_mut() };
+        let slot = unsafe { self.0.as_mut().get_unchecked_mut() };
         // SAFETY: `take` has written a future, and every method that drops it consumes `self`.
-        let future = unsafe { seat.future.get_mut().assume_init_mut() };
+        let future = unsafe { slot.future.get_mut().assume_init_mut() };
         // SAFETY: as above. The value beside the future is never pinned.
-        (unsafe { Pin::new_unchecked(future) }, &mut seat.beside)
+        (unsafe { Pin::new_unchecked(future) }, &mut slot.beside)
     }
 
-    /// Drops the future. The memory of the seat is used again, unless the drop panics.
+    /// Drops the future. The memory of the slot is used again, unless the drop panics.
     #[inline(always)]
-    pub fn vacate(self) -> Vacant<F, X> {
-        let mut seat = self.into_inner();
+    pub fn vacate(self) -> EmptySlot<F, X> {
+        let mut slot = self.into_inner();
         // SAFETY: `take` has written a future, and `into_inner` has consumed `self`, which would drop it as well.
-        unsafe { seat.as_mut().drop_future() };
-        Vacant(seat)
+        unsafe { slot.as_mut().drop_future() };
+        EmptySlot(slot)
     }
 
-    /// Returns the seat, which owns the future from now on.
-    pub fn into_seat(self) -> Pin<Box<Seat<F, X>>> {
-        let mut seat = self.into_inner();
+    /// Returns the slot, which owns the future from now on.
+    pub fn into_slot(self) -> Pin<Box<FutureSlot<F, X>>> {
+        let mut slot = self.into_inner();
         // SAFETY: nothing is moved.
-        unsafe { seat.as_mut().get_unchecked_mut() }.holds = true;
-        seat
+        unsafe { slot.as_mut().get_unchecked_mut() }.holds = true;
+        slot
     }
 
-    /// Returns the seat with a future that has no owner.
+    /// Returns the slot with a future that has no owner.
     #[inline(always)]
-    fn into_inner(self) -> Pin<Box<Seat<F, X>>> {
+    fn into_inner(self) -> Pin<Box<FutureSlot<F, X>>> {
         let taken = ManuallyDrop::new(self);
         // SAFETY: the original is neither used nor dropped after this read.
         unsafe { ptr::read(&raw const taken.0) }
     }
 }
 
-impl<F, X> Drop for Taken<F, X> {
+impl<F, X> Drop for FilledSlot<F, X> {
     fn drop(&mut self) {
         // SAFETY: `take` has written a future, and nothing uses it after this drop.
         unsafe { self.0.as_mut().drop_future() };
     }
 }
 
-impl<F, X> Seat<F, X> {
+impl<F, X> FutureSlot<F, X> {
     /// Returns the future, to be polled, if there is one, and the value beside it.
     #[inline]
     pub fn parts(self: Pin<&mut Self>) -> (Option<Pin<&mut F>>, &mut X) {
-        // SAFETY: as in `Taken::parts`.
-        let seat = unsafe { self.get_unchecked_mut() };
+        // SAFETY: as in `FilledSlot::parts`.
+        let slot = unsafe { self.get_unchecked_mut() };
         // SAFETY: `holds` says that there is a future, which is pinned in place.
-        let future = seat
+        let future = slot
             .holds
-            .then(|| unsafe { Pin::new_unchecked(seat.future.get_mut().assume_init_mut()) });
-        (future, &mut seat.beside)
+            .then(|| unsafe { Pin::new_unchecked(slot.future.get_mut().assume_init_mut()) });
+        (future, &mut slot.beside)
     }
 
     /// Returns the value beside the future.
@@ -138,10 +138,10 @@ impl<F, X> Seat<F, X> {
         }
     }
 
-    /// Drops the future, if there is one. The memory of the seat is used again, unless the drop panics.
-    pub fn vacate(mut self: Pin<Box<Self>>) -> Vacant<F, X> {
+    /// Drops the future, if there is one. The memory of the slot is used again, unless the drop panics.
+    pub fn vacate(mut self: Pin<Box<Self>>) -> EmptySlot<F, X> {
         self.as_mut().clear();
-        Vacant(self)
+        EmptySlot(self)
     }
 
     /// # Safety
@@ -153,26 +153,26 @@ impl<F, X> Seat<F, X> {
     }
 }
 
-impl<F, X> Drop for Seat<F, X> {
+impl<F, X> Drop for FutureSlot<F, X> {
     fn drop(&mut self) {
-        // SAFETY: seats are created pinned, and the future is dropped in place.
+        // SAFETY: slots are created pinned, and the future is dropped in place.
         unsafe { Pin::new_unchecked(self) }.clear();
     }
 }
 
-impl<F, X> fmt::Debug for Seat<F, X> {
+impl<F, X> fmt::Debug for FutureSlot<F, X> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Seat").field("holds", &self.holds).finish_non_exhaustive()
     }
 }
 
-impl<F, X> fmt::Debug for Vacant<F, X> {
+impl<F, X> fmt::Debug for EmptySlot<F, X> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Vacant")
     }
 }
 
-impl<F, X> fmt::Debug for Taken<F, X> {
+impl<F, X> fmt::Debug for FilledSlot<F, X> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Taken")
     }
@@ -217,17 +217,17 @@ mod tests {
     #[test]
     fn futures_run_one_after_another_and_are_dropped_once() {
         let dropped = Rc::new(Cell::new(0));
-        let mut seat = Vacant::new(0);
+        let mut slot = EmptySlot::new(0);
         for n in 1..4 {
-            let mut taken = seat.take(refers(Counts(Rc::clone(&dropped), false), true));
+            let mut taken = slot.take(refers(Counts(Rc::clone(&dropped), false), true));
             let (future, beside) = taken.parts();
             *beside += 1;
             assert_eq!(poll(future), Poll::Ready(2));
-            seat = taken.vacate();
-            assert_eq!((*seat.beside(), dropped.get()), (n, n));
+            slot = taken.vacate();
+            assert_eq!((*slot.beside(), dropped.get()), (n, n));
         }
         // A future that was never polled is dropped as well.
-        drop(seat.take(refers(Counts(Rc::clone(&dropped), false), true)));
+        drop(slot.take(refers(Counts(Rc::clone(&dropped), false), true)));
         assert_eq!(dropped.get(), 4);
     }
 
@@ -235,42 +235,42 @@ mod tests {
     fn a_future_that_waits_stays_where_it_is() {
         let dropped = Rc::new(Cell::new(0));
         let mut taken =
-            Vacant::new("beside").take(refers(Counts(Rc::clone(&dropped), false), false));
+            EmptySlot::new("beside").take(refers(Counts(Rc::clone(&dropped), false), false));
         assert_eq!(poll(taken.parts().0), Poll::Pending);
-        let mut seat = taken.into_seat();
-        assert_eq!(*seat.beside(), "beside");
-        assert_eq!(seat.as_mut().parts().0.map(poll), Some(Poll::Ready(2)));
-        let vacant = seat.vacate();
+        let mut slot = taken.into_slot();
+        assert_eq!(*slot.beside(), "beside");
+        assert_eq!(slot.as_mut().parts().0.map(poll), Some(Poll::Ready(2)));
+        let vacant = slot.vacate();
         assert_eq!(dropped.get(), 1);
         let mut taken = vacant.take(refers(Counts(Rc::clone(&dropped), false), false));
         assert_eq!(poll(taken.parts().0), Poll::Pending);
-        let mut seat = taken.into_seat();
-        seat.as_mut().clear();
-        assert_eq!((dropped.get(), seat.as_mut().parts().0.is_none()), (2, true));
-        drop(seat);
+        let mut slot = taken.into_slot();
+        slot.as_mut().clear();
+        assert_eq!((dropped.get(), slot.as_mut().parts().0.is_none()), (2, true));
+        drop(slot);
         assert_eq!(dropped.get(), 2);
     }
 
     #[test]
     fn a_waiting_future_is_dropped_with_its_seat() {
         let dropped = Rc::new(Cell::new(0));
-        let taken = Vacant::new(()).take(refers(Counts(Rc::clone(&dropped), false), false));
-        drop(taken.into_seat());
+        let taken = EmptySlot::new(()).take(refers(Counts(Rc::clone(&dropped), false), false));
+        drop(taken.into_slot());
         assert_eq!(dropped.get(), 1);
     }
 
     #[test]
     fn a_future_whose_drop_panics_is_dropped_once_and_its_seat_is_freed() {
-        let panics = |way: &dyn Fn(Taken<Counts, Counts>)| {
+        let panics = |way: &dyn Fn(FilledSlot<Counts, Counts>)| {
             let (future, beside) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
-            let taken = Vacant::new(Counts(Rc::clone(&beside), false))
+            let taken = EmptySlot::new(Counts(Rc::clone(&beside), false))
                 .take(Counts(Rc::clone(&future), true));
             assert!(catch_unwind(AssertUnwindSafe(|| way(taken))).is_err());
             assert_eq!((future.get(), beside.get()), (1, 1));
         };
         panics(&|taken| drop(taken.vacate()));
         panics(&drop);
-        panics(&|taken| drop(taken.into_seat()));
-        panics(&|taken| drop(taken.into_seat().vacate()));
+        panics(&|taken| drop(taken.into_slot()));
+        panics(&|taken| drop(taken.into_slot().vacate()));
     }
 }

@@ -1,8 +1,8 @@
 //! The admission of callers by a listening node: which callers, how fast, and which unfinished handshake gives
 //! way.
 //!
-//! A [`Gate`] bounds the connections that a node accepts per second, and the sessions of the callers of one
-//! address. A [`Crowd`] bounds the handshakes under way and names the one that gives way. The runtime accepts
+//! A [`AdmissionPolicy`] bounds the connections that a node accepts per second, and the sessions of the callers of one
+//! address. A [`HandshakeLimit`] bounds the handshakes under way and names the one that gives way. The runtime accepts
 //! connections, refuses callers and has the clock. Invariant: in any span of time a gate accepts no more than its
 //! rate allows, plus one second's worth. Callers of an address that hold up others lose their handshakes before
 //! the others do.
@@ -21,7 +21,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// host chooses the last 64 bits by itself.
 ///
 /// ```
-/// use upbeat_core::gate::Prefix;
+/// use upbeat_core::admission::Prefix;
 ///
 /// let of = |text: &str| Prefix::of(text.parse().unwrap());
 /// assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
@@ -74,9 +74,9 @@ impl Default for Terms {
 ///
 /// ```
 /// use std::net::IpAddr;
-/// use upbeat_core::gate::{Gate, Prefix, Terms};
+/// use upbeat_core::admission::{AdmissionPolicy, Prefix, Terms};
 ///
-/// let mut gate = Gate::new(Terms { accepts_per_second: 2, sessions_per_address: 1 }, 0);
+/// let mut gate = AdmissionPolicy::new(Terms { accepts_per_second: 2, sessions_per_address: 1 }, 0);
 /// assert!(gate.accept(0).is_ok() && gate.accept(0).is_ok());
 /// assert_eq!(gate.accept(0), Err(500_000_000), "the time of the next");
 ///
@@ -88,7 +88,7 @@ impl Default for Terms {
 /// assert!(gate.admits(caller));
 /// ```
 #[derive(Debug)]
-pub struct Gate {
+pub struct AdmissionPolicy {
     terms: Terms,
     /// The saved time in nanoseconds: each accepted connection takes the interval between two.
     saved_ns: u64,
@@ -97,10 +97,10 @@ pub struct Gate {
     sessions: BTreeMap<Prefix, usize>,
 }
 
-impl Gate {
+impl AdmissionPolicy {
     /// Creates the gate of a node that begins to listen now.
-    pub fn new(terms: Terms, now_ns: u64) -> Gate {
-        Gate { terms, saved_ns: SECOND_NS, at_ns: now_ns, sessions: BTreeMap::new() }
+    pub fn new(terms: Terms, now_ns: u64) -> AdmissionPolicy {
+        AdmissionPolicy { terms, saved_ns: SECOND_NS, at_ns: now_ns, sessions: BTreeMap::new() }
     }
 
     /// Returns the bounds of the gate.
@@ -159,7 +159,7 @@ impl Gate {
     }
 }
 
-/// A handshake under way, as a [`Crowd`] sees it. Times are of one clock, in milliseconds.
+/// A handshake under way, as a [`HandshakeLimit`] sees it. Times are of one clock, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handshake<K> {
     /// The key by which the runtime finds the handshake.
@@ -174,19 +174,19 @@ pub struct Handshake<K> {
 
 /// The bounds of the handshakes that are under way at a listening socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Crowd {
+pub enum HandshakeLimit {
     /// The handshakes of callers of this host.
     Processes,
     /// The handshakes of callers of other hosts.
     Hosts,
 }
 
-impl Crowd {
+impl HandshakeLimit {
     /// Returns the number of handshakes that may be under way. Further callers wait.
     pub const fn handshakes_max(self) -> usize {
         match self {
-            Crowd::Processes => PENDING_HANDSHAKES_MAX,
-            Crowd::Hosts => REMOTE_PENDING_MAX,
+            HandshakeLimit::Processes => PENDING_HANDSHAKES_MAX,
+            HandshakeLimit::Hosts => REMOTE_PENDING_MAX,
         }
     }
 
@@ -220,10 +220,10 @@ impl Crowd {
     /// Returns for how many milliseconds a caller may be silent while others wait.
     const fn patience_ms(self, spoke: bool) -> u64 {
         match (self, spoke) {
-            (Crowd::Processes, false) => HELLO_MS_MAX,
-            (Crowd::Processes, true) => HANDSHAKE_SILENCE_MS_MAX,
-            (Crowd::Hosts, false) => REMOTE_SILENCE_MS_MAX / 2,
-            (Crowd::Hosts, true) => REMOTE_SILENCE_MS_MAX,
+            (HandshakeLimit::Processes, false) => HELLO_MS_MAX,
+            (HandshakeLimit::Processes, true) => HANDSHAKE_SILENCE_MS_MAX,
+            (HandshakeLimit::Hosts, false) => REMOTE_SILENCE_MS_MAX / 2,
+            (HandshakeLimit::Hosts, true) => REMOTE_SILENCE_MS_MAX,
         }
     }
 }

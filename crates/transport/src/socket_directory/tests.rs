@@ -33,7 +33,8 @@ fn the_runtime_directory_is_used_only_if_it_is_private() {
     std::fs::create_dir(&runtime).unwrap();
     std::fs::create_dir(&fallback).unwrap();
     let choose = |path: Option<&Path>| {
-        let chosen = Place::choose(path.map(|path| path.as_os_str().to_owned()), &fallback);
+        let chosen =
+            SocketDirectory::choose(path.map(|path| path.as_os_str().to_owned()), &fallback);
         chosen.unwrap().directory().to_owned()
     };
     set_mode(&runtime, 0o700);
@@ -51,7 +52,7 @@ fn the_runtime_directory_is_used_only_if_it_is_private() {
 fn a_directory_prepared_by_another_user_is_refused() {
     let directory = Directory::new("prepared");
     let place = directory.0.join(ours());
-    let choose = || Place::choose(None, &directory.0).unwrap_err();
+    let choose = || SocketDirectory::choose(None, &directory.0).unwrap_err();
 
     std::fs::write(&place, "").unwrap();
     assert!(matches!(choose(), PlaceError::NoDirectory { .. }), "{}", choose());
@@ -92,7 +93,7 @@ fn no_two_names_share_a_file() {
 fn a_long_path_is_reached_through_the_descriptor() {
     let directory = Directory::new("long");
     let path = directory.0.join("d".repeat(100));
-    let place = Place::at(&path).unwrap();
+    let place = SocketDirectory::at(&path).unwrap();
     let dir = place.open(&"program".parse().unwrap(), true).unwrap();
     let name = "n".repeat(NAME_BYTES_MAX).parse().unwrap();
     let address = dir.address(&FileNames::of(&name).socket).unwrap();

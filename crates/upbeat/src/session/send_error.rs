@@ -9,7 +9,7 @@ use upbeat_core::limits::{CALLS_PER_SESSION_MAX, MESSAGE_BYTES_MAX};
 
 /// The reason why a message was not sent.
 #[derive(Debug)]
-pub(crate) enum Put {
+pub(crate) enum SendError {
     /// There is no room now.
     Full,
     /// The sender must first ask for room for this many bytes.
@@ -35,30 +35,30 @@ pub(crate) struct NoMemory {
 }
 
 // Every message is written with this result, which must fit registers.
-const _: () = assert!(size_of::<Result<(), Put>>() <= 16);
+const _: () = assert!(size_of::<Result<(), SendError>>() <= 16);
 
-impl Put {
+impl SendError {
     /// Returns the error of a message that does not wait for room; `end` ends the session.
     #[cold]
     pub(crate) fn into_error(self, end: impl FnOnce(Fault) -> Lost) -> CallError {
         match self {
-            Put::Full | Put::Ask(_) => CallError::Full,
-            Put::Numbers => CallError::TooManyCalls { most: CALLS_PER_SESSION_MAX },
-            Put::Value(error) => CallError::Value { text: error.to_string().into() },
-            Put::TooLarge(bytes) => CallError::TooLarge { bytes, most: MESSAGE_BYTES_MAX },
-            Put::Memory(none) => CallError::NoMemory { bytes: none.bytes, text: none.text },
-            Put::Ended(why) => CallError::at_loss(false, end(why)),
+            SendError::Full | SendError::Ask(_) => CallError::Full,
+            SendError::Numbers => CallError::TooManyCalls { most: CALLS_PER_SESSION_MAX },
+            SendError::Value(error) => CallError::Value { text: error.to_string().into() },
+            SendError::TooLarge(bytes) => CallError::TooLarge { bytes, most: MESSAGE_BYTES_MAX },
+            SendError::Memory(none) => CallError::NoMemory { bytes: none.bytes, text: none.text },
+            SendError::Ended(why) => CallError::at_loss(false, end(why)),
         }
     }
 }
 
 #[cold]
-pub(super) fn bad_value(error: WireError) -> Put {
-    Put::Value(Box::new(error))
+pub(super) fn bad_value(error: WireError) -> SendError {
+    SendError::Value(Box::new(error))
 }
 
 #[cold]
-pub(super) fn bad_length(said: usize, is: usize) -> Put {
+pub(super) fn bad_length(said: usize, is: usize) -> SendError {
     let text = format!(
         "the value took {said} bytes when its length was computed, and {is} bytes when it was written"
     );
@@ -66,6 +66,8 @@ pub(super) fn bad_length(said: usize, is: usize) -> Put {
 }
 
 #[cold]
-pub(super) fn lost_progress(now: u64, known: u64, out: u64) -> Put {
-    Put::Ended(broken(&format_args!("its progress went from {known} to {now} of {out} slots")))
+pub(super) fn lost_progress(now: u64, known: u64, out: u64) -> SendError {
+    SendError::Ended(broken(&format_args!(
+        "its progress went from {known} to {now} of {out} slots"
+    )))
 }

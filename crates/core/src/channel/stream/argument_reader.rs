@@ -21,9 +21,9 @@ pub enum Wanted {
 /// The state of an argument's reading end.
 ///
 /// ```
-/// use upbeat_core::channel::stream::{Intake, Wanted};
+/// use upbeat_core::channel::stream::{ArgumentReader, Wanted};
 ///
-/// let mut intake = Intake::default();
+/// let mut intake = ArgumentReader::default();
 /// intake.handle_push(3, false).unwrap();
 /// assert_eq!(intake.answer(), Some(Wanted::More));
 /// intake.handle_push(3, false).unwrap();
@@ -33,7 +33,7 @@ pub enum Wanted {
 /// assert_eq!(intake.answer(), Some(Wanted::More));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Intake {
+pub struct ArgumentReader {
     /// The number of batches that came and were not read to their ends.
     waiting: usize,
     /// Whether no more batches will come.
@@ -42,7 +42,7 @@ pub struct Intake {
     left: bool,
 }
 
-impl Intake {
+impl ArgumentReader {
     /// Returns whether a batch may come.
     pub fn has_room(&self) -> bool {
         self.waiting < BATCHES_MAX || mutated(Mutant::IntakeUnbounded)
@@ -87,9 +87,9 @@ impl Intake {
     /// Returns the reply to the last push, or none while the push waits for the reader.
     pub fn answer(&self) -> Option<Wanted> {
         match self {
-            Intake { left: true, .. } if mutated(Mutant::IntakeLeft) => Some(Wanted::More),
-            Intake { left: true, .. } => Some(Wanted::Nothing),
-            Intake { ended: true, .. } => Some(Wanted::More),
+            ArgumentReader { left: true, .. } if mutated(Mutant::IntakeLeft) => Some(Wanted::More),
+            ArgumentReader { left: true, .. } => Some(Wanted::Nothing),
+            ArgumentReader { ended: true, .. } => Some(Wanted::More),
             _ if self.has_room() || mutated(Mutant::IntakeEarly) => Some(Wanted::More),
             _ => None,
         }
