@@ -11,16 +11,16 @@
 //!
 //! ```
 //! use upbeat_core::name::ProgramId;
-//! use upbeat_transport::{carrier::Kind, home::Home, opening::Step, place::Place, shared};
+//! use upbeat_transport::{carrier::Kind, local_node::LocalNode, opening::Step, socket_directory::SocketDirectory, shared};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let directory = std::env::temp_dir().join(format!("upbeat-doc-{}", std::process::id()));
-//! let place = Place::at(&directory)?;
+//! let place = SocketDirectory::at(&directory)?;
 //! let program = ProgramId::named("demo".parse()?);
-//! let counter = Home::new(program.clone(), Some("counter".parse()?))?;
+//! let counter = LocalNode::new(program.clone(), Some("counter".parse()?))?;
 //! let listener = shared::Listener::bind(&place, &counter)?;
 //!
-//! let handle = Home::new(program, None)?;
+//! let handle = LocalNode::new(program, None)?;
 //! let mut near = shared::connect(&place, &handle, &"counter".parse()?, 0, 0)?;
 //! let mut far = listener.accept(&counter, 0, 0)?.expect("a caller");
 //! // A real program calls `step` when the descriptor of the opening is readable.

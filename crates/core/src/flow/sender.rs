@@ -10,14 +10,14 @@ use alloc::collections::VecDeque;
 /// The sending side of one direction of a session.
 ///
 /// ```
-/// use upbeat_core::flow::{Sender, Way};
+/// use upbeat_core::flow::{Sender, SendMode};
 ///
 /// let mut sender = Sender::new(true);
-/// assert_eq!(sender.way(1 << 20), Way::Go);
-/// assert_eq!(Sender::new(false).way(1 << 20), Way::Reserve);
+/// assert_eq!(sender.way(1 << 20), SendMode::Go);
+/// assert_eq!(Sender::new(false).way(1 << 20), SendMode::Reserve);
 /// assert_eq!(sender.sent(), 0);
-/// sender.heard(1)?;
-/// assert!(sender.heard(2).is_err(), "only one request was sent");
+/// sender.handle_progress(1)?;
+/// assert!(sender.handle_progress(2).is_err(), "only one request was sent");
 /// # Ok::<(), upbeat_core::fault::Rule>(())
 /// ```
 #[derive(Clone, Debug)]

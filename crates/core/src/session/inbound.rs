@@ -11,7 +11,7 @@ use core::cell::{Cell, RefCell};
 /// The requests of the peer in one session. `P` is a waiting request, or a reference to one.
 ///
 /// ```
-/// use upbeat_core::flow::{Budget, Share, Step};
+/// use upbeat_core::flow::{Budget, Share, ReceiverAction};
 /// use upbeat_core::session::{Bounds, Inbound};
 ///
 /// let mut budget = Budget::new(1000);
@@ -20,7 +20,7 @@ use core::cell::{Cell, RefCell};
 /// inbound.accept();
 /// assert_eq!(inbound.keep("the second", 500).map(|placed| placed.nack), Ok(Some(1)));
 /// assert!(!inbound.is_clear());
-/// let accepted = Step::Accept { request: "the second", bytes: 756 };
+/// let accepted = ReceiverAction::Accept { request: "the second", bytes: 756 };
 /// assert_eq!(inbound.step(&mut budget, true), Some(accepted));
 /// ```
 #[derive(Debug)]

@@ -69,8 +69,8 @@ pub enum MissingResource {
 /// let outbound = Outbound::<()>::new(Bounds::new(true));
 /// assert!(outbound.has_credit());
 /// outbound.went();
-/// assert_eq!(outbound.room(1 << 20, || 0), Ok(RequestPlacement::Buffer));
-/// assert_eq!(outbound.heard(1), Ok(4160));
+/// assert_eq!(outbound.placement(1 << 20, || 0), Ok(RequestPlacement::Buffer));
+/// assert_eq!(outbound.handle_progress(1), Ok(4160));
 /// ```
 #[derive(Debug)]
 pub struct Outbound<W> {

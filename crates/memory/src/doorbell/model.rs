@@ -43,7 +43,7 @@ fn message_against_sleep(fences: Fences, attentive: bool) {
         let rung = Arc::clone(&bell);
         let sending = thread::spawn(move || {
             sender.claim(1, 0).unwrap().commit([0x100, 0, 0], 0);
-            let fenced = if fences.sender { fence_full() } else { Fenced::left_out() };
+            let fenced = if fences.sender { fence_full() } else { FenceProof::left_out() };
             if announce(&sender, &peer, fenced, || note.mark()).is_some() {
                 rung.store(true, Ordering::Relaxed);
             }

@@ -23,7 +23,7 @@ fn message_against_attention(sender_fences: bool, reader_fences: bool) {
         let (board, note) = (Board::new(page.clone()), Note::new(page, 0));
         let sender = thread::spawn(move || {
             theirs.claim(1, 0).unwrap().commit([0x100, 0, 0], 0);
-            let fenced = if sender_fences { fence_full() } else { Fenced::left_out() };
+            let fenced = if sender_fences { fence_full() } else { FenceProof::left_out() };
             if !theirs.peer_is_attentive(fenced) {
                 note.mark();
             }
@@ -78,7 +78,7 @@ fn room_against_sleep(sleeper_checks: bool, receiver_fences: bool) {
                 receiver.reader().advance();
             }
             receiver.publish_progress();
-            let fenced = if receiver_fences { fence_full() } else { Fenced::left_out() };
+            let fenced = if receiver_fences { fence_full() } else { FenceProof::left_out() };
             if receiver.peer_wants_room() && peer.asleep(fenced).is_some() {
                 rung.store(true, Ordering::Relaxed);
             }

@@ -63,7 +63,7 @@ enum Reads {
     WithoutFence,
 }
 
-fn read(recent: &Recent<WORDS>, number: u64, reads: Reads) -> Option<[u64; WORDS]> {
+fn read(recent: &RecentReader<WORDS>, number: u64, reads: Reads) -> Option<[u64; WORDS]> {
     if let Reads::Whole = reads {
         return recent.read(number);
     }
@@ -82,7 +82,7 @@ fn read(recent: &Recent<WORDS>, number: u64, reads: Reads) -> Option<[u64; WORDS
 fn overwritten(number: u64, writes: Writes, reads: Reads) {
     check(None, move || {
         let region = Region::heap(words_of(1, WORDS));
-        let (recorder, recent) = (Recorder::new(region.clone(), 1), Recent::new(region, 1));
+        let (recorder, recent) = (Recorder::new(region.clone(), 1), RecentReader::new(region, 1));
         let writer = thread::spawn(move || {
             write(&recorder, writes);
             write(&recorder, writes);
@@ -134,7 +134,7 @@ fn without_the_readers_second_fence_a_torn_record_is_read() {
 fn every_counted_record_is_complete() {
     check(Some(3), || {
         let region = Region::heap(words_of(2, WORDS));
-        let (recorder, recent) = (Recorder::new(region.clone(), 2), Recent::new(region, 2));
+        let (recorder, recent) = (Recorder::new(region.clone(), 2), RecentReader::new(region, 2));
         let writer = thread::spawn(move || {
             for number in 0..2 {
                 recorder.write(&record(number));
@@ -152,7 +152,7 @@ fn every_counted_record_is_complete() {
 fn a_reader_that_follows_gets_records_in_order_and_whole() {
     check(Some(2), || {
         let region = Region::heap(words_of(2, WORDS));
-        let (recorder, recent) = (Recorder::new(region.clone(), 2), Recent::new(region, 2));
+        let (recorder, recent) = (Recorder::new(region.clone(), 2), RecentReader::new(region, 2));
         let writer = thread::spawn(move || {
             for number in 0..3 {
                 recorder.write(&record(number));
@@ -182,7 +182,7 @@ fn a_writer_may_stop_after_any_store() {
         check(Some(2), move || {
             let region = Region::heap(words_of(1, WORDS));
             let recorder = Recorder::new(region.mortal(life), 1);
-            let recent = Recent::new(region, 1);
+            let recent = RecentReader::new(region, 1);
             let writer = thread::spawn(move || {
                 for number in 0..2 {
                     recorder.write(&record(number));

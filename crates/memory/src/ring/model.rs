@@ -72,7 +72,7 @@ fn cross(messages: u64) {
         while !receive(&reader, number) {
             thread::yield_now();
         }
-        progress.store(reader.taken(), Ordering::Release);
+        progress.store(reader.consumed(), Ordering::Release);
     }
     sender.join().unwrap();
     assert_eq!(reader.look(), Ok(None));
@@ -118,7 +118,7 @@ fn a_writer_that_stops_after_any_store_leaves_only_committed_frames() {
             for _ in 0..2 {
                 if receive(&reader, received) {
                     received += 1;
-                    progress.store(reader.taken(), Ordering::Release);
+                    progress.store(reader.consumed(), Ordering::Release);
                 }
                 thread::yield_now();
             }
@@ -148,7 +148,7 @@ fn a_reader_that_stops_at_any_point_loses_no_committed_frame() {
                         0 => drop(reader.look().unwrap()),
                         1 if receive(&reader, received) => received += 1,
                         1 => {}
-                        _ => told.store(reader.taken(), Ordering::Release),
+                        _ => told.store(reader.consumed(), Ordering::Release),
                     }
                     thread::yield_now();
                 }
