@@ -10,7 +10,7 @@ use crate::wire::{Built, Lender, Reserved};
 use std::rc::Rc;
 use upbeat_core::bill::way::Point;
 use upbeat_core::frame::Placed;
-use upbeat_core::session::{MissingResource, Use};
+use upbeat_core::session::Use;
 use upbeat_memory::ring::Claim;
 use upbeat_memory::slab::Reservation;
 
@@ -22,11 +22,7 @@ impl Session {
         }
         let number = self.slab_for(Use::Requests, bytes)?;
         let memory = self.pool.memory();
-        let slab = memory.get(number).and_then(Option::as_ref);
-        let returned = || self.carrier.lanes.peer_returned(number);
-        let Some(buffer) = slab.and_then(|slab| slab.claim(returned)) else {
-            return Err(self.missing(MissingResource::Buffer));
-        };
+        let buffer = self.buffer(&memory, number)?;
         self.pool.used(number);
         let lender: Rc<dyn Lender> = Rc::<Session>::clone(self);
         Ok(Reserved::new(lender, number, buffer.reserve()))

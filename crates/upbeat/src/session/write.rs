@@ -22,6 +22,7 @@ use upbeat_core::limits::{
 use upbeat_core::session::{MissingResource, RequestPlacement, Use};
 use upbeat_core::stream::{Permission, SegmentRequest};
 use upbeat_memory::ring::{Claim, Refused, span_of};
+use upbeat_memory::slab::{Buffer, Slab};
 use upbeat_transport::carrier::SocketError;
 
 /// The rules by which messages of a kind are carried.
@@ -368,11 +369,7 @@ impl Session {
         }
         let number = self.slab_for(domain.usage, len)?;
         let memory = self.pool.memory();
-        let slab = memory.get(number).and_then(Option::as_ref);
-        let returned = || self.carrier.lanes.peer_returned(number);
-        let Some(buffer) = slab.and_then(|slab| slab.claim(returned)) else {
-            return Err(self.missing(MissingResource::Buffer));
-        };
+        let buffer = self.buffer(&memory, number)?;
         let claim = self.slots(1, domain.keep)?;
         stamps.at(Point::Claimed);
         let mut out = Output::lent(buffer).attaching(value.context());
@@ -386,6 +383,18 @@ impl Session {
         let placed = Placed { slab: number as u16, index: out.lend() as u16, len: len as u32 };
         self.commit_placed(front, placed, claim, stamps);
         Ok(Ok(()))
+    }
+
+    /// Claims a buffer of the slab of this number.
+    pub(super) fn buffer<'a>(
+        &self,
+        memory: &'a [Option<Slab>],
+        number: usize,
+    ) -> Result<Buffer<'a>, SendError> {
+        let returned = || self.carrier.lanes.peer_returned(number);
+        let slab = memory.get(number).and_then(Option::as_ref);
+        let buffer = slab.and_then(|slab| slab.claim(returned));
+        buffer.ok_or_else(|| self.missing(MissingResource::Buffer))
     }
 
     /// Publishes the frame of a payload that lies in a buffer.

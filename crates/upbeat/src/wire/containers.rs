@@ -11,8 +11,9 @@ use std::num::{Saturating, Wrapping};
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// Carries a holder of one value like that value. `$make` wraps a value that was read.
 macro_rules! transparent {
-    ($($type:ident: $get:expr;)*) => {$(
+    ($($type:ident: $make:expr, $get:expr;)*) => {$(
         impl<T: Wire> Wire for $type<T> {
             const IN_PLACE: bool = T::IN_PLACE;
             const STREAMS: bool = T::STREAMS;
@@ -40,41 +41,19 @@ macro_rules! transparent {
             }
 
             fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
-                T::take(input).map($type::<T>::from_carried)
+                T::take(input).map($make)
             }
         }
     )*};
-}
-
-/// What a value of a type is made of once that is read.
-trait FromCarried<T> {
-    fn from_carried(value: T) -> Self;
-}
-
-macro_rules! made_by {
-    ($($type:ident: $make:expr;)*) => {$(
-        impl<T> FromCarried<T> for $type<T> {
-            fn from_carried(value: T) -> Self {
-                $make(value)
-            }
-        }
-    )*};
-}
-
-made_by! {
-    Arc: Arc::new;
-    Rc: Rc::new;
-    Wrapping: Wrapping;
-    Saturating: Saturating;
-    Reverse: Reverse;
 }
 
 transparent! {
-    Arc: |value| value;
-    Rc: |value| value;
-    Wrapping: |value| &value.0;
-    Saturating: |value| &value.0;
-    Reverse: |value| &value.0;
+    Box: Box::new, |value| value;
+    Arc: Arc::new, |value| value;
+    Rc: Rc::new, |value| value;
+    Wrapping: Wrapping, |value| &value.0;
+    Saturating: Saturating, |value| &value.0;
+    Reverse: Reverse, |value| &value.0;
 }
 
 macro_rules! text {

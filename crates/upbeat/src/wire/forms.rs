@@ -298,34 +298,6 @@ impl<T: Wire, E: Wire> Wire for Result<T, E> {
     }
 }
 
-impl<T: Wire> Wire for Box<T> {
-    const IN_PLACE: bool = T::IN_PLACE;
-    const STREAMS: bool = T::STREAMS;
-    const EXACT: Option<usize> = T::EXACT;
-    const BYTES_LIKELY: usize = T::BYTES_LIKELY;
-
-    #[inline]
-    fn bytes_likely(&self) -> usize {
-        T::bytes_likely(self)
-    }
-
-    fn describe(out: &mut Describe) {
-        out.of::<T>();
-    }
-
-    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
-        T::put(self, out)
-    }
-
-    fn streams(&self, show: &mut dyn FnMut(&Rc<dyn Carried>)) {
-        T::streams(self, show);
-    }
-
-    fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
-        T::take(input).map(Box::new)
-    }
-}
-
 macro_rules! tuple {
     ($($name:ident $at:tt),*) => {
         impl<$($name: Wire),*> Wire for ($($name,)*) {

@@ -1,7 +1,7 @@
 //! A service whose handlers wait until they are let go, and nodes of small budgets that serve it.
 
 use crate::common::process::{Other, input_ends, say};
-use crate::common::server::{Kind, Server};
+use crate::common::server::{KINDS, Kind, Server};
 use crate::common::{Directory, PROGRAM, Signal};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -372,6 +372,16 @@ impl Make {
         let bytes = |text: &str| Some(text.parse().unwrap()).filter(|bytes| *bytes != 0);
         let conservative = conservative == "true";
         Make { waiting, budget: bytes(budget), share: bytes(share), conservative }
+    }
+}
+
+/// Runs a test against a depot with an open gate, once for each kind of pair of nodes.
+pub(crate) fn with_each_kind(test: impl AsyncFn(&DepotClient)) {
+    for kind in KINDS {
+        let make = Make::new(Waiting::Adaptive);
+        let stand = Stand::new(kind, make, make);
+        stand.open(true);
+        stand.node.block_on(async { test(&stand.client().await).await });
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::common::server::{KINDS, Kind};
 use crate::common::{Watchdog, over_network};
-use crate::depot::{DepotHandle, Make, Stand, bytes_of, started, sum};
+use crate::depot::{DepotHandle, Make, Stand, bytes_of, started, sum, with_each_kind};
 use std::time::Duration;
 use upbeat::{InPlace, Waiting};
 use upbeat_core::limits::{self, BUFFERS, BUFFERS_FIRST, SLABS_PER_SIZE_MAX};
@@ -38,52 +38,46 @@ fn is_lent(bytes: usize, lent: bool, what: &str) {
 #[test]
 fn items_of_every_size_are_read_where_they_lie() {
     let _watchdog = Watchdog::new("items", 120);
-    for kind in KINDS {
-        let make = Make::new(Waiting::Adaptive);
-        let stand = Stand::new(kind, make, make);
-        stand.open(true);
-        stand.node.block_on(async {
-            let depot = stand.client().await;
-            for count in counts(1) {
-                let items = bytes_of(1, count);
-                let sum = sum(&items);
-                let (n, total, lent) = depot.sum8(1, items.into()).await.unwrap();
+    with_each_kind(async |depot| {
+        for count in counts(1) {
+            let items = bytes_of(1, count);
+            let sum = sum(&items);
+            let (n, total, lent) = depot.sum8(1, items.into()).await.unwrap();
+            assert_eq!((n, total), (count as u64, sum));
+            is_lent(count, lent, "u8");
+        }
+        for count in counts(2) {
+            let items: Vec<u16> = (0..count).map(|at| (at * 77) as u16).collect();
+            let sum = items.iter().copied().map(u64::from).sum();
+            let (n, total, lent) = depot.sum16(1, items.into()).await.unwrap();
+            assert_eq!((n, total), (count as u64, sum));
+            is_lent(2 * count, lent, "u16");
+        }
+        for count in counts(4) {
+            let items: Vec<u32> = (0..count).map(|at| (at * 777_777) as u32).collect();
+            let sum = items.iter().copied().map(u64::from).sum();
+            let (n, total, lent) = depot.sum32(1, items.into()).await.unwrap();
+            assert_eq!((n, total), (count as u64, sum));
+            is_lent(4 * count, lent, "u32");
+        }
+        for count in counts(8) {
+            for tag in ["", "a", "behind so many bytes"] {
+                let items: Vec<f64> = (0..count).map(|at| at as f64).collect();
+                let sum = items.iter().sum();
+                let (n, total, lent) = depot.sum_float(tag.into(), items.into()).await.unwrap();
                 assert_eq!((n, total), (count as u64, sum));
-                is_lent(count, lent, "u8");
+                is_lent(8 * count + tag.len().next_multiple_of(8), lent, "f64");
             }
-            for count in counts(2) {
-                let items: Vec<u16> = (0..count).map(|at| (at * 77) as u16).collect();
-                let sum = items.iter().copied().map(u64::from).sum();
-                let (n, total, lent) = depot.sum16(1, items.into()).await.unwrap();
-                assert_eq!((n, total), (count as u64, sum));
-                is_lent(2 * count, lent, "u16");
-            }
-            for count in counts(4) {
-                let items: Vec<u32> = (0..count).map(|at| (at * 777_777) as u32).collect();
-                let sum = items.iter().copied().map(u64::from).sum();
-                let (n, total, lent) = depot.sum32(1, items.into()).await.unwrap();
-                assert_eq!((n, total), (count as u64, sum));
-                is_lent(4 * count, lent, "u32");
-            }
-            for count in counts(8) {
-                for tag in ["", "a", "behind so many bytes"] {
-                    let items: Vec<f64> = (0..count).map(|at| at as f64).collect();
-                    let sum = items.iter().sum();
-                    let (n, total, lent) = depot.sum_float(tag.into(), items.into()).await.unwrap();
-                    assert_eq!((n, total), (count as u64, sum));
-                    is_lent(8 * count + tag.len().next_multiple_of(8), lent, "f64");
-                }
-            }
-            for count in counts(16) {
-                let items: Vec<[u64; 2]> = (0..count as u64).map(|at| [at, at * at]).collect();
-                let sum = items.iter().map(|[one, two]| one * 3 + two).sum();
-                let tag = "odd";
-                let (n, total, lent) = depot.sum_pairs(tag.into(), items.into()).await.unwrap();
-                assert_eq!((n, total), (count as u64, sum));
-                is_lent(16 * count + 8, lent, "pairs");
-            }
-        });
-    }
+        }
+        for count in counts(16) {
+            let items: Vec<[u64; 2]> = (0..count as u64).map(|at| [at, at * at]).collect();
+            let sum = items.iter().map(|[one, two]| one * 3 + two).sum();
+            let tag = "odd";
+            let (n, total, lent) = depot.sum_pairs(tag.into(), items.into()).await.unwrap();
+            assert_eq!((n, total), (count as u64, sum));
+            is_lent(16 * count + 8, lent, "pairs");
+        }
+    });
 }
 
 /// A handler that has become a task reads in place still, and sends it on.

@@ -2,7 +2,7 @@
 
 use crate::common::server::KINDS;
 use crate::common::{Watchdog, first, over_network};
-use crate::depot::{DepotClient, Make, Stand, bytes_of, is_lost, sum};
+use crate::depot::{DepotClient, Make, Stand, bytes_of, is_lost, sum, with_each_kind};
 use std::io::Write;
 use std::time::Duration;
 use upbeat::{CallError, Waiting};
@@ -15,35 +15,29 @@ const LENGTHS: [usize; 9] = [0, 1, 60, 105, 500, 4_000, 60_000, 300_001, 3 << 20
 #[test]
 fn a_message_arrives_as_it_was_built() {
     let _watchdog = Watchdog::new("loans", 120);
-    for kind in KINDS {
-        let make = Make::new(Waiting::Adaptive);
-        let stand = Stand::new(kind, make, make);
-        stand.open(true);
-        stand.node.block_on(async {
-            let depot = stand.client().await;
-            for (number, len) in LENGTHS.into_iter().enumerate() {
-                let bytes = bytes_of(number as u64, len);
-                // In two pieces, the last first; and as a stream.
-                let mut loan = depot.loan_sum8(3, len).await.unwrap();
-                assert_eq!((loan.len(), loan.is_empty()), (len, len == 0));
-                loan.write_at(len / 2, &bytes[len / 2..]);
-                loan.write_at(0, &bytes[..len / 2]);
-                let (count, total, lent) = loan.send().await.unwrap();
-                assert_eq!((count, total), (len as u64, sum(&bytes)), "{len} bytes");
-                assert_eq!(lent, len > 88, "{len} bytes");
-                let mut loan = depot.loan_mirror(len).await.unwrap();
-                loan.write_all(&bytes).unwrap();
-                assert_eq!(loan.write(&[1]).unwrap(), 0, "the loan is full");
-                assert_eq!(loan.send().await.unwrap().to_vec(), bytes);
-            }
-            let pairs: Vec<[u64; 2]> = (0..2000).map(|at| [at, at * at]).collect();
-            let mut loan = depot.loan_sum_pairs("odd".into(), pairs.len()).await.unwrap();
-            loan.write_at(1, &pairs[1..]);
-            loan.write_at(0, &pairs[..1]);
-            let total = pairs.iter().map(|[one, two]| one * 3 + two).sum();
-            assert_eq!(loan.send().await, Ok((2000, total, true)));
-        });
-    }
+    with_each_kind(async |depot| {
+        for (number, len) in LENGTHS.into_iter().enumerate() {
+            let bytes = bytes_of(number as u64, len);
+            // In two pieces, the last first; and as a stream.
+            let mut loan = depot.loan_sum8(3, len).await.unwrap();
+            assert_eq!((loan.len(), loan.is_empty()), (len, len == 0));
+            loan.write_at(len / 2, &bytes[len / 2..]);
+            loan.write_at(0, &bytes[..len / 2]);
+            let (count, total, lent) = loan.send().await.unwrap();
+            assert_eq!((count, total), (len as u64, sum(&bytes)), "{len} bytes");
+            assert_eq!(lent, len > 88, "{len} bytes");
+            let mut loan = depot.loan_mirror(len).await.unwrap();
+            loan.write_all(&bytes).unwrap();
+            assert_eq!(loan.write(&[1]).unwrap(), 0, "the loan is full");
+            assert_eq!(loan.send().await.unwrap().to_vec(), bytes);
+        }
+        let pairs: Vec<[u64; 2]> = (0..2000).map(|at| [at, at * at]).collect();
+        let mut loan = depot.loan_sum_pairs("odd".into(), pairs.len()).await.unwrap();
+        loan.write_at(1, &pairs[1..]);
+        loan.write_at(0, &pairs[..1]);
+        let total = pairs.iter().map(|[one, two]| one * 3 + two).sum();
+        assert_eq!(loan.send().await, Ok((2000, total, true)));
+    });
 }
 
 #[test]
@@ -71,25 +65,19 @@ fn a_message_in_a_buffer_is_not_copied_again() {
 #[test]
 fn loans_go_round_and_round_in_order() {
     let _watchdog = Watchdog::new("loans", 120);
-    for kind in KINDS {
-        let make = Make::new(Waiting::Adaptive);
-        let stand = Stand::new(kind, make, make);
-        stand.open(true);
-        stand.node.block_on(async {
-            let depot = stand.client().await;
-            let messages = if over_network() { 500 } else { 3_000 };
-            for number in 1..=messages {
-                let len = 200 + 37 * (number as usize % 50);
-                let mut loan = depot.loan_put_in_place(number, len).await.unwrap();
-                loan.write_at(0, &bytes_of(number, len));
-                loan.send().await.unwrap();
-            }
-            // An answer says that all messages before were handled.
-            depot.echo(Vec::new()).await.unwrap();
-            let (begun, _, _, disorder) = depot.state().await.unwrap();
-            assert_eq!((begun, disorder), (messages, 0));
-        });
-    }
+    with_each_kind(async |depot| {
+        let messages = if over_network() { 500 } else { 3_000 };
+        for number in 1..=messages {
+            let len = 200 + 37 * (number as usize % 50);
+            let mut loan = depot.loan_put_in_place(number, len).await.unwrap();
+            loan.write_at(0, &bytes_of(number, len));
+            loan.send().await.unwrap();
+        }
+        // An answer says that all messages before were handled.
+        depot.echo(Vec::new()).await.unwrap();
+        let (begun, _, _, disorder) = depot.state().await.unwrap();
+        assert_eq!((begun, disorder), (messages, 0));
+    });
 }
 
 /// Takes all loans of about this length that there are.
