@@ -1,11 +1,11 @@
-//! The dispatcher: one thread's loop over what has come.
+//! The dispatcher: one thread's loop over everything that arrives at a node.
 //!
-//! A turn looks at the hot lanes, runs what the frames ask for, runs the tasks that were woken, and
-//! then looks at the promises of the peers to whom something was sent: one fence for all of them. A
-//! request is polled where it lies; an answer lies open while whoever waits for it is polled. What
-//! is rare (sockets, timers, handshakes, the end of a session) is in the files beside this one.
+//! A turn looks at the hot lanes, runs the requests that it finds, runs the tasks that were woken, and
+//! then looks at the polling flags of the peers to whom something was sent: one fence serves all of them. A
+//! request is polled in place; a reply lies open while its waiter is polled. Rare
+//! events (sockets, timers, handshakes, the end of a session) are in the files beside this one.
 //!
-//! Invariant: nothing here waits. A frame is taken over and passed, or its session ends.
+//! Invariant: nothing here blocks. A frame is taken over and passed, or its session ends.
 
 mod driven;
 
@@ -92,16 +92,16 @@ pub(crate) use sessions::{Connecting, OnLost, Settings};
 pub(crate) use streams::{Inlet, Methods as StreamMethods, NodeSession, Outlet};
 pub(crate) use table::Whose;
 
-/// What the dispatcher does with a request.
+/// The code that runs the requests of one method.
 pub(crate) trait Method {
-    /// Runs the plain call of `len` bytes that lies open in the session's lane, which the caller
-    /// passes; or the plain one-way message, whose number is none.
+    /// Runs the plain call of `len` bytes that lies open in the session's lane. The caller of this function
+    /// passes the frame. The number of a one-way message is `CallNumber::NONE`.
     fn call(&self, node: &Rc<Dispatcher>, session: &Rc<Session>, call: CallNumber, len: u32);
 
     /// Runs any call or one-way message, wherever its payload lies.
     fn arrive(&self, node: &Rc<Dispatcher>, session: &Rc<Session>, request: Request<'_>);
 
-    /// The same for one that is sampled.
+    /// Runs a call or one-way message that is sampled.
     fn sampled(
         &self,
         node: &Rc<Dispatcher>,
@@ -111,46 +111,46 @@ pub(crate) trait Method {
     );
 }
 
-/// A call or a one-way message that has come.
+/// A call or a one-way message that has arrived.
 pub(crate) struct Request<'a> {
     pub(crate) kind: Kind,
-    /// None of a one-way message.
+    /// The call's number, or `CallNumber::NONE` for a one-way message.
     pub(crate) call: CallNumber,
-    /// The microseconds until its deadline.
+    /// The microseconds until the call's deadline.
     pub(crate) deadline_us: Option<u64>,
-    /// How often it was refused, if it may be refused again.
+    /// How often the call was refused, if it may be refused again.
     pub(crate) refusals: Option<u64>,
-    /// Whether its handler may ask for more time.
+    /// Whether the handler may ask for more time.
     pub(crate) extendable: bool,
-    /// The values that its caller sends along.
+    /// The values that the caller sends along.
     pub(crate) context: Option<Arc<Entries>>,
     pub(crate) payload: Input<'a>,
 }
 
-/// A method as it is offered to clients.
+/// A method as a node offers it to clients.
 pub(crate) struct Entry {
     pub(crate) service: &'static str,
     pub(crate) name: &'static str,
-    /// The whole text of its signature.
+    /// The whole text of the signature.
     pub(crate) text: String,
     pub(crate) method: Box<dyn Method>,
 }
 
-/// What is being run of others than the main future. Of a task [`Current`] says it.
+/// The handler or task that runs now, if the main future does not. [`Current`] has the name of a task.
 #[derive(Clone, Copy)]
 enum Running {
     Nothing,
-    /// The handler of this call, whose frame lies open; of a one-way message if the number is none.
-    /// Beside it, the number of its method.
+    /// The handler of this call, whose frame lies open, and the number of its method. The call of a one-way
+    /// message is `CallNumber::NONE`.
     Handler(CallNumber, u16),
-    /// The same of a request of this session that had to wait.
+    /// The handler of a request of this session that had to wait.
     Kept(Key, CallNumber, u16),
     /// A task.
     Task(TaskId),
 }
 
 impl Running {
-    /// The same, once its call has its reply: a panic is no reply any more.
+    /// Returns the same handler without its call, once that has its reply: the reply to a panic is sent no more.
     fn answered(self) -> Running {
         match self {
             Running::Handler(_, method) => Running::Handler(CallNumber::NONE, method),
@@ -160,7 +160,7 @@ impl Running {
     }
 }
 
-/// A node's inside.
+/// The inside of a node.
 pub(crate) struct Dispatcher {
     pub(crate) home: LocalNode,
     pub(crate) settings: Settings,
@@ -169,9 +169,9 @@ pub(crate) struct Dispatcher {
     served: requests::Served,
     work: woken::Work,
     run: polled::Run,
-    /// Whether something was sent, so that promises are to be looked at.
+    /// Whether something was sent, so that the end of the turn looks at polling flags.
     unflushed: contract::Unflushed,
-    /// Whether somebody may be waiting for room.
+    /// Whether a sender or a request may be waiting for room.
     pressed: pumped::Pressed,
     flow: promoted::Flow,
     contract: contract::Contract,
@@ -214,7 +214,7 @@ impl Dispatcher {
         Ok(Rc::new(dispatcher))
     }
 
-    /// Shows observers what was counted.
+    /// Publishes the counters to observers.
     fn show_counters(&self) {
         self.tally();
         for (index, tally) in self.account.tallies.iter().enumerate() {
@@ -222,7 +222,7 @@ impl Dispatcher {
         }
     }
 
-    /// Counts something. What is counted is shown to observers at the next tick.
+    /// Counts one event. Observers see it at the next tick.
     #[inline]
     pub(crate) fn count(&self, counter: Counter) {
         let tally = &self.account.tallies[counter as usize];
@@ -238,26 +238,26 @@ impl Dispatcher {
         drop(result);
     }
 
-    /// Counts so many.
+    /// Counts several events of one kind.
     pub(crate) fn count_more(&self, counter: Counter, more: u64) {
         let tally = &self.account.tallies[counter as usize];
         tally.set(tally.get().saturating_add(more));
     }
 
-    /// Counts what others have noted.
+    /// Adds the counts that other modules have collected.
     fn tally(&self) {
         self.tally_polled();
         self.tally_contained();
         self.count_more(Counter::RemoteBytesDeclined, self.peers.quota.take_declined());
     }
 
-    /// What has been counted.
+    /// Returns the value of a counter.
     pub(crate) fn counted(&self, counter: Counter) -> u64 {
         self.tally();
         self.account.tallies[counter as usize].get()
     }
 
-    /// Handlers so far that were done when first polled.
+    /// Returns how many handlers have completed at their first poll.
     #[inline]
     pub(crate) fn inline_so_far(&self) -> u64 {
         self.account.tallies[Counter::HandlersInline as usize].get()
@@ -272,7 +272,7 @@ impl Dispatcher {
         self.run.current.set(NOBODY);
     }
 
-    /// Nobody drives the node from here on: its peers must ring.
+    /// Clears the node's polling flag, because nobody drives the node from here on: its peers must ring the doorbell.
     pub(crate) fn leave(self: &Rc<Self>) {
         self.flush_all();
         self.rest_streams();
@@ -280,7 +280,7 @@ impl Dispatcher {
         self.show_counters();
     }
 
-    /// A call was refused once more. Returns how often it was, and after how many nanoseconds it is sent
+    /// Records that a call was refused once more. Returns how often it was, and after how many nanoseconds to send it
     /// again.
     pub(crate) fn back_off(&self, refusals: u64) -> (u64, u64) {
         again(refusals, self.random())
@@ -297,7 +297,7 @@ impl Dispatcher {
         &self.work.roster
     }
 
-    /// What is being run now.
+    /// Returns the handler or task that runs now.
     fn running(&self) -> Running {
         match (self.run.running.get(), self.run.current.get().task) {
             (Running::Nothing, task) if task != MAIN && task != NOBODY.task => Running::Task(task),
@@ -305,7 +305,7 @@ impl Dispatcher {
         }
     }
 
-    /// Who is polled now, as one that waits for an answer.
+    /// Returns the future that is polled now, as the waiter for a reply.
     ///
     /// # Panics
     /// When another executor polls the call in a forked child of the node's process.
@@ -318,7 +318,7 @@ impl Dispatcher {
         self.other_waiter(context)
     }
 
-    /// Opens a call for whoever is polled now, as [`Session::open_call`] does.
+    /// Opens a call for the future that is polled now, as [`Session::open_call`] does.
     #[inline(always)]
     pub(crate) fn open_call(&self, session: &Session, context: &Context<'_>) -> Option<CallNumber> {
         let current = self.run.current.get();
@@ -336,7 +336,7 @@ impl Dispatcher {
 
     #[cold]
     fn other_waiter(&self, context: &Context<'_>) -> Waiter {
-        // Another executor polls the call.
+        // Another executor polls the call, perhaps in a forked child.
         if !self.is_here() {
             driven::forked();
         }
@@ -344,7 +344,7 @@ impl Dispatcher {
         Waiter::Waker(context.waker().clone())
     }
 
-    /// Something was sent in this session, or waits for room in it.
+    /// Records that something was sent in this session, or waits for room in it.
     #[inline]
     pub(crate) fn sent(self: &Rc<Self>, session: &Rc<Session>) {
         self.unflushed.sent();
@@ -353,7 +353,7 @@ impl Dispatcher {
         }
     }
 
-    /// A one-way message was sent. Nobody may wait behind it, so a sleeper is woken at once.
+    /// Records that a one-way message was sent. Its sender may not wait for anything, so a sleeping peer is woken now.
     #[inline]
     pub(crate) fn sent_oneway(self: &Rc<Self>, session: &Rc<Session>) {
         self.count(Counter::OnewaysSent);
@@ -363,8 +363,8 @@ impl Dispatcher {
         }
     }
 
-    /// One look at everything that may have come, and what follows from it. Gives whether there
-    /// was anything.
+    /// Looks once at all sources, and handles what has arrived. Returns whether there was
+    /// anything.
     #[inline]
     pub(crate) fn turn(self: &Rc<Self>, main: Main<'_>) -> bool {
         let turn = || {
@@ -384,7 +384,7 @@ impl Dispatcher {
         }
     }
 
-    /// The same with so many looks, as long as nothing has come.
+    /// Looks so many times at all sources, as long as nothing has arrived.
     #[inline(always)]
     fn turn_once(self: &Rc<Self>, looks: u32, main: Main<'_>) -> bool {
         let hot = self.peers.hot.hold();
@@ -412,7 +412,7 @@ impl Dispatcher {
         busy
     }
 
-    /// Looks at the promises of all to whom something was sent, with the list of sessions brought up to date.
+    /// Looks at the polling flags of all peers to whom something was sent, with the list of sessions up to date.
     #[cold]
     #[inline(never)]
     fn flush_all(&self) {
@@ -426,20 +426,20 @@ impl Dispatcher {
         self.note_stale();
     }
 
-    /// The list of the sessions at which each turn looks has changed, or was to be changed while somebody held
-    /// it: then the end of the turn sees to it.
+    /// Notes that the list of hot sessions has changed, or could not be changed while it was held. The end of the
+    /// turn then brings the list up to date.
     fn note_stale(&self) {
         if self.peers.hot.is_stale() {
             self.unflushed.stale();
         }
     }
 
-    /// Looks at the promises of all to whom something was sent.
+    /// Looks at the polling flags of all peers to whom something was sent.
     #[inline]
     fn flush(&self, hot: &[Rc<Session>]) {
         self.unflushed.clear();
         let fenced = fence_full();
-        // Most nodes have one session, for which this is no loop.
+        // Most nodes have one session, which needs no loop.
         match hot {
             [session] => self.flush_of_turn(session, fenced),
             hot => hot.iter().for_each(|session| self.flush_of_turn(session, fenced)),

@@ -1,7 +1,7 @@
-//! Who comes in: from this process, from other processes of this host, from other hosts.
+//! Accepts connections of callers: from this process, from other processes of this host, from other hosts.
 //!
-//! What may be accepted, and which handshake gives way to the next caller, `core::gate` decides. Invariant: as
-//! many handshakes of others are under way as may be and no more.
+//! `core::gate` decides which callers may be accepted, and which handshake gives way to the next caller.
+//! Invariant: the handshakes of others under way never exceed their limit.
 
 use super::Dispatcher;
 use super::door::{Listeners, Outside};
@@ -22,7 +22,7 @@ use upbeat_transport::local_node::LocalNode;
 use upbeat_transport::opening::{Opening, OpeningTimes};
 
 impl Dispatcher {
-    /// Opens the door under the node's name.
+    /// Opens the listeners under the node's name.
     pub(crate) fn open_door(&self, listeners: Listeners) -> std::io::Result<()> {
         let reactor = &self.events.reactor;
         for from in Outside::ALL {
@@ -35,7 +35,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Shuts the door: nobody comes in any more, and the name is free.
+    /// Closes the listeners: no caller is accepted any more, and the name is free.
     pub(crate) fn shut_door(&self) {
         let listeners = std::mem::take(&mut self.peers.door.borrow_mut().listeners);
         for from in Outside::ALL {
@@ -49,12 +49,12 @@ impl Dispatcher {
         }
     }
 
-    /// Where the node listens for other hosts.
+    /// Returns the address at which the node listens for other hosts.
     pub(crate) fn listens_at(&self) -> Option<SocketAddr> {
         self.peers.door.borrow().listeners.remote_address()
     }
 
-    /// Leaves those who connect in their queue, or looks at it again.
+    /// Leaves callers in the queue of their socket, or polls that socket again.
     fn crowd(&self, from: Outside, crowded: bool) {
         let mut door = self.peers.door.borrow_mut();
         if let Some(socket) = door.listeners.outside(from)
@@ -62,11 +62,11 @@ impl Dispatcher {
         {
             match crowded {
                 true => self.events.reactor.remove(socket),
-                // It was there before, so there is room for it.
+                // The socket was registered before, so the reactor has room for it.
                 false => drop(self.events.reactor.add(socket, from.source())),
             }
             if !crowded && let Some(listener) = &door.listeners.local {
-                // Callers that wait here are looked at too.
+                // The next turn also looks at callers that other nodes of this name have left here.
                 listener.wake();
             }
             door.crowded[from as usize] = crowded;
@@ -77,7 +77,7 @@ impl Dispatcher {
         self.peers.door.borrow().listeners.is_full(from)
     }
 
-    /// Takes in who has come from this process, and who was left with this node by others of its name.
+    /// Accepts callers of this process, and callers that other nodes of the same name have left for this node.
     pub(super) fn arrivals_here(self: &Rc<Self>) {
         self.arrivals(Whose::Here, |door, home, place, now| {
             door.local.as_ref()?.accept(home, place, now).transpose()
@@ -92,7 +92,7 @@ impl Dispatcher {
                 && !door.crowded[from as usize]
                 && let Some(listener) = &door.listeners.local
             {
-                // In the next turn.
+                // The remaining callers have their turn in the next turn.
                 listener.wake();
             }
         }
@@ -103,13 +103,13 @@ impl Dispatcher {
         self.peers.door.borrow().listeners.has_caller(from)
     }
 
-    /// Takes callers back from nodes of the same name that do not take them.
+    /// Takes callers back from nodes of the same name that do not accept them.
     fn look_after(&self) {
         let mut door = self.peers.door.borrow_mut();
         door.looks_after_at_ms = door.listeners.look_after(self.now_ms());
     }
 
-    /// Takes in who has come from outside, as long as handshakes end or give way.
+    /// Accepts callers from outside, as long as handshakes end or give way.
     pub(super) fn arrivals_outside(self: &Rc<Self>, from: Outside) {
         if from == Outside::Hosts {
             self.settings.remote.refresh();
@@ -132,12 +132,12 @@ impl Dispatcher {
         self.peers.gate.borrow_mut().opens_at(self.now_ns())
     }
 
-    /// Whether callers wait until the gate opens.
+    /// Returns whether callers wait until the gate opens.
     fn is_shut(&self, from: Outside) -> bool {
         from == Outside::Hosts && self.opens_at_ns().is_some()
     }
 
-    /// Lets in who waits outside, where handshakes have ended or give way.
+    /// Accepts callers who wait outside, where handshakes have ended or give way.
     pub(super) fn make_way(self: &Rc<Self>) {
         let looks_after_at_ms = self.peers.door.borrow().looks_after_at_ms;
         if looks_after_at_ms.is_some_and(|at_ms| self.now_ms() >= at_ms) {
@@ -148,14 +148,14 @@ impl Dispatcher {
         }
     }
 
-    /// From where others wait.
+    /// Returns the sources of callers that wait.
     fn crowds(&self) -> impl Iterator<Item = Outside> + use<> {
         let crowded = self.peers.door.borrow().crowded;
         Outside::ALL.into_iter().filter(move |from| crowded[*from as usize])
     }
 
-    /// Others wait outside: has the handshakes give way whose peers are silent for too long, the longest
-    /// first that have never said anything, and lets the next in.
+    /// Ends handshakes whose peers are silent for too long, so that callers who wait can be accepted. The handshakes
+    /// that have never received anything end first, the oldest of them before the others.
     fn make_way_from(self: &Rc<Self>, from: Outside) {
         let now = self.now_ms();
         let mut gives_way = self.is_full(from);
@@ -163,7 +163,7 @@ impl Dispatcher {
             && let Some((at, key)) = self.next_to_give_way(from)
             && at <= now
         {
-            // Who waits on this host is there at once, so one handshake gives way for each.
+            // Each caller of this host is ready to connect, so only one handshake gives way at a time.
             gives_way = from == Outside::Hosts;
             let place = self.peers.places.borrow_mut().remove(key);
             if let Some(Place::Opening(pending)) = place {
@@ -198,8 +198,8 @@ impl Dispatcher {
         from.crowd().gives_way(under_way)
     }
 
-    /// Returns when callers who wait outside have their next turn, if any wait: the gate opens, or a handshake
-    /// gives way.
+    /// Returns when callers who wait outside can be accepted next, if any wait: when the gate opens, or when a
+    /// handshake gives way.
     pub(super) fn makes_way_at_ns(&self) -> Option<u64> {
         let next = self.crowds().filter_map(|from| match self.is_full(from) {
             true => self.next_to_give_way(from).map(|(at, _)| at.saturating_mul(1_000_000)),
@@ -209,7 +209,7 @@ impl Dispatcher {
         next.chain(looks_after_at_ms.map(|at_ms| at_ms.saturating_mul(1_000_000))).min()
     }
 
-    /// Takes in who has come to the door.
+    /// Accepts callers that have connected.
     pub(super) fn arrivals(
         self: &Rc<Self>,
         whose: Whose,
@@ -217,7 +217,7 @@ impl Dispatcher {
     ) {
         for _ in 0..PENDING_HANDSHAKES_MAX {
             let place = self.next_place(whose);
-            // Without a place here a caller is let in to go on with a session, or only to be told so.
+            // Without a free place a caller is accepted only to resume a session, or to be refused with a reason.
             let number = *place.as_ref().unwrap_or(&0);
             let door = self.peers.door.borrow();
             let accepted = accept(&door.listeners, &self.home, number, self.now_ms());
@@ -227,7 +227,7 @@ impl Dispatcher {
                 Some(Err(OpenError::Descriptors { .. })) | None => return,
                 Some(Err(_)) => {}
             }
-            // Of a caller that was refused nothing is left.
+            // A caller that was refused has no place any more.
             self.tell_sessions();
         }
     }
@@ -236,7 +236,7 @@ impl Dispatcher {
     fn let_in(self: &Rc<Self>, opening: Opening, whose: Whose, has_place: bool) {
         let from = caller(&opening);
         if from.is_some() {
-            // It was asked before whether one more may be accepted.
+            // The gate was asked before whether one more caller may be accepted.
             let _ = self.peers.gate.borrow_mut().accept(self.now_ns());
         }
         let crowd = from.filter(|from| !self.peers.gate.borrow().admits(*from));
@@ -247,11 +247,11 @@ impl Dispatcher {
                 let text = format!("{most} sessions are the most of this node");
                 (RefusalCode::TooManySessions, text)
             }
-            // An opening that fails tells its peer, and concerns nobody else.
+            // An opening that fails tells its peer, and affects nothing else.
             None => return drop(self.begin(opening, whose, None)),
         };
         match whose {
-            // Whether the caller has a session is known once it has greeted.
+            // The caller's first message tells whether it has a session to resume.
             Whose::Remote => {
                 let opening = opening.only_resume(code, text);
                 drop(self.begin(opening, Whose::Resuming, None));
@@ -260,13 +260,13 @@ impl Dispatcher {
         }
     }
 
-    /// Says that callers of an address have as many sessions as they may.
+    /// Returns the reason for refusing another session to callers of an address.
     fn too_many_of(&self, from: Prefix) -> String {
         let most = self.peers.gate.borrow().terms().sessions_per_address;
         format!("{most} sessions are open with callers of {from}, the most of an address")
     }
 
-    /// Counts a caller that was refused because there are sessions enough of its address, and warns the owner the
+    /// Counts a caller that was refused because its address has too many sessions, and warns the owner the
     /// first time.
     #[cold]
     pub(super) fn note_refused(&self, error: &OpenError) {
@@ -284,12 +284,12 @@ impl Dispatcher {
     }
 }
 
-/// Returns where the caller of a handshake is, if it is on another host.
+/// Returns the address of a handshake's caller, if the caller is on another host.
 fn caller(opening: &Opening) -> Option<Prefix> {
     opening.peer_at().map(|at| Prefix::of(at.ip()))
 }
 
-/// Whether a handshake is of a caller that comes from there.
+/// Returns whether a handshake's caller comes from there.
 fn comes_from(pending: &Pending, from: Outside) -> bool {
     let comes = if pending.opening.is_remote() { Outside::Hosts } else { Outside::Processes };
     pending.connecting.is_none() && comes == from

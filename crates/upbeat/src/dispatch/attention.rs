@@ -1,4 +1,4 @@
-//! Which lanes are looked at each turn, and how the others are found.
+//! Decides which lanes each turn looks at, and finds messages in the others.
 
 use super::{Dispatcher, sessions::Place, table::Whose};
 use crate::session::Session;
@@ -6,7 +6,7 @@ use std::rc::Rc;
 use upbeat_core::bill::Counter;
 use upbeat_memory::sync::fence_full;
 
-/// Sessions that are looked at each turn whether or not anything comes.
+/// The number of sessions that each turn looks at even if nothing arrives in them.
 const HOT_ALWAYS: usize = 4;
 
 impl Dispatcher {
@@ -23,7 +23,7 @@ impl Dispatcher {
         }
     }
 
-    /// Stops looking each turn at sessions in which nothing has come since the last time.
+    /// Stops looking each turn at sessions in which nothing has arrived since the last time.
     pub(super) fn cool(&self) {
         let hot = self.peers.hot.hold();
         for session in hot.iter() {
@@ -68,7 +68,7 @@ impl Dispatcher {
         }
     }
 
-    /// Takes the notes off the board. Gives whether there were any.
+    /// Takes the notes off the board. Returns whether there were any.
     #[cold]
     pub(super) fn sweep(&self) -> bool {
         let mut noted = Vec::new();
@@ -85,11 +85,11 @@ impl Dispatcher {
         !noted.is_empty()
     }
 
-    /// Looks at every lane of peers of this host, for a note that was lost. Nothing comes of others but through
+    /// Looks at every lane of peers of this host, in case a note was lost. Messages of other peers come through
     /// their sockets.
     pub(super) fn sweep_all(&self) {
         self.count(Counter::Sweeps);
-        // A list of none takes no memory: nothing is allocated in the steady state.
+        // An empty vector takes no memory: nothing is allocated in the steady state.
         let places = self.peers.places.borrow();
         let cold: Vec<_> = places
             .here()
@@ -109,8 +109,8 @@ impl Dispatcher {
         }
     }
 
-    /// The peer waits for room and may sleep: it is told of what has been made since the last time. To
-    /// ring it for nothing would have both sides do so for ever.
+    /// Tells a peer that waits for room how much was made since the last time, and wakes it if it sleeps. If
+    /// there is none, the peer is not rung: two waiting sides would ring each other for ever.
     #[cold]
     pub(super) fn relieve(&self, session: &Session) {
         session.show_waiting();
@@ -119,8 +119,8 @@ impl Dispatcher {
         }
     }
 
-    /// Writes what is owed, and wakes who waits, wherever there is room now: a good part of it, or
-    /// any, where there is nothing else to do.
+    /// Writes the messages that are owed, and wakes their waiters, wherever there is room now. `part` asks for a
+    /// good part of the room; without it, any room counts.
     #[cold]
     pub(super) fn settle_all(self: &Rc<Self>, part: bool) {
         let waits = self.send_halves();
@@ -135,13 +135,13 @@ impl Dispatcher {
         self.pressed.set(pressed | replied | waits);
     }
 
-    /// Shows every peer how many of its requests were accepted. A sender that does not wait hears of it by
-    /// this alone, up to a few requests late.
+    /// Publishes to every peer how many of its requests were accepted. A sender that does not wait learns it only
+    /// from this, up to a few requests late.
     pub(super) fn show_all(&self) {
         self.peers.hot.hold().iter().for_each(|session| session.publish_accepted());
     }
 
-    /// Rings whoever waits for room that was made before that could be seen.
+    /// Wakes each peer that waits for room, in case the room was made before the peer announced its wait.
     pub(super) fn relieve_all(&self) {
         for session in self.peers.hot.hold().iter().filter(|session| session.peer_wants_room()) {
             self.relieve(session);

@@ -1,8 +1,8 @@
-//! Deadlines and contexts that handlers have of their callers, and hand on to what they call.
+//! Deadlines and contexts that handlers get from their callers, and pass on to their own calls.
 //!
-//! A call that is made while such a handler is polled has no more time than is left of the handler's
-//! own, whatever it was given, and carries on its context. The tasks that the handler spawns have the context too.
-//! Invariant: when nobody of that kind is polled, there is no bound and no context.
+//! A call that such a handler makes has no more time than the handler has left,
+//! whatever its own deadline, and carries the handler's context. Tasks that the handler spawns have the context too.
+//! Invariant: while no such handler or task is polled, there is no bound and no context.
 
 use super::Dispatcher;
 use super::leases::Lease;
@@ -18,13 +18,13 @@ use upbeat_core::bill::Counter;
 use upbeat_core::context::Context as Entries;
 use upbeat_memory::ticks::Ticks;
 
-/// What the handler or task that is polled has of a caller and hands on.
+/// The deadline and context that the polled handler or task has from a caller and passes on.
 pub(super) struct Bound {
-    /// The end of its time, by the node's clock.
+    /// The deadline, by the node's clock.
     end: Cell<u64>,
-    /// Where the handler may ask for more.
+    /// The lease through which the handler may ask for more time.
     lease: RefCell<Option<Rc<Lease>>>,
-    /// The values that its caller has sent along.
+    /// The values that the caller has sent along.
     context: RefCell<Option<Arc<Entries>>>,
 }
 
@@ -36,22 +36,22 @@ impl Default for Bound {
     }
 }
 
-/// What a request says about its handler beside its arguments and its deadline.
+/// The parts of a request for its handler besides arguments and deadline.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Handed<'a> {
-    /// Where the deadline may be extended.
+    /// The lease through which the deadline may be extended.
     pub(crate) lease: Option<&'a Rc<Lease>>,
-    /// The values that its caller has sent along.
+    /// The values that the caller has sent along.
     pub(crate) context: Option<&'a Arc<Entries>>,
 }
 
 impl Dispatcher {
-    /// When so many microseconds are over.
+    /// Returns the time at which so many microseconds from now are over.
     pub(crate) fn end_of(&self, microseconds: u64) -> u64 {
         self.now_ns().saturating_add(microseconds.saturating_mul(1000))
     }
 
-    /// What is polled from here on has time until then, if that is said, and a context.
+    /// Sets the deadline, if there is one, and the context of the handler or task that is polled next.
     pub(crate) fn bound_by(&self, end: Option<u64>, handed: Handed<'_>) {
         let Bound { end: until, lease, context } = &self.run.bound;
         until.set(end.unwrap_or(NONE));
@@ -60,7 +60,7 @@ impl Dispatcher {
         self.account.sampling.divert(true);
     }
 
-    /// It was polled.
+    /// Clears the deadline and the context, after the poll.
     pub(crate) fn unbound(&self) {
         let Bound { end, lease, context } = &self.run.bound;
         end.set(NONE);
@@ -69,12 +69,12 @@ impl Dispatcher {
         self.account.sampling.divert(false);
     }
 
-    /// Returns the context of the handler that is polled, or of the task that such a handler has spawned.
+    /// Returns the context of the polled handler, or of the polled task that such a handler has spawned.
     pub(crate) fn inherited_context(&self) -> Option<Arc<Entries>> {
         self.run.bound.context.borrow().clone()
     }
 
-    /// When the handler that is polled ends, if its caller bounded it, and by what it may ask for more.
+    /// Returns the deadline of the polled handler, if its caller set one, and the lease by which it may ask for more.
     pub(crate) fn bound(&self) -> Option<(u64, Option<Rc<Lease>>)> {
         match self.run.bound.end.get() {
             NONE => None,
@@ -82,9 +82,9 @@ impl Dispatcher {
         }
     }
 
-    /// A handler that had run so many ticks as a task was ended before it was done.
+    /// Counts a handler that was ended before it was done, after so many ticks as a task.
     pub(crate) fn orphaned(&self, why: Cancelled, ran: u64) {
-        // Those are counted where they are found.
+        // Panics are counted where they are caught.
         if why == Cancelled::Panicked {
             return;
         }
@@ -92,13 +92,13 @@ impl Dispatcher {
         self.ran_in_vain(ran);
     }
 
-    /// A handler had run so many ticks as a task, and nobody takes its result.
+    /// Counts the time of a handler whose result nobody takes, after so many ticks as a task.
     pub(crate) fn ran_in_vain(&self, ran: u64) {
         let wasted = Duration::from(Ticks(ran)).as_nanos() as u64;
         self.count_more(Counter::OrphanTime, wasted);
     }
 
-    /// The microseconds that are left to the handler that is polled, if its caller bounded it.
+    /// Returns the microseconds that the polled handler has left, if its caller set a deadline.
     pub(crate) fn time_left_us(&self) -> Option<u64> {
         match self.run.bound.end.get() {
             NONE => None,

@@ -1,7 +1,7 @@
-//! The contract as the node itself keeps it: what was taken by looking and what had to wake it, and
-//! when a task that computes makes way.
+//! The node's own part of the contract: counts of messages that it polled and of messages that woke it, and the
+//! times at which a computing task makes way.
 //!
-//! What the peers see of the contract is the promise on the node's page. Invariant: each message
+//! Peers see only the polling flag on the node's page. Invariant: each message
 //! that is taken counts once, as polled or as woken for.
 
 use super::{Dispatcher, Main};
@@ -9,23 +9,23 @@ use std::cell::Cell;
 use std::rc::Rc;
 use upbeat_core::bill::Counter;
 
-/// Poll points between two at which timers and sockets have their turn.
+/// The number of poll points between two looks at timers and sockets.
 const POINTS_PER_TICK: u32 = 1024;
 
-/// What is noted for it.
+/// The counts for the contract.
 #[derive(Default)]
 pub(super) struct Contract {
-    /// Messages that were taken.
+    /// The messages that were taken.
     taken: Cell<u64>,
-    /// How many those were when the node woke, until its first turn is over.
+    /// The value of `taken` when the node woke, until its first turn is over.
     woke_at: Cell<Option<u64>>,
     /// Whether tasks wait behind the one that is polled.
     others_wait: Cell<bool>,
-    /// Poll points since one was for timers and sockets.
+    /// The poll points since the last look at timers and sockets.
     points: Cell<u32>,
 }
 
-/// Whether the end of a turn looks at the promises of peers.
+/// Whether the end of a turn looks at the polling flags of peers.
 #[derive(Default)]
 pub(super) struct Unflushed(Cell<u8>);
 
@@ -33,13 +33,13 @@ const SENT: u8 = 1;
 const STALE: u8 = 2;
 
 impl Unflushed {
-    /// Something may have been sent.
+    /// Notes that something may have been sent.
     #[inline(always)]
     pub(super) fn sent(&self) {
         self.0.set(self.0.get() | SENT);
     }
 
-    /// The list of the sessions to which it was sent is not up to date.
+    /// Notes that the list of hot sessions is not up to date.
     pub(super) fn stale(&self) {
         self.0.set(self.0.get() | STALE);
     }
@@ -49,13 +49,13 @@ impl Unflushed {
         self.0.set(0);
     }
 
-    /// Whether something may have been sent, to sessions of a list that is up to date.
+    /// Returns whether something may have been sent while the list of sessions is up to date.
     #[inline(always)]
     pub(super) fn is_sent_alone(&self) -> bool {
         self.0.get() == SENT
     }
 
-    /// Whether the promises are to be looked at, or the list brought up to date.
+    /// Returns whether the polling flags need a look, or the list an update.
     #[inline(always)]
     pub(super) fn is_any(&self) -> bool {
         self.0.get() != 0
@@ -63,20 +63,20 @@ impl Unflushed {
 }
 
 impl Contract {
-    /// So many messages were taken out of a lane.
+    /// Counts messages that were taken out of a lane.
     #[inline(always)]
     pub(super) fn taken(&self, messages: u32) {
         self.taken.set(self.taken.get() + u64::from(messages));
     }
 
-    /// Whether tasks wait behind the one that is polled next.
+    /// Notes whether tasks wait behind the one that is polled next.
     #[inline]
     pub(super) fn others_wait(&self, others: bool) {
         self.others_wait.set(others);
     }
 }
 
-/// The first turn after a wake, also where it panics.
+/// The first turn after a wake. Its drop counts the messages of the turn, even if that panics.
 struct Upcall<'n>(&'n Dispatcher);
 
 impl Drop for Upcall<'_> {
@@ -90,7 +90,7 @@ impl Drop for Upcall<'_> {
 }
 
 impl Dispatcher {
-    /// The first turn after a wake: what it takes had to wake the node.
+    /// Runs the first turn after a wake: the messages that it takes had to wake the node.
     #[cold]
     #[inline(never)]
     pub(super) fn turn_woken(self: &Rc<Self>, main: Main<'_>) -> bool {
@@ -105,7 +105,7 @@ impl Dispatcher {
         self.turn_once(1, main)
     }
 
-    /// Brings the count of polled messages up to date: all but those that had to wake the node.
+    /// Updates the count of polled messages: all messages but those that had to wake the node.
     pub(super) fn tally_polled(&self) {
         let [polled, woken] = [Counter::MessagesPolled, Counter::MessagesWoken];
         let taken = self.contract.woke_at.get().unwrap_or(self.contract.taken.get());
@@ -113,7 +113,7 @@ impl Dispatcher {
             .set(taken - self.account.tallies[woken as usize].get());
     }
 
-    /// Whether a task that computes lets the dispatcher take over what has come.
+    /// Returns whether a computing task must let the dispatcher handle new messages.
     #[inline]
     pub(crate) fn must_make_way(&self) -> bool {
         let points = self.contract.points.get() + 1;

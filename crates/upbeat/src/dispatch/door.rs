@@ -1,4 +1,4 @@
-//! Where others come in: the listeners of a node, and what `core::gate` decides of their callers.
+//! The listeners of a node, and the limits that `core::gate` sets for their callers.
 
 use crate::reactor::Source;
 use crate::session::Session;
@@ -8,7 +8,7 @@ use upbeat_core::admission::{HandshakeLimit, Prefix};
 use upbeat_transport::watch::Watch;
 use upbeat_transport::{local, remote, shared};
 
-/// From where others come who may have to wait.
+/// A source of callers who may have to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outside {
     /// Other processes of this host.
@@ -27,7 +27,7 @@ impl Outside {
         }
     }
 
-    /// What decides which handshakes give way.
+    /// Returns the limit that decides which handshakes give way.
     pub(super) fn crowd(self) -> HandshakeLimit {
         match self {
             Outside::Processes => HandshakeLimit::Processes,
@@ -52,7 +52,7 @@ impl Listeners {
         }
     }
 
-    /// Whether callers from there wait for this node that another node of its name has accepted.
+    /// Returns whether callers that another node of this name has accepted wait for this node.
     pub(super) fn has_caller(&self, from: Outside) -> bool {
         match from {
             Outside::Processes => self.shared.as_ref().is_some_and(shared::Listener::has_caller),
@@ -60,7 +60,7 @@ impl Listeners {
         }
     }
 
-    /// Takes callers back from nodes of the same name that do not take them. Returns when to look again, if any caller
+    /// Takes callers back from nodes of the same name that do not accept them. Returns when to look again, if a caller
     /// waits for another node.
     pub(super) fn look_after(&self, now_ms: u64) -> Option<u64> {
         let local = self.local.as_ref().and_then(|listener| listener.look_after(now_ms));
@@ -78,25 +78,25 @@ impl Listeners {
     }
 }
 
-/// Where others come in.
+/// The listeners of a node, and the callers that wait at them.
 #[derive(Default)]
 pub(super) struct Door {
     pub(super) listeners: Listeners,
     pub(super) watch: Watch,
-    /// Whether others wait outside until a handshake has ended or gives way, or until the gate opens.
+    /// Whether callers wait outside until a handshake has ended or gives way, or until the gate opens.
     pub(super) crowded: [bool; 2],
     /// When to look after callers that wait for other nodes of the same name, if there are any.
     pub(super) looks_after_at_ms: Option<u64>,
 }
 
-/// Returns where the caller of a session is that was accepted from another host.
+/// Returns the address of a session's caller, if the session was accepted from another host.
 pub(super) fn caller_of(session: &Session) -> Option<Prefix> {
     let at = session.carrier.peer.at.filter(|_| session.noted.opened_as.get().is_none());
     at.map(|at| Prefix::of(at.ip()))
 }
 
 impl Listeners {
-    /// Where the node listens for other hosts.
+    /// Returns the address at which the node listens for other hosts.
     pub(super) fn remote_address(&self) -> Option<SocketAddr> {
         self.remote.as_ref().map(remote::Listener::address)
     }

@@ -1,4 +1,4 @@
-//! Which node a thread is driving.
+//! The node that a thread drives.
 
 use super::Dispatcher;
 use crate::drives::{Drives, Word};
@@ -14,21 +14,21 @@ thread_local! {
     static NODES: RefCell<Vec<Option<Rc<Dispatcher>>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The life of a node: where it was made, who drives it, and whether it ends.
+/// The life of a node: where it was made, which thread drives it, and whether it ends.
 pub(crate) struct Life {
-    /// Where it was made. A child that was forked there must not use it.
+    /// The process that made the node. A child that was forked there must not use it.
     made: Process,
-    /// The number that the thread has given it; 0 before the first drive and behind its end.
+    /// The number that the thread has given the node; 0 before the first drive and after the end.
     number: Cell<u32>,
-    /// The process in which it has a number: where it was made, or none without one. So that one question tells
-    /// whether it may be driven.
+    /// The process in which the node has a number: the one that made it, or none without a number. One comparison
+    /// therefore tells whether the node may be driven.
     numbered: Cell<Process>,
-    /// Whether it takes no more requests.
+    /// Whether the node accepts no more requests.
     pub(super) closing: Cell<bool>,
-    /// Whether it has ended.
+    /// Whether the node has ended.
     ended: Cell<bool>,
     pub(crate) drives: Rc<Drives>,
-    /// What those count in.
+    /// The word in which drives are counted.
     drive: Word,
 }
 
@@ -42,7 +42,7 @@ impl Life {
     }
 }
 
-/// While it stands, this thread drives a node.
+/// A guard for the time in which this thread drives a node.
 pub(crate) struct Enter<'n>(&'n Dispatcher);
 
 impl<'n> Enter<'n> {
@@ -73,7 +73,7 @@ impl Drop for Enter<'_> {
     }
 }
 
-/// Gives a node its number, and keeps it.
+/// Gives a node its number, and keeps the node.
 ///
 /// # Panics
 /// In a forked child of the node's process.
@@ -103,7 +103,7 @@ fn nested(outer: u32) -> ! {
     );
 }
 
-/// Says that a function of a node's tasks was used where no node is driven.
+/// Reports that a function for a node's tasks was used where no node is driven.
 #[cold]
 #[inline(never)]
 fn outside(function: &str) -> ! {
@@ -125,7 +125,7 @@ pub(super) fn forked() -> ! {
 }
 
 impl Dispatcher {
-    /// The node has ended: its thread keeps it no more, unless it drives the node now.
+    /// Removes a node that has ended from its thread, unless the thread drives the node now.
     pub(super) fn has_ended(&self) {
         self.life.ended.set(true);
         self.is_driven_no_more();
@@ -142,12 +142,12 @@ impl Dispatcher {
         }
         let number = self.life.number.replace(0) as usize;
         self.life.numbered.set(Process::none());
-        // Where the thread ends, its nodes are gone already.
+        // When the thread ends, its nodes are gone already.
         let kept = NODES.try_with(|nodes| nodes.borrow_mut().get_mut(number - 1)?.take());
         drop(kept);
     }
 
-    /// Whether this is the process that has built the node, and no child that it has forked.
+    /// Returns whether this process has built the node. A child that it has forked has not.
     pub(crate) fn is_here(&self) -> bool {
         self.life.made.is_this()
     }
@@ -160,7 +160,7 @@ impl Dispatcher {
         Dispatcher::with_current(function, Rc::clone)
     }
 
-    /// Shows the node that this thread is driving, for the function of this name.
+    /// Passes the node that this thread is driving to `with`, for the function of this name.
     ///
     /// # Panics
     /// When it drives none.
@@ -169,7 +169,7 @@ impl Dispatcher {
         Dispatcher::if_driving(show).unwrap_or_else(|| outside(function))
     }
 
-    /// The same, if it drives one.
+    /// Passes the node that this thread is driving to `with`, if it drives one.
     #[inline]
     pub(crate) fn if_driving<R>(show: impl FnOnce(&Rc<Dispatcher>) -> R) -> Option<R> {
         let number = (DRIVEN.get() as usize).checked_sub(1)?;
@@ -177,7 +177,7 @@ impl Dispatcher {
         Some(show(&node))
     }
 
-    /// Whether this thread is driving a node.
+    /// Returns whether this thread drives a node.
     pub(crate) fn is_driving() -> bool {
         DRIVEN.get() != 0
     }

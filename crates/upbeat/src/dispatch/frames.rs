@@ -1,6 +1,6 @@
-//! What a turn does with the frames that it finds in the hot lanes.
+//! Handles the frames that a turn finds in the hot lanes.
 //!
-//! The match of frames is in [`driver`](crate::driver); what a node does for them is here.
+//! [`driver`](crate::driver) has the match of frames; this file has a node's actions for them.
 
 use super::{Cause, Dispatcher, Main, Request, Running};
 use crate::driver::{Driver, take_frames};
@@ -13,9 +13,9 @@ use upbeat_core::channel::Control;
 use upbeat_core::frame::{CallNumber, Head};
 
 impl Dispatcher {
-    /// Looks at the hot lanes and takes over what has come; up to so many times, as long as there is
-    /// nothing, nor anything else to do. Returns whether something has come. The loop is short, for what
-    /// it takes is time that a message waits.
+    /// Looks at the hot lanes and takes over the frames that have arrived. Looks up to so many times, while there is
+    /// nothing to take over and nothing else to do. Returns whether a frame has arrived. The loop is short, because
+    /// its duration adds to the latency of a message.
     #[inline(always)]
     pub(super) fn look(self: &Rc<Self>, hot: &[Rc<Session>], looks: u32, main: Main<'_>) -> bool {
         let mut left = looks;
@@ -28,7 +28,7 @@ impl Dispatcher {
             if came || left == 0 || self.work.roster.any() || self.home.board().is_marked() {
                 return came;
             }
-            // Not where there is but one look: who knows how long its loop will be elsewhere.
+            // A single look is not noted, because the duration of its loop elsewhere is not known.
             self.account.sampling.looked_in_vain();
             std::hint::spin_loop();
         }
@@ -86,7 +86,7 @@ impl Dispatcher {
     }
 }
 
-/// A node that drives one of its sessions.
+/// A node as the driver of one of its sessions.
 #[derive(Clone, Copy)]
 pub(super) struct OfNode<'s> {
     pub(super) node: &'s Rc<Dispatcher>,
@@ -118,7 +118,7 @@ impl<'s> Driver<'s> for OfNode<'s> {
         self.node.run(task, Cause::Answered);
     }
 
-    /// A handler of the session's has used up its time.
+    /// Returns whether a handler of the session has used up its time.
     fn must_pause(self) -> bool {
         self.node.run.polled.is_late() && !self.session.is_clear()
     }

@@ -1,9 +1,10 @@
-//! Deadlines that a callee asks its caller to have extended.
+//! Deadlines that a callee asks its caller to extend.
 //!
-//! A call that may be extended is a *loan* where it was made and a *lease* where it is served. A
-//! handler asks through its lease, over the session of its call; what it has called for that asks its
-//! loan, which asks the lease of the handler that made it where the answer lies above. What is asked and
-//! answered is decided in `core::lease`; this finds leases by their calls, and tells. A loan lies in its session.
+//! A call that may be extended is a *loan* at its caller and a *lease* at its callee. A
+//! handler asks through its lease, over the session of its call. A callee that the handler itself has called asks
+//! the loan of that call, and the loan asks the handler's lease where only the caller above can answer. `core::lease`
+//! decides questions and answers; this file finds leases by their calls, and passes answers on. The session of a
+//! call keeps its loan.
 
 use super::{Dispatcher, Request};
 use crate::session::{Served, Session};
@@ -14,14 +15,14 @@ use std::task::{Context, Poll, Waker};
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::lease::{self, LeaseAnswer, Next};
 
-/// The calls that are served here and whose time may be extended.
+/// The calls that are served here and whose deadlines may be extended.
 pub(super) type Leases = RefCell<BTreeMap<Served, Weak<Lease>>>;
 
 fn served(session: &Session, call: CallNumber) -> Served {
     (session.noted.key.get(), call.as_u64())
 }
 
-/// A call that is served and whose time may be extended. Its handler keeps it.
+/// A call that is served and whose deadline may be extended. Its handler keeps it.
 pub(crate) struct Lease {
     node: Rc<Dispatcher>,
     session: Rc<Session>,
@@ -29,14 +30,14 @@ pub(crate) struct Lease {
     lease: RefCell<lease::Lease<Whose>>,
 }
 
-/// Whose question it is.
+/// The source of a question.
 enum Whose {
     Handler(Rc<Reply>),
-    /// The callee's of a call that the handler has made.
+    /// The callee of a call that the handler has made.
     Callee(Rc<Session>, CallNumber),
 }
 
-/// What a handler is told: whether it was granted.
+/// The answer to a handler: whether its extension was granted.
 #[derive(Default)]
 pub(crate) struct Reply {
     said: Cell<Option<bool>>,
@@ -66,12 +67,12 @@ impl Lease {
         served(&self.session, self.call)
     }
 
-    /// When the call ends.
+    /// Returns the deadline of the call.
     pub(crate) fn end(&self) -> u64 {
         self.lease.borrow().end()
     }
 
-    /// Asks for a handler's own time to last so many nanoseconds from now on. None if it does.
+    /// Asks for so many more nanoseconds from now for the handler itself. Returns `None` if it has them already.
     pub(crate) fn ask(&self, nanoseconds: u64) -> Option<Rc<Reply>> {
         let wanted = self.node.now_ns().saturating_add(nanoseconds);
         if wanted <= self.end() {
@@ -90,7 +91,7 @@ impl Lease {
         }
     }
 
-    /// Does what there is to do for the questions that wait.
+    /// Handles the questions that wait.
     fn go_on(&self) {
         loop {
             let next = self.lease.borrow_mut().poll_next();
@@ -106,7 +107,7 @@ impl Lease {
         }
     }
 
-    /// The caller has answered: the call has so many microseconds from now on, or no more than before.
+    /// Handles the caller's answer: the call has so many microseconds from now on, or no more than before for 0.
     fn answered(&self, microseconds: u64) {
         let before = self.end();
         let end = (microseconds != 0).then(|| self.node.end_of(microseconds));
@@ -131,7 +132,7 @@ impl Lease {
         }
     }
 
-    /// Nobody answers any more: all who ask are refused.
+    /// Refuses all questions, because no answer can arrive any more.
     pub(crate) fn close(&self) {
         let told = self.lease.borrow_mut().close();
         told.for_each(|told| self.say(told));
@@ -146,7 +147,7 @@ impl Drop for Lease {
 }
 
 impl Request<'_> {
-    /// What its handler asks by for more time, if it may.
+    /// Returns the lease by which the handler asks for more time, if it may.
     pub(crate) fn lease(&self, node: &Rc<Dispatcher>, session: &Rc<Session>) -> Option<Rc<Lease>> {
         let left = self.deadline_us.filter(|_| self.extendable)?;
         let (call, lease) = (self.call, RefCell::new(lease::Lease::new(node.end_of(left))));
@@ -177,7 +178,7 @@ impl Dispatcher {
         }
     }
 
-    /// A caller has answered. Its frame lies open. What asked may be gone.
+    /// Handles a caller's answer, whose frame lies open. The handler that asked may be gone.
     pub(super) fn extension_answered(&self, session: &Session, head: &Head) {
         if let Some(lease) = self.lease(served(session, head.call)) {
             lease.answered(session.first_word());

@@ -1,9 +1,9 @@
-//! Sessions between hosts whose connection has gone, and that go on over another.
+//! Sessions between hosts that have lost their connection and continue over another.
 //!
-//! The side that has opened a session connects again, in a task, at the address that it was given; the other waits
-//! for it. What both have sent lies in their lanes until it has come, and is sent again from there, below. When and
-//! for how long is decided by [`upbeat_core::resume`]. Invariant: a session is suspended, resumed and lost by the
-//! node's own turns alone, and while it is suspended no socket of it is polled.
+//! The side that has opened a session connects again, in a task, at the address that it was given; the other side
+//! waits for that. Messages stay in the lanes of both sides until they have arrived, and the carrier sends them again
+//! from there. [`upbeat_core::resume`] decides when and for how long. Invariant: only the node's own turns suspend,
+//! resume and end a session, and while it is suspended its socket is not polled.
 
 use super::sessions::Connecting;
 use super::{Dispatcher, Session};
@@ -18,7 +18,7 @@ use upbeat_transport::error::OpenError;
 use upbeat_transport::remote::{ResumeError, Resuming};
 
 impl Dispatcher {
-    /// The connection of a session has gone: waits for another.
+    /// Suspends a session whose connection has gone, until there is another.
     #[cold]
     pub(super) fn has_broken(self: &Rc<Self>, session: &Rc<Session>) {
         let now = self.now_ns();
@@ -32,7 +32,7 @@ impl Dispatcher {
         self.mend(now);
     }
 
-    /// Sees to the sessions that wait for a connection. Gives whether any was given up.
+    /// Connects again, or gives up, for the suspended sessions whose time has come. Returns whether any was given up.
     pub(super) fn mend(self: &Rc<Self>, now: u64) -> bool {
         if self.peers.suspended.borrow().is_empty() {
             return false;
@@ -52,13 +52,13 @@ impl Dispatcher {
         any
     }
 
-    /// When the next of them is to be seen to.
+    /// Returns when the next suspended session needs attention.
     pub(super) fn next_mending(&self) -> Option<u64> {
         let suspended = self.peers.suspended.borrow();
         suspended.iter().filter_map(|session| session.link(|link| link.next_ns()).flatten()).min()
     }
 
-    /// A session does not wait any more.
+    /// Takes a session off the list of suspended ones.
     pub(super) fn forget_suspended(&self, session: &Rc<Session>) {
         self.peers.suspended.borrow_mut().retain(|other| !Rc::ptr_eq(other, session));
     }
@@ -71,7 +71,7 @@ impl Dispatcher {
                 node.attempt_failed(&session, &error);
             }
         };
-        // Where there are too many tasks, the time of the session is over before another attempt.
+        // With too many tasks there is no attempt, and the session ends when its time is over.
         drop(self.spawn(attempt, Start::default()));
     }
 
@@ -86,7 +86,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// An attempt to connect again has failed: there is another, unless the peer has no such session.
+    /// Records that an attempt to connect again has failed. Another follows, unless the peer has no such session.
     fn attempt_failed(self: &Rc<Self>, session: &Rc<Session>, error: &OpenError) {
         if session.ended().is_some() {
             return;
@@ -97,7 +97,7 @@ impl Dispatcher {
         }
     }
 
-    /// This node has connected again: its session goes on.
+    /// Continues a session for which this node has connected again.
     pub(super) fn take_connection(
         self: &Rc<Self>,
         connecting: Option<&Connecting>,
@@ -115,8 +115,8 @@ impl Dispatcher {
         connecting.end(Ok(Rc::clone(session)));
     }
 
-    /// A caller asks to go on with a session of this node. The old connection may still seem to stand: the caller
-    /// knows better.
+    /// Resumes a session of this node whose caller has connected again. The old connection may still seem to stand: the
+    /// caller knows better.
     pub(super) fn resume_session(self: &Rc<Self>, resuming: Resuming) {
         if resuming.listener() != Some(self.home.incarnation()) {
             return self.hand_over(resuming);
@@ -130,7 +130,7 @@ impl Dispatcher {
             return resuming.refuse();
         };
         if !session.carrier.is_suspended() {
-            // What has come over the old one is taken in first, and may be the end.
+            // Messages of the old connection are taken over first, and may end the session.
             session.carrier.suspend();
             self.hear(&session);
             if session.ended().is_some() {
@@ -142,7 +142,7 @@ impl Dispatcher {
                 session.link(|link| link.resumed());
                 self.goes_on(&session);
             }
-            // The caller comes again.
+            // The caller connects again.
             Err(ResumeError::Open(_)) => {}
             Err(ResumeError::Rule(rule)) => {
                 self.lose_after_last_words(&session, Why::Misbehaved(rule));
@@ -150,7 +150,7 @@ impl Dispatcher {
         }
     }
 
-    /// A caller asks to go on with a session of another node of this name, which answers if it is there.
+    /// Passes a caller on that wants to resume a session of another node of this name, or refuses it if that is gone.
     fn hand_over(&self, resuming: Resuming) {
         self.events.reactor.remove(&resuming);
         let door = self.peers.door.borrow();
@@ -161,7 +161,7 @@ impl Dispatcher {
         back.into_iter().for_each(Resuming::refuse);
     }
 
-    /// A session has another connection, whose socket was polled for the handshake.
+    /// Continues a session with its new connection, whose socket was polled for the handshake.
     fn goes_on(self: &Rc<Self>, session: &Rc<Session>) {
         let Some(key) = session.noted.key.get() else { return };
         self.forget_suspended(session);

@@ -1,8 +1,8 @@
 //! Requests that may have to wait for their turn, or for room.
 //!
-//! A request is accepted when all before it in its session were and less than the budget is held.
-//! Until then its session keeps its place. What frees room has the sessions looked at, one request of
-//! each in turn, so that none is passed over for ever.
+//! A request is accepted when all earlier requests of its session were and the budget has room.
+//! Until then its session keeps its place. Where room is made, the sessions accept one request
+//! each in turn, so that no session is passed over for ever.
 
 use super::{Dispatcher, Request, Running};
 use crate::session::{Fault, KeptRequest, Next, Session, misbehaved};
@@ -13,7 +13,7 @@ use upbeat_core::bill::Counter;
 use upbeat_core::context::Context;
 use upbeat_core::frame::{Flags, Head, Kind};
 
-/// What stands before a request's payload, for who runs it.
+/// The values in front of a request's payload that the handler's run needs.
 #[derive(Clone, Copy)]
 struct Terms {
     deadline_us: Option<u64>,
@@ -21,8 +21,8 @@ struct Terms {
     context_bytes: Option<u64>,
 }
 
-/// Takes the context of a request from the start of its payload, as an extension of its frame says. A payload that is
-/// too long, or for which there is no memory, is not read, and its request fails for that.
+/// Takes the context of a request from the start of its payload, if an extension of its frame announces one. A payload
+/// that is too long, or for which there is no memory, is not read, and its request fails for that.
 #[inline]
 pub(super) fn take_context(
     bytes: Option<u64>,
@@ -43,7 +43,7 @@ fn read_context(bytes: u64, payload: &mut Input<'_>) -> Result<Option<Arc<Contex
 }
 
 impl Dispatcher {
-    /// A request lies open that the common path does not take: it is run, or kept.
+    /// Runs or keeps the request that lies open, where the common path does not take it.
     #[inline(never)]
     pub(super) fn request_came(
         self: &Rc<Self>,
@@ -68,7 +68,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Whether the request that lies open is accepted at once.
+    /// Returns whether the request that lies open is accepted at once.
     pub(super) fn may_accept(&self, session: &Session, head: &Head) -> bool {
         session.may_accept(head, self.flow.budgets.requests())
     }
@@ -118,18 +118,18 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Does one thing for the requests that wait in this session. False if nothing can be done.
+    /// Handles one of the requests that wait in this session. Returns whether there was one that could be handled.
     fn step_places(self: &Rc<Self>, session: &Rc<Session>) -> bool {
         let Some(step) = session.next_step(self.flow.budgets.requests()) else { return false };
         // A grant takes room as well.
         self.close_if_full();
-        // The session may be none that is looked at, and its peer is told of the step.
+        // The session may be a cold one, and the peer must learn of the step.
         self.sent(session);
         match step {
             Next::Grant(number) => session.send_surely(Head::grant(number), Vec::new()),
             Next::Accept { request, .. } => {
-                // What was charged when it was granted is free again, and if it is done at once
-                // nobody else says so to those who wait in other sessions.
+                // The charge of the grant is free again. If the request completes at once, only this note makes
+                // the requests that wait in other sessions be looked at.
                 self.pressed.set(true);
                 if !request.head.flags.has(Flags::GRANTED) {
                     self.count(Counter::AcceptedLater);
@@ -144,7 +144,7 @@ impl Dispatcher {
     pub(super) fn run_kept(self: &Rc<Self>, session: &Rc<Session>, kept: &KeptRequest) {
         let KeptRequest { head, .. } = kept;
         let Some(key) = session.noted.key.get() else { return };
-        // Who has waited for room is not sent back.
+        // A request that has waited for room is not refused again.
         let deadline_us = kept.deadline_us(self.now_ns());
         let terms = Terms { deadline_us, refusals: None, context_bytes: kept.context_bytes };
         let running = Running::Kept(key, head.call, head.method);
@@ -162,7 +162,7 @@ impl Dispatcher {
         }
     }
 
-    /// Accepts what waited for room, a request of each session in turn.
+    /// Accepts requests that have waited for room, one of each session in turn.
     #[cold]
     pub(super) fn accept_waiting(self: &Rc<Self>) {
         let mut idle = 0;

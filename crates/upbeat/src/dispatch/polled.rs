@@ -1,9 +1,9 @@
-//! What is noted of the future that is polled: what it waits for, and the time that it takes.
+//! Notes about the future that is polled: the reason for which it waits, and the time that it takes.
 //!
-//! A handler's time is looked at where it asks, at its checkpoints: there it makes way when its
-//! budget is used up. One that does not ask is held against its budget where a stamp is taken
-//! anyway: where its message is sampled, and where it goes on as a task. Invariant: a handler that
-//! neither waits nor asks costs one store here.
+//! A handler's time is checked at its checkpoints: there the handler makes way when its
+//! budget is used up. A handler without checkpoints is compared with its budget where a stamp is taken
+//! anyway: where its message is sampled, and where it continues as a task. Invariant: a handler that
+//! neither waits nor has checkpoints costs one store here.
 
 use super::bounds::Bound;
 use super::leases::Leases;
@@ -22,11 +22,11 @@ use upbeat_memory::ticks::{Ticks, ticks};
 /// The most checkpoints between two stamps.
 const CHECKPOINTS_MAX: u64 = 64;
 
-/// The run of a future or handler: which one it is, and how long it may last.
+/// The future or handler that is polled, and how long it may run.
 pub(super) struct Run {
-    /// Whose future is polled.
+    /// The future that is polled.
     pub(super) current: Cell<Current>,
-    /// What is being run, should it panic.
+    /// The handler or task that ends if a panic comes.
     pub(super) running: Cell<Running>,
     pub(super) polled: Polled,
     pub(super) bound: Bound,
@@ -45,34 +45,34 @@ impl Default for Run {
     }
 }
 
-/// What is noted, in one word.
+/// The notes that fit in one word.
 #[derive(Clone, Copy, Default)]
 struct Note {
-    /// What it waits for.
+    /// The reason for which the future waits.
     reason: Reason,
-    /// Whether it waits for an answer of another node, or for room there.
+    /// Whether the future waits for a reply of another node, or for room there.
     answer: bool,
-    /// Checkpoints until the next stamp; 0 if there was none since it is polled.
+    /// Checkpoints until the next stamp; 0 if there was no stamp in this poll.
     checkpoints: u16,
 }
 
-/// What is noted of the future that is polled.
+/// All notes about the future that is polled.
 pub(super) struct Polled {
     note: Cell<Note>,
-    /// The name of the lock or the condition that it waits for.
+    /// The name of the lock or the condition for which the future waits.
     lock: Cell<Option<Arc<str>>>,
-    /// Whether what it needs is not there, so that it has not begun.
+    /// Whether a lock or a condition that the handler needs is missing, so that the handler has not begun.
     lacks: Cell<bool>,
-    /// When it was polled, or first asked, in ticks.
+    /// When the poll began, or its first checkpoint was reached, in ticks.
     began: Cell<u64>,
-    /// When the last stamp was taken, and the checkpoints between that and the next.
+    /// When the last stamp was taken, and the number of checkpoints between that and the next.
     stamped: Cell<u64>,
     stride: Cell<u16>,
-    /// Ticks that it may take.
+    /// The ticks that the poll may take.
     budget: Cell<u64>,
-    /// The same of a handler whose method does not say.
+    /// The budget of a handler whose method states none.
     usual: u64,
-    /// Whether somebody has used up his time since the lanes were looked at.
+    /// Whether a handler has used up its time since the last look at the lanes.
     is_late: Cell<bool>,
     over_runs: RefCell<Vec<(Names, OverRuns)>>,
 }
@@ -104,13 +104,13 @@ impl Default for Polled {
 }
 
 impl Polled {
-    /// Somebody is polled.
+    /// Clears the notes before a poll.
     #[inline(always)]
     pub(super) fn begins(&self) {
         self.note.set(Note::default());
     }
 
-    /// It waits for an answer of another node.
+    /// Notes that the future waits for a reply of another node.
     #[inline(always)]
     pub(super) fn awaits_answer(&self) {
         self.note.set(Note { reason: Reason::Call, answer: true, checkpoints: 0 });
@@ -126,17 +126,17 @@ impl Polled {
         self.note.get().reason
     }
 
-    /// Whether somebody is late.
+    /// Returns whether a handler has used up its time.
     pub(super) fn is_late(&self) -> bool {
         self.is_late.get()
     }
 
-    /// Whether somebody is late, of whom that is not said again.
+    /// Returns whether a handler has used up its time, and clears that note.
     pub(super) fn was_late(&self) -> bool {
         self.is_late.take()
     }
 
-    /// The stamp that is due at a checkpoint. Gives whether the time is over.
+    /// Takes the stamp that is due at a checkpoint. Returns whether the time is over.
     #[cold]
     #[inline(never)]
     fn stamp(&self, note: Note) -> bool {
@@ -150,7 +150,7 @@ impl Polled {
         if spent >= budget {
             return true;
         }
-        // Closer together as the end of the time comes near.
+        // Stamps come closer together as the end of the time comes near.
         let stride = u64::from(self.stride.get());
         let each = now.saturating_sub(self.stamped.replace(now)) / stride.max(1);
         let next = match note.checkpoints {
@@ -180,34 +180,34 @@ pub struct OverRun {
     pub service: &'static str,
     /// The method.
     pub method: &'static str,
-    /// How often, as far as it was looked at.
+    /// How often that was seen.
     pub count: u64,
-    /// The longest that one ran.
+    /// The longest run.
     pub longest: Duration,
-    /// The time that a handler of it may run.
+    /// The time that a handler of the method may run.
     pub budget: Duration,
 }
 
 impl Dispatcher {
-    /// A handler is polled for the first time next. It has its name already, under which it waits.
+    /// Begins the first poll of a handler, which has the identity under which it would wait.
     #[inline(always)]
     pub(crate) fn polls_first(&self, handler: Current) {
         self.run.current.set(handler);
     }
 
-    /// A handler was polled for the first time.
+    /// Ends the first poll of a handler.
     #[inline(always)]
     pub(crate) fn has_polled_first(&self) {
         self.run.current.set(NOBODY);
     }
 
-    /// A handler or a task is polled next: what it waits for it says itself.
+    /// Begins a poll of a handler or a task. The future itself will say for what it waits.
     #[inline(always)]
     pub(crate) fn polls(&self) {
         self.run.polled.begins();
     }
 
-    /// The same of a handler that has so many ticks, from now.
+    /// Begins a poll of a handler whose budget is so many ticks from now.
     #[inline(always)]
     pub(crate) fn polls_within(&self, budget: u64) {
         let now = ticks();
@@ -219,8 +219,8 @@ impl Dispatcher {
         polled.budget.set(budget);
     }
 
-    /// It was polled: holds it against its budget. Those after it have their own. Gives for how many
-    /// ticks it ran.
+    /// Ends a poll, and compares its time with the budget. Later polls have budgets of their own. Returns how many
+    /// ticks the poll took.
     #[inline(always)]
     pub(crate) fn has_polled(&self, names: &Names) -> u64 {
         let polled = &self.run.polled;
@@ -230,12 +230,12 @@ impl Dispatcher {
         ran
     }
 
-    /// What panicked has no budget any more.
+    /// Clears the budget of a handler that panicked.
     pub(super) fn forget_budget(&self) {
         self.run.polled.budget.set(self.run.polled.usual);
     }
 
-    /// A handler was polled whose message is sampled.
+    /// Ends the poll of a handler whose message is sampled.
     #[cold]
     pub(crate) fn has_polled_sampled(&self, names: &Names, sample: &Sample) {
         let at = |point| sample.taken.at(point);
@@ -246,14 +246,14 @@ impl Dispatcher {
 
     #[inline]
     fn hold_against(&self, names: &Names, ran: u64, budget: u64) {
-        // One that asks and makes way is over by the time between two checkpoints.
+        // A handler with checkpoints makes way late by the time between two of them at most.
         if ran > budget + budget / 4 {
             self.over_ran(names, ran, budget);
         }
     }
 
-    /// So many methods are served: there is room to note each, so that a call in which the machine gave
-    /// the processor to others takes no memory.
+    /// Reserves room for notes about so many methods, so that a call during which the machine gave
+    /// the processor to others allocates no memory.
     pub(super) fn may_over_run(&self, methods: usize) {
         let mut over_runs = self.run.polled.over_runs.borrow_mut();
         let noted = over_runs.len();
@@ -261,7 +261,7 @@ impl Dispatcher {
         may_warn_of(methods);
     }
 
-    /// A handler has run beyond its budget.
+    /// Records that a handler has run beyond its budget.
     #[cold]
     #[inline(never)]
     fn over_ran(&self, names: &Names, ran: u64, budget: u64) {
@@ -290,7 +290,7 @@ impl Dispatcher {
         }
     }
 
-    /// The methods whose handlers ran beyond their budgets.
+    /// Returns the methods whose handlers ran beyond their budgets.
     pub(crate) fn over_runs(&self) -> Vec<OverRun> {
         let over_runs = self.run.polled.over_runs.borrow();
         let told = over_runs.iter().map(|((service, method), noted)| OverRun {
@@ -303,7 +303,7 @@ impl Dispatcher {
         told.collect()
     }
 
-    /// A checkpoint of what is polled. Gives whether its time is over, so that it is to make way.
+    /// Passes a checkpoint of the polled future. Returns whether its time is over, so that it must make way.
     #[inline]
     pub(crate) fn is_time_over(&self) -> bool {
         let mut note = self.run.polled.note.get();
@@ -315,7 +315,7 @@ impl Dispatcher {
         self.run.polled.stamp(note) && self.is_late()
     }
 
-    /// What is polled makes way: each session has its turn before much else is done, and timers
+    /// Notes that the polled future makes way: each session has its turn before much else is done, and timers
     /// and sockets have theirs.
     #[cold]
     fn is_late(&self) -> bool {
@@ -325,50 +325,50 @@ impl Dispatcher {
         true
     }
 
-    /// The future that is polled waits for an answer of another node.
+    /// Notes that the polled future waits for a reply of another node.
     #[inline(always)]
     pub(crate) fn awaits_answer(&self) {
         self.run.polled.awaits_answer();
     }
 
-    /// The future that is polled waits for room at another node, and then for an answer.
+    /// Notes that the polled future waits for room at another node, and then for a reply.
     pub(crate) fn awaits_room(&self) {
         let note = Note { reason: Reason::Full, answer: true, checkpoints: 0 };
         self.run.polled.note.set(note);
     }
 
-    /// What the handler that is polled needs is not there, and nothing of it has run.
+    /// Notes that a lock or a condition that the polled handler needs is missing, and that none of its body has run.
     pub(crate) fn lacks_needs(&self) {
         self.run.polled.lacks.set(true);
     }
 
-    /// Whether that is so of the one that was polled.
+    /// Returns whether the handler that was polled lacked one, and clears that note.
     pub(crate) fn lacked_needs(&self) -> bool {
         self.run.polled.lacks.take()
     }
 
-    /// Whether a task is polled, and no handler.
+    /// Returns whether a task is polled, and not a handler.
     pub(crate) fn runs_task(&self) -> bool {
         !matches!(self.run.running.get(), Running::Handler(..) | Running::Kept(..))
     }
 
-    /// The future that is polled waits for this.
+    /// Notes for what the polled future waits.
     #[inline(always)]
     pub(crate) fn waits_for(&self, reason: Reason) {
         self.run.polled.note.set(Note { reason, ..self.run.polled.note.get() });
     }
 
-    /// The future that is polled waits for a lock or a condition of this name.
+    /// Notes that the polled future waits for a lock or a condition of this name.
     pub(crate) fn waits_for_named(&self, reason: Reason, name: Option<&Arc<str>>) {
         self.waits_for(reason);
         self.run.polled.lock.set(name.cloned());
     }
 
-    /// What the future that was polled waits for, as far as it said, and the name of the lock or
+    /// Returns the reason for which the polled future waits, if the future gave one, and the name of the lock or
     /// the condition.
     pub(crate) fn waited_for(&self) -> (Reason, Option<Arc<str>>) {
         let (reason, lock) = (self.run.polled.note.get().reason, self.run.polled.lock.take());
-        // A future before that was asked nothing may have left its lock's name.
+        // An earlier future that was not asked may have left the name of its lock.
         (reason, lock.filter(|_| matches!(reason, Reason::Lock | Reason::Condition)))
     }
 }

@@ -1,4 +1,4 @@
-//! Handlers that have become tasks: what they hold of the node's budget, and their deadlines.
+//! Handlers that have become tasks: their share of the node's budgets, and their deadlines.
 
 use super::Dispatcher;
 use crate::error::Why;
@@ -22,7 +22,7 @@ use upbeat_memory::waker::WakeTarget;
 pub(super) struct NodeBudgets {
     requests: flow::SharedBudget,
     replies: ReplyBudget,
-    /// Whether such replies were sent since, for which requests had to wait.
+    /// Whether replies were sent that had kept requests from being accepted.
     replied: Cell<bool>,
 }
 
@@ -48,19 +48,19 @@ impl NodeBudgets {
         self.replied.set(replied);
     }
 
-    /// Whether such requests are to be looked at: a node does not sleep before that.
+    /// Returns whether there may be such requests: a node does not sleep before it has looked at them.
     pub(super) fn has_replied(&self) -> bool {
         self.replied.get()
     }
 
-    /// Whether requests that wait are to be looked at.
+    /// Returns whether bytes were freed, so that waiting requests need a look.
     #[inline(always)]
     pub(super) fn was_freed(&self) -> bool {
         self.requests.take_freed()
     }
 }
 
-/// What an accepted request is served with: its node and its session, and the bytes that it holds of their budgets
+/// An accepted request's hold on its node and its session, and on the bytes of their budgets,
 /// until its handler is dropped.
 pub(crate) struct Charge {
     pub(crate) node: Rc<Dispatcher>,
@@ -69,7 +69,7 @@ pub(crate) struct Charge {
 }
 
 impl Charge {
-    /// Takes room for a request of so many bytes that goes on as a task. Its handler was polled.
+    /// Charges the bytes of a request that continues as a task, after its handler was polled.
     #[inline(always)]
     pub(crate) fn new(node: &Rc<Dispatcher>, session: &Rc<Session>, bytes: u64) -> Charge {
         let mut charge = session::Charge::new(bytes);
@@ -81,7 +81,7 @@ impl Charge {
         Charge { node: Rc::clone(node), session: Rc::clone(session), charge }
     }
 
-    /// The handler that holds this was polled, and waits on: for an answer, or for something here.
+    /// Charges the bytes again after the handler was polled and waits on: for a reply, or for something on this node.
     #[inline]
     pub(crate) fn again(&mut self) {
         let Charge { node, session, charge } = self;
@@ -106,13 +106,13 @@ impl Drop for Charge {
     }
 }
 
-/// The flow of requests: the budgets that they are charged to, and those that wait.
+/// The flow of requests: the budgets that they are charged to, and the sessions where they wait.
 pub(super) struct Flow {
     pub(super) budgets: NodeBudgets,
     pub(super) expiries: RefCell<Expiries<TaskId>>,
     /// Sessions in which requests wait to be accepted.
     pub(super) waiting: RefCell<VecDeque<Rc<Session>>>,
-    /// For callers that must not come back together.
+    /// The jitter for callers that must not come back together.
     pub(super) jitter: Cell<Jitter>,
 }
 
@@ -125,7 +125,7 @@ impl Flow {
 }
 
 impl Dispatcher {
-    /// If a handler has given bytes back, requests that wait are looked at.
+    /// Has waiting requests looked at, if a handler has given bytes back.
     #[inline]
     pub(super) fn press_if_freed(&self) {
         if self.flow.budgets.was_freed() {
@@ -133,7 +133,7 @@ impl Dispatcher {
         }
     }
 
-    /// If the budget was filled, no session accepts requests at once any more.
+    /// Stops all sessions from accepting requests at once, if the budget was filled.
     #[inline]
     pub(super) fn close_if_full(&self) {
         if self.flow.budgets.requests().take_filled() {
@@ -154,8 +154,8 @@ impl Dispatcher {
         Reserved::new(&self.work.tasks, &self.work.roster)
     }
 
-    /// Gives the handler of a slot, which becomes a task, its name and what wakes it. None where there are too
-    /// many tasks.
+    /// Gives the handler of a slot, which becomes a task, its identity and its wake target. Returns `None` if there
+    /// are too many tasks.
     #[inline(always)]
     pub(crate) fn name_handler(
         &self,
@@ -164,13 +164,13 @@ impl Dispatcher {
         if self.work.tasks.is_full() { None } else { reserved.take() }
     }
 
-    /// What the handler that was polled waits for, as far as it said.
+    /// Returns the reason for which the polled handler waits, if it gave one.
     #[inline(always)]
     pub(crate) fn reason(&self) -> Reason {
         self.run.polled.reason()
     }
 
-    /// The handler that was polled goes on as a task.
+    /// Counts a handler that was polled and continues as a task.
     #[inline(always)]
     pub(crate) fn loses_bet(&self, session: &Session) {
         let reason = self.reason();
@@ -180,8 +180,8 @@ impl Dispatcher {
         }
     }
 
-    /// A request is run as a task at once, or begins anew as one: in front of the tasks that want to
-    /// run, or behind them; until a deadline if its caller set one.
+    /// Runs a request as a task from its beginning: before the tasks that are ready to
+    /// run, or after them; until a deadline, if its caller set one.
     pub(crate) fn start(&self, task: TaskId, end: Option<u64>, in_front: bool) {
         if let Some(end) = end {
             self.expire(task, end);
@@ -194,8 +194,8 @@ impl Dispatcher {
         self.work.roster.keep(Priority::Normal);
     }
 
-    /// Takes in a handler as a task of this name, of a call or of a one-way message. False if the peer breaks a
-    /// rule.
+    /// Takes over a handler as a task with this identity, for a call or a one-way message. Returns false if the peer
+    /// breaks a rule.
     #[inline(always)]
     pub(crate) fn take_in(
         self: &Rc<Self>,
@@ -221,7 +221,7 @@ impl Dispatcher {
         }
     }
 
-    /// The peer has used a number twice, of which one is this task's.
+    /// Ends the session of a peer that has used the number of this task twice.
     #[cold]
     #[inline(never)]
     fn misbehaved(self: &Rc<Self>, session: &Rc<Session>, task: TaskId, rule: Rule) {
@@ -229,26 +229,26 @@ impl Dispatcher {
         self.lose(session, Why::Misbehaved(rule));
     }
 
-    /// Ends a handler's task then.
+    /// Sets the deadline of a handler's task.
     #[cold]
     pub(crate) fn expire(&self, task: TaskId, at: u64) {
         let (tasks, lives) = (self.work.tasks.len(), |task| self.work.tasks.has(task));
         self.flow.expiries.borrow_mut().expire(task, at, tasks, lives);
     }
 
-    /// Ends a handler's task then, and not when it was to end.
+    /// Moves the deadline of a handler's task.
     pub(super) fn postpone(&self, task: TaskId, end: u64) {
         let (tasks, lives) = (self.work.tasks.len(), |task| self.work.tasks.has(task));
         self.flow.expiries.borrow_mut().postpone(task, end, tasks, lives);
     }
 
-    /// Lets a handler's task go on whose caller is gone, until then at most.
+    /// Lets the task of a handler whose caller is gone continue until then at most.
     pub(crate) fn leave_alone(&self, task: TaskId, until: u64) {
         self.count(Counter::OrphansLeft);
         self.postpone(task, until);
     }
 
-    /// Ends handlers whose time is over. Gives whether there were any.
+    /// Ends handlers whose time is over. Returns whether there were any.
     pub(super) fn expire_due(&self, now: u64) -> bool {
         let mut any = false;
         loop {

@@ -1,9 +1,9 @@
-//! Sessions over byte streams: what has come is looked for on their sockets, where others look into lanes.
+//! Sessions over byte streams: a node polls their sockets as it polls the lanes of other sessions.
 //!
-//! A turn looks into the lanes, and then pumps the streams that are hot: what is due is sent, and what has come
-//! is written into the replica of the peer's lane and taken over from there, as from any lane. Invariant: a
-//! node without streams does nothing of this, and one that sleeps is woken by the sockets that it waits for:
-//! readable ones, and writable ones where something is still to be sent.
+//! A turn looks into the lanes, and then pumps the hot streams: the pump sends bytes that are due, and writes bytes
+//! that arrive into the replica of the peer's lane. The turn takes frames from there, as from any lane. Invariant: a
+//! node without streams does nothing of this, and a sleeping node is woken by the sockets that it waits for:
+//! readable ones, and writable ones where bytes are still to be sent.
 
 use super::{Dispatcher, Main};
 use crate::reactor::Source;
@@ -13,24 +13,24 @@ use std::rc::Rc;
 use upbeat_transport::carrier::Carrier;
 use upbeat_transport::error::OpenError;
 
-/// Looks at the sockets in one turn where nothing comes. One takes the time of some forty at a lane.
+/// Looks at the sockets in one turn where nothing arrives. One look takes the time of some forty looks at a lane.
 const LOOKS: u32 = 8;
 
 const WAITS: u8 = 1;
 const PUMPS: u8 = 2;
 
-/// What a turn sees to that few turns have: one look tells of all.
+/// Rare work that a turn may have, in one word, so that one load tells whether there is any.
 #[derive(Default)]
 pub(super) struct Pressed(Cell<u8>);
 
 impl Pressed {
-    /// Whether there is anything.
+    /// Returns whether there is any such work.
     #[inline(always)]
     pub(super) fn is_any(&self) -> bool {
         self.0.get() != 0
     }
 
-    /// Whether somebody may be waiting for room.
+    /// Returns whether a sender or a request may be waiting for room.
     #[inline]
     pub(super) fn get(&self) -> bool {
         self.0.get() & WAITS != 0
@@ -41,7 +41,7 @@ impl Pressed {
         self.0.set(self.0.get() & !WAITS | u8::from(waits));
     }
 
-    /// Whether streams are to be pumped.
+    /// Returns whether there are streams to pump.
     pub(super) fn pumps(&self) -> bool {
         self.0.get() & PUMPS != 0
     }
@@ -51,13 +51,13 @@ impl Pressed {
     }
 }
 
-/// Whether a session of the hot ones is over a byte stream that stands, as far as is known, and was not lost meanwhile.
+/// Returns whether a hot session is over a byte stream that stands, as far as is known, and was not lost meanwhile.
 fn is_pumped(session: &Rc<Session>) -> bool {
     session.carrier.is_stream() && session.noted.hot.get() && !session.is_down()
 }
 
 impl Dispatcher {
-    /// Sees to what few turns have: streams, and those who wait for room. Gives whether anything came.
+    /// Does the rare work of a turn: pumps streams, and serves waiters for room. Returns whether anything arrived.
     #[cold]
     #[inline(never)]
     pub(super) fn see_to_pressed(self: &Rc<Self>, busy: bool, main: Main<'_>) -> bool {
@@ -73,7 +73,7 @@ impl Dispatcher {
         came
     }
 
-    /// Takes over what the pump has brought.
+    /// Takes over the frames that the pump has brought.
     fn drain_streams(self: &Rc<Self>, main: Main<'_>) {
         for session in self.peers.hot.hold().iter().filter(|session| is_pumped(session)) {
             self.drain(session, main);
@@ -81,7 +81,7 @@ impl Dispatcher {
         }
     }
 
-    /// Pumps the streams that are hot, so many times as long as nothing has come. Gives whether anything has.
+    /// Pumps the hot streams so many times, as long as nothing has arrived. Returns whether anything has.
     pub(super) fn pump(self: &Rc<Self>, looks: u32) -> bool {
         for _ in 0..looks {
             let (mut came, mut ended) = (false, Vec::new());
@@ -105,19 +105,19 @@ impl Dispatcher {
         false
     }
 
-    /// How often a turn looks: once into the lanes where there are streams to pump besides.
+    /// Sets how often a turn looks: once into the lanes if there are streams to pump as well.
     pub(super) fn set_looks(&self, looks: u32) {
         self.waits.pump_looks.set(looks);
         self.waits.looks.set(if self.pressed.pumps() { 1 } else { looks });
     }
 
-    /// Hot sessions have come or gone.
+    /// Finds out whether there are streams to pump, after hot sessions have come or gone.
     pub(super) fn find_streams(&self) {
         self.pressed.set_pumps(self.peers.hot.any(is_pumped));
         self.set_looks(self.waits.pump_looks.get());
     }
 
-    /// Before a sleep: sends what peers might wait for, and has the epoll wait for sockets that are full.
+    /// Sends the bytes that peers might wait for before a sleep, and has the epoll wait for sockets that are full.
     pub(super) fn rest_streams(&self) {
         if !self.pressed.pumps() {
             return;
@@ -138,7 +138,7 @@ impl Dispatcher {
         }
     }
 
-    /// A session stands whose handshake went over another socket: its own is polled from now on.
+    /// Polls the own socket of a session whose handshake went over another socket.
     pub(super) fn poll_new_socket(
         &self,
         source: Source,

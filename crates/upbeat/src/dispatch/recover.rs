@@ -1,4 +1,4 @@
-//! What a panic costs: the call, or the task, that it came from, and nothing else.
+//! Handles panics: a panic ends the call, or the task, that it came from, and nothing else.
 
 use super::{Dispatcher, Running};
 use crate::contain::{drop_payload, panic_text, take_contained};
@@ -12,8 +12,8 @@ use upbeat_core::bill::Counter;
 use upbeat_core::frame::{CallNumber, FailCode};
 
 impl Dispatcher {
-    /// A panic has come out of the turn: the call, or the task, that it came from is ended; the
-    /// frame in hand is passed, and the node goes on. The main future's panic goes on as well.
+    /// Handles a panic that has come out of the turn: the call, or the task, that it came from is ended; the
+    /// open frame is passed, and the node goes on. A panic of the main future is resumed as well.
     #[cold]
     pub(super) fn recover(self: &Rc<Self>, panic: Box<dyn Any + Send>) {
         let text = panic_text(&*panic);
@@ -33,7 +33,7 @@ impl Dispatcher {
                 Some(Caller { session: hand, call })
             }
             Running::Kept(key, call, _) => {
-                // What waits behind it, in this session and in others, is still to be looked at.
+                // Requests that wait behind this one, in this session and in others, still need a look.
                 if let Some(session) = self.session(key) {
                     self.await_turn(&session);
                 }
@@ -76,12 +76,12 @@ impl Dispatcher {
         drop_payload(panic);
     }
 
-    /// Brings the count of panics up to date: by those of values that were dropped.
+    /// Adds the panics of dropped values to the count of panics.
     pub(super) fn tally_contained(&self) {
         self.count_more(Counter::Panics, take_contained() + self.work.roster.take_contained());
     }
 
-    /// The session whose frame is being taken over.
+    /// Returns the session whose frame is being taken over.
     fn open_frame(&self) -> Option<Rc<Session>> {
         self.sessions().into_iter().find(|session| session.carrier.lanes.reader().is_open())
     }

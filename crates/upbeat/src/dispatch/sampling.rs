@@ -1,4 +1,4 @@
-//! Sampled messages of a node: the requests that it serves, and their halves of the bill.
+//! Sampled messages of a node: the requests that it serves, and its halves of their bills.
 
 use super::frames::OfNode;
 use super::places::take_context;
@@ -20,7 +20,7 @@ const OUTGOING_MAX: usize = 32;
 /// The account of a node: what it counts, and the samples that it takes.
 pub(super) struct Account {
     pub(super) sampling: Sampling,
-    /// Halves of sampled messages that are to be sent once those are on their way.
+    /// Halves of sampled messages, which are sent after the messages themselves.
     pub(super) outgoing: RefCell<Vec<(Rc<Session>, Half)>>,
     pub(super) tallies: [Cell<u64>; Counter::COUNT],
     pub(super) counters: Counters,
@@ -35,13 +35,13 @@ impl Account {
 }
 
 impl Dispatcher {
-    /// What decides which messages of the node's are sampled.
+    /// Returns the sampler, which decides which messages of the node are sampled.
     #[inline(always)]
     pub(crate) fn sampling(&self) -> &Sampling {
         &self.account.sampling
     }
 
-    /// Counts what has become of a sample, if it was written down or lost.
+    /// Counts a sample that was written down or lost.
     pub(crate) fn count_sample(&self, counter: Option<Counter>) {
         counter.into_iter().for_each(|counter| self.count(counter));
     }
@@ -78,7 +78,7 @@ impl Dispatcher {
         let methods = self.served.methods.hold();
         let entry = methods.get(usize::from(head.method).wrapping_sub(1));
         let (Some(entry), true) = (entry, self.may_accept(session, &head)) else {
-            // What is refused, or waits for its turn, is no longer sampled.
+            // A request that is refused, or has to wait, is no longer sampled.
             drop(methods);
             self.account.sampling.free(sample);
             return self.request_came(session, &head);
@@ -87,7 +87,7 @@ impl Dispatcher {
         if head.call == CallNumber::NONE {
             sample.oneway = Some(stamp);
             if !session.is_remote() {
-                // Another host's stamps come all together, behind the message.
+                // The stamps of another host come all together, behind the message.
                 sample.known(Point::Begun, stamp);
             }
         }
@@ -106,7 +106,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// A handler is done: its half goes to the caller; of a one-way message it stays.
+    /// Ends the sample of a completed handler: its half goes to the caller; that of a one-way message stays here.
     pub(crate) fn served(
         self: &Rc<Self>,
         session: &Rc<Session>,
@@ -134,8 +134,8 @@ impl Dispatcher {
         }
     }
 
-    /// A sampled one-way message stands in the lane. Its head cannot carry all stamps, so this side sends them behind
-    /// the message: at once, or between hosts when the socket has taken the message.
+    /// Handles a sampled one-way message that stands in the lane. Its head cannot carry all stamps, so this side sends
+    /// them behind the message: at once, or between hosts when the socket has taken the message.
     pub(crate) fn oneway_written(&self, session: &Rc<Session>, sample: &Sample) {
         let message = sample.as_oneway();
         match sample.is_watched() {
@@ -158,14 +158,14 @@ impl Dispatcher {
         self.pressed.set(true);
     }
 
-    /// Stamps of the peer have come. They lie open.
+    /// Handles stamps of the peer, whose frame lies open.
     pub(super) fn stamps_arrived(&self, session: &Session, head: &Head) -> Result<(), Fault> {
         self.count_sample(self.account.sampling.stamps_arrived(session, head)?);
         Ok(())
     }
 
-    /// Sends the halves that were kept back, but for those whose messages were not written to their sockets yet.
-    /// Nobody is rung for them. Returns whether any are left.
+    /// Sends the halves that were kept back, except those whose messages were not written to their sockets yet.
+    /// No peer is woken for them. Returns whether any are left.
     pub(super) fn send_halves(&self) -> bool {
         let mut outgoing = self.account.outgoing.borrow_mut();
         for (_, half) in outgoing.extract_if(.., |(session, half)| session.send_half(half)) {

@@ -1,4 +1,4 @@
-//! Sessions that come and go.
+//! Sessions: how they begin, and how they end.
 
 use super::Dispatcher;
 use super::door::{Door, caller_of};
@@ -34,40 +34,40 @@ use upbeat_transport::local_node::LocalNode;
 use upbeat_transport::opening::{Opening, Step};
 use upbeat_transport::socket_directory::SocketDirectory as SocketPlace;
 
-/// Is called for every session that ends, with how it ended.
+/// A function that is called for every session that ends, with how it ended.
 pub(crate) type OnLost = Box<dyn Fn(&Lost)>;
 
-/// What the application has chosen.
+/// The settings that the application has chosen.
 pub(crate) struct Settings {
     pub(crate) waiting: Waiting,
     pub(crate) place: Option<SocketPlace>,
-    /// What carries its sessions.
+    /// The carriers that sessions may use.
     pub(crate) carriers: Carriers,
-    /// One message in so many is sampled for the bill; 0 for none.
+    /// The node samples one of so many messages for the bill; 0 means none.
     pub(crate) sampling: u32,
-    /// How handlers are run whose methods do not say it.
+    /// How handlers are run whose methods do not say so.
     pub(crate) execution: Execution,
-    /// Bytes of accepted requests that the node holds.
+    /// The bytes of accepted requests that the node holds at most.
     pub(crate) budget: u64,
-    /// On what terms its sessions send and accept.
+    /// The terms on which sessions send and accept.
     pub(crate) terms: Terms,
     pub(crate) on_lost: Option<OnLost>,
-    /// Which waits are reported.
+    /// The terms on which long waits are reported.
     pub(crate) stuck: stuck::Terms,
-    /// On what terms it meets nodes of other hosts.
+    /// The terms for nodes of other hosts.
     pub(crate) remote: Remote,
-    /// How long the node is not driven before its futures are polled again.
+    /// How long the node may stay undriven before its futures are polled again.
     pub(crate) undriven_period: Duration,
 }
 
-/// A place among the sessions: open, or on its way there.
+/// A place among the sessions: open, or being opened.
 pub(super) enum Place {
     Opening(Box<Pending>),
     Open(Rc<Session>),
 }
 
 impl Place {
-    /// Who waits for the opening that stood here.
+    /// Returns the connection whose waiters are waiting for this opening.
     fn connecting(self) -> Option<Rc<Connecting>> {
         match self {
             Place::Opening(pending) => pending.connecting,
@@ -76,18 +76,18 @@ impl Place {
     }
 }
 
-/// A handshake, and who waits for it.
+/// A handshake, and the connection that waits for it.
 pub(super) struct Pending {
     pub(super) opening: Opening,
     pub(super) connecting: Option<Rc<Connecting>>,
-    /// Whether it goes on when the socket takes bytes.
+    /// Whether the handshake continues when its socket accepts bytes.
     pub(super) wants_output: bool,
 }
 
-/// What becomes of a connection that this node asked for, for everybody who asked.
+/// A connection that this node opens, shared by all futures that wait for it.
 pub(crate) struct Connecting {
     to: NodeAddress,
-    /// The session that is to go on, if it is for no new one.
+    /// The session that the connection continues, if it is not for a new one.
     pub(super) again: Option<Rc<Session>>,
     outcome: OnceCell<Result<Rc<Session>, OpenError>>,
     wakers: RefCell<Vec<Waker>>,
@@ -110,19 +110,19 @@ impl Connecting {
     }
 }
 
-/// The sessions of a node, and its door.
+/// The sessions of a node, and its listeners.
 pub(super) struct Peers {
     pub(super) places: RefCell<Table<Place>>,
-    /// Those that a turn looks at.
+    /// The sessions that a turn looks at.
     pub(super) hot: Hot,
-    /// Those whose connection has gone, and that wait for another.
+    /// The sessions that have lost their connection and wait for another.
     pub(super) suspended: RefCell<Vec<Rc<Session>>>,
     /// Handshakes under way.
     pub(super) openings: RefCell<BTreeSet<Key>>,
     pub(super) door: RefCell<Door>,
-    /// What callers of other hosts may take.
+    /// The limits for callers of other hosts.
     pub(super) gate: RefCell<AdmissionPolicy>,
-    /// What peers on other hosts make the node hold.
+    /// The limits for memory that peers on other hosts make the node hold.
     pub(super) quota: Quota,
     /// Whether the owner was warned of callers that were turned away.
     pub(super) warned: Cell<bool>,
@@ -152,7 +152,7 @@ impl Dispatcher {
         }
     }
 
-    /// The open session with a node of another host that has this number.
+    /// Returns the open session of this number with a node of another host.
     pub(super) fn remote_session(&self, number: u64) -> Option<Rc<Session>> {
         match self.peers.places.borrow().remote(number)? {
             Place::Open(session) => Some(Rc::clone(session)),
@@ -160,12 +160,12 @@ impl Dispatcher {
         }
     }
 
-    /// The bytes that peers on other hosts make the node hold.
+    /// Returns the bytes that peers on other hosts make the node hold.
     pub(crate) fn remote_bytes(&self) -> u64 {
         self.peers.quota.held()
     }
 
-    /// Every open session.
+    /// Returns every open session.
     pub(crate) fn sessions(&self) -> Vec<Rc<Session>> {
         let places = self.peers.places.borrow();
         places
@@ -177,12 +177,12 @@ impl Dispatcher {
             .collect()
     }
 
-    /// How long to wait before the next attempt to connect to a busy node, after so many.
+    /// Returns how long to wait before the next attempt to connect to a busy node, after so many.
     pub(crate) fn connect_delay(&self, attempts: u32) -> Duration {
         Duration::from_nanos(connect_delay_ns(attempts, self.random()))
     }
 
-    /// Begins to open a session that this node asks for, or joins in where that has begun; or connects again
+    /// Begins to open a session for this node, or joins an attempt that has begun; or connects again
     /// for a session that has lost its connection.
     pub(crate) fn connect(
         self: &Rc<Self>,
@@ -204,7 +204,7 @@ impl Dispatcher {
         Ok(connecting)
     }
 
-    /// The connection to a node that is being opened.
+    /// Returns the connection to a node that is being opened.
     fn connecting(&self, to: &NodeAddress) -> Option<Rc<Connecting>> {
         let (places, openings) = (self.peers.places.borrow(), self.peers.openings.borrow());
         let connecting = openings.iter().find_map(|key| match places.get(*key)? {
@@ -217,18 +217,18 @@ impl Dispatcher {
         connecting.cloned()
     }
 
-    /// The number that the next session will have.
+    /// Returns the number of the next session.
     pub(super) fn next_place(&self, whose: Whose) -> Result<usize, OpenError> {
         let key = self.peers.places.borrow().next_key(whose);
         key.map(|key| key.index as usize).ok_or_else(|| self.full(whose))
     }
 
-    /// The error of whoever finds no place of this kind.
+    /// Returns the error for a session that finds no place of this kind.
     fn full(&self, whose: Whose) -> OpenError {
         OpenError::Sessions { limit: self.peers.places.borrow().most(whose) }
     }
 
-    /// Takes in an opening that was made for the next number.
+    /// Inserts an opening that was made for the next number.
     pub(super) fn begin(
         self: &Rc<Self>,
         opening: Opening,
@@ -242,7 +242,7 @@ impl Dispatcher {
             let failed = |error| OpenError::System { act: "epoll_ctl", error };
             self.events.reactor.add(&opening, Source::Place(key)).map_err(failed)?;
             let pending = Box::new(Pending { opening, connecting, wants_output: false });
-            // It has the key that was next.
+            // The opening has the key that was next.
             let _ = places.insert(whose, Place::Opening(pending));
             key
         };
@@ -252,7 +252,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Goes on with an opening.
+    /// Continues an opening.
     pub(super) fn step(self: &Rc<Self>, key: Key) {
         let now = self.now_ms();
         let stepped = match self.peers.places.borrow_mut().get_mut(key) {
@@ -289,7 +289,7 @@ impl Dispatcher {
             }
             Err(error) => Err(error),
         };
-        // The socket stays where it is in the epoll; one that is closed has left it.
+        // The socket stays registered in the epoll; a closed socket has left it.
         let connecting = match &opened {
             Ok(session) => {
                 self.peers.openings.borrow_mut().remove(&key);
@@ -317,7 +317,7 @@ impl Dispatcher {
         }
     }
 
-    /// An opening has ended, and leaves its place. Gives who waits for it.
+    /// Removes an opening that has ended. Returns the connection that waits for it.
     fn leave_opening(&self, key: Key) -> Option<Rc<Connecting>> {
         self.peers.openings.borrow_mut().remove(&key);
         let place = self.peers.places.borrow_mut().remove(key);
@@ -325,13 +325,13 @@ impl Dispatcher {
         place?.connecting()
     }
 
-    /// Tells how many sessions the node has, so that the next caller goes to the node with the fewest of those that
+    /// Publishes how many sessions the node has, so that the next caller goes to the node with the fewest of those that
     /// share its name.
     pub(super) fn tell_sessions(&self) {
         self.home.has_sessions(self.peers.places.borrow().len());
     }
 
-    /// Has the epoll wait for what an opening goes on with.
+    /// Has the epoll wait for the event that continues an opening.
     fn await_opening(&self, key: Key, pending: &mut Pending) {
         let wants = pending.opening.wants_output();
         if std::mem::replace(&mut pending.wants_output, wants) != wants {
@@ -339,14 +339,14 @@ impl Dispatcher {
         }
     }
 
-    /// A session is open: looks at it from now on.
+    /// Records that a session is open, and looks at it from now on.
     fn enter(self: &Rc<Self>, key: Key, session: &Rc<Session>) {
         session.noted.key.set(Some(key));
         session.carrier.unshared().into_iter().for_each(memory_is_refused);
         let pid = session.carrier.peer.pid.filter(|pid| *pid != std::process::id());
         if let Some(pid) = pid {
             let mut door = self.peers.door.borrow_mut();
-            // Without a pidfd, as for a process of another PID namespace, the socket's end alone tells of a death.
+            // Without a pidfd, as for a process of another PID namespace, only the end of the socket reports a death.
             if let Ok(process) = door.watch.watch(pid) {
                 session.noted.watched.set(true);
                 if let Some(process) = process {
@@ -362,18 +362,18 @@ impl Dispatcher {
             self.count(Counter::SessionsRemote);
         }
         if self.is_closing() {
-            // The caller was accepted before, and goes elsewhere.
+            // The caller was accepted before the node began to close, and must go elsewhere.
             session.send_surely(Head::goodbye(), Vec::new());
             self.sent(session);
         }
         self.heat(session);
     }
 
-    /// Ends a session: whoever waits for something in it is told.
+    /// Ends a session, and tells all futures that wait in it.
     #[cold]
     pub(crate) fn lose(self: &Rc<Self>, session: &Rc<Session>, why: Why) {
         let Some(key) = session.noted.key.get() else { return };
-        // By the session's key, which it has no more from here on.
+        // The tasks of one-way messages are found by the session's key, which is cleared below.
         let left = match session.serving().oneways() {
             0 => Vec::new(),
             _ => self.work.tasks.oneways_of(key),
@@ -438,7 +438,7 @@ impl Dispatcher {
         door.watch.unwatch(pid);
     }
 
-    /// Ends everything: tasks, sessions, the door.
+    /// Ends everything: tasks, sessions and listeners.
     pub(crate) fn end(self: &Rc<Self>) {
         self.life.closing.set(true);
         self.forget_methods();
@@ -453,7 +453,7 @@ impl Dispatcher {
         self.has_ended();
     }
 
-    /// Takes no more requests. What was accepted is answered.
+    /// Stops accepting requests. Accepted requests get their replies.
     pub(crate) fn begin_closing(self: &Rc<Self>) {
         self.life.closing.set(true);
         self.forget_methods();
@@ -465,7 +465,7 @@ impl Dispatcher {
         }
     }
 
-    /// Whether the node takes no more requests.
+    /// Returns whether the node accepts no more requests.
     pub(crate) fn is_closing(&self) -> bool {
         self.life.closing.get()
     }
@@ -476,7 +476,7 @@ impl Dispatcher {
         methods.into_iter().for_each(|entry| contain(|| drop(entry)));
     }
 
-    /// Whether nothing that was accepted is still to be answered.
+    /// Returns whether every accepted request has its reply.
     pub(crate) fn is_quiet(&self) -> bool {
         self.sessions().iter().all(|session| session.is_quiet())
     }

@@ -1,4 +1,4 @@
-//! Ticks, sleep, and what wakes a sleeper.
+//! Ticks, sleep, and wake-ups.
 
 use super::{Dispatcher, Main};
 use crate::reactor::Source;
@@ -11,7 +11,7 @@ use upbeat_core::bill::Counter;
 use upbeat_core::limits::SWEEP_NS;
 use upbeat_core::sweep::Sweeps;
 
-/// The node's own clock: nanoseconds since it began, as of the last reading.
+/// The node's own clock: nanoseconds since it began.
 pub(super) struct Clock {
     began: Instant,
     sweeps: Cell<Sweeps>,
@@ -24,17 +24,17 @@ impl Clock {
     }
 }
 
-/// The waits of a node where there is nothing to do.
+/// How a node waits when there is nothing to do.
 pub(super) struct Waits {
     pub(super) pace: RefCell<IdlePolicy>,
     pub(super) clock: Clock,
     pub(super) ticker: Ticker,
     /// How often a turn looks.
     pub(super) looks: Cell<u32>,
-    /// And how often if it had no streams to pump.
+    /// How often a turn looks if there are no streams to pump.
     pub(super) pump_looks: Cell<u32>,
-    /// Whether a loop of the application's own may have waited for the descriptor. Then the promise does not
-    /// stand.
+    /// Whether a loop of the application may have waited for the descriptor. The polling flag is not set
+    /// then.
     pub(super) waited: Cell<bool>,
 }
 
@@ -49,12 +49,12 @@ impl Waits {
 }
 
 impl Dispatcher {
-    /// Nanoseconds since the node began.
+    /// Returns the nanoseconds since the node began.
     pub(crate) fn now_ns(&self) -> u64 {
         self.waits.clock.began.elapsed().as_nanos() as u64
     }
 
-    /// Drives the node until `done`. One catch_unwind stands around all turns.
+    /// Drives the node until `done`. One `catch_unwind` covers all turns.
     pub(crate) fn run_until(self: &Rc<Self>, main: Main<'_>, done: &Cell<bool>) {
         self.home.page().set_polling();
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.turn_until(main, done))) {
@@ -91,7 +91,7 @@ impl Dispatcher {
         }
     }
 
-    /// Nothing has come: what next?
+    /// Decides what to do when nothing has arrived.
     #[inline]
     fn idle(&self) -> Idle {
         let computing = self.work.roster.is_computing();
@@ -101,7 +101,7 @@ impl Dispatcher {
         idle
     }
 
-    /// A tick after so many turns in which something has come: notices others that run on this processor.
+    /// Ticks after so many turns in which something has arrived: notices other threads that run on this processor.
     #[cold]
     pub(super) fn tick_busy(self: &Rc<Self>) -> bool {
         let mut pace = self.waits.pace.borrow_mut();
@@ -111,13 +111,13 @@ impl Dispatcher {
         self.tick()
     }
 
-    /// A computation has begun beside the node.
+    /// Adjusts the looks of a turn when a computation has begun beside the node.
     pub(crate) fn now_computes(&self) {
         self.set_looks(self.waits.pace.borrow().looks(true));
     }
 
-    /// Sees to what must not wait for a sleep: timers, and now and then the sockets. Gives whether
-    /// there was anything by which the application may have run.
+    /// Handles events that must not wait for a sleep: timers, and now and then the sockets. Returns whether
+    /// code of the application may have run.
     pub(super) fn tick(self: &Rc<Self>) -> bool {
         self.waits.ticker.restart();
         let now = self.now_ns();
@@ -131,7 +131,7 @@ impl Dispatcher {
             self.count(Counter::Watches);
             self.show_counters();
             let mut sources = self.events.sources.take();
-            // What has woken the node may not have been seen to yet.
+            // The events that woke the node may not have been handled yet.
             if sources.is_empty() {
                 self.events.reactor.wait(Some(0), &mut sources);
             }
@@ -142,7 +142,7 @@ impl Dispatcher {
         came
     }
 
-    /// Sees to what has not been used for a while, now and then.
+    /// Cools sessions and gives up memory that has not been used for a while, now and then.
     fn tidy(&self, now: u64) {
         let mut sweeps = self.waits.clock.sweeps.get();
         let is_due = sweeps.take_due(now);
@@ -153,15 +153,15 @@ impl Dispatcher {
         }
     }
 
-    /// When memory may be given up that lies idle: a node does not sleep over it.
+    /// Returns when idle memory may be given up: a node does not sleep beyond that.
     fn next_tidying(&self) -> Option<u64> {
         let hot = self.peers.hot.hold();
         let kept = hot.iter().filter_map(|session| session.tidy_in_ns()).min()?;
         Some((self.now_ns() + kept).max(self.waits.clock.sweeps.get().next()))
     }
 
-    /// Wakes and ends what the time has come for. Gives whether anything was ended: what was woken
-    /// is on the roster.
+    /// Wakes timers and ends handlers whose time has come. Returns whether anything was ended: woken futures
+    /// are in the wake queue.
     fn fire(self: &Rc<Self>, now: u64) -> bool {
         loop {
             let due = self.events.timers.borrow_mut().due(now);
@@ -171,7 +171,7 @@ impl Dispatcher {
         self.mend(now) | self.expire_due(now)
     }
 
-    /// Takes the promise to look back, and tells every peer all that it may wait for.
+    /// Clears the polling flag, and sends every peer all messages and progress that it may wait for.
     fn come_to_rest(self: &Rc<Self>) {
         self.home.page().clear_polling();
         self.settle_all(false);
@@ -180,7 +180,7 @@ impl Dispatcher {
         self.rest_streams();
     }
 
-    /// Sleeps until something comes. False if something has come before.
+    /// Sleeps until something arrives. Returns false if something has arrived before.
     fn sleep(self: &Rc<Self>) -> bool {
         self.come_to_rest();
         let mut sources = self.events.sources.take();
@@ -198,9 +198,9 @@ impl Dispatcher {
         sleeps
     }
 
-    /// Sees to the sockets by which the node was woken, and to its timers. That comes behind the first
-    /// turn: a ring says no more than that something lies in a lane, whose sender waits for it. Gives
-    /// whether there was anything by which the application may have run.
+    /// Handles the sockets that woke the node, and its timers, after the first
+    /// turn: a doorbell only says that a message lies in a lane, and its sender waits for the turn. Returns
+    /// whether code of the application may have run.
     fn attend_late(self: &Rc<Self>) -> bool {
         let came = self.attend(self.events.sources.take());
         let now = self.now_ns();
@@ -208,8 +208,8 @@ impl Dispatcher {
         came | self.fire(now)
     }
 
-    /// Takes the promise back, for a loop of the application's own that is about to wait for the
-    /// descriptor. False if something has come.
+    /// Clears the polling flag for a loop of the application that is about to wait for the
+    /// descriptor. Returns false if something has arrived.
     pub(crate) fn may_wait(self: &Rc<Self>) -> bool {
         self.waits.waited.set(true);
         self.life.drives.waits_for_node();
@@ -219,11 +219,11 @@ impl Dispatcher {
         }
         self.count(Counter::Sleeps);
         self.show_counters();
-        // Without an alarm the loop may not wait for what happens at a time.
+        // Without an alarm the loop must not wait, since timers could not wake it.
         self.events.reactor.set_alarm(self.next_timer()).is_ok()
     }
 
-    /// Gives the promise again that was taken back, and turns behind such a wait; None behind anything else.
+    /// Sets the polling flag again, and runs a turn if such a loop has waited; returns `None` otherwise.
     #[cold]
     #[inline(never)]
     pub(super) fn resume(self: &Rc<Self>, main: Main<'_>) -> Option<bool> {
@@ -231,8 +231,8 @@ impl Dispatcher {
         self.waits.waited.take().then(|| self.turn_resumed(main))
     }
 
-    /// Sees to what such a loop was woken by, and turns. Gives whether there was anything: the
-    /// application may have run by it, as by the last words of a peer, and its loop looks again
+    /// Handles the events that woke such a loop, and runs a turn. Returns whether anything happened:
+    /// code of the application may have run, for instance by the last messages of a peer, and its loop looks again
     /// before it waits.
     #[cold]
     #[inline(never)]
@@ -245,7 +245,7 @@ impl Dispatcher {
         self.turn_woken(main) | self.attend_late()
     }
 
-    /// The last look before sleeping, behind the promise's withdrawal.
+    /// Looks for the last time before a sleep, after the polling flag was cleared.
     pub(super) fn anything_came(&self) -> bool {
         let hot = self.peers.hot.hold();
         self.home.board().is_marked()
@@ -255,7 +255,7 @@ impl Dispatcher {
             })
     }
 
-    /// Nanoseconds to the next timer or deadline.
+    /// Returns the nanoseconds to the next timer or deadline.
     fn next_timer(&self) -> Option<u64> {
         let timer = self.events.timers.borrow_mut().next();
         let opening = self.next_opening_deadline();

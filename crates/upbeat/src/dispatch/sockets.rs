@@ -1,4 +1,4 @@
-//! What comes over sockets: rings, ends, handshakes; and descriptors of the application.
+//! Events of sockets: doorbells, ends of peers, handshakes; and descriptors of the application.
 
 use super::Dispatcher;
 use super::door::Outside;
@@ -19,18 +19,18 @@ use upbeat_core::frame::{CallNumber, Head, Kind};
 use upbeat_core::limits::RING_SLOTS_MAX;
 use upbeat_memory::pool::Key;
 
-/// The events that wake a node: descriptors and times.
+/// The events that wake a node: descriptors and timers.
 pub(crate) struct Events {
     pub(super) reactor: Reactor,
     pub(crate) timers: RefCell<Timers>,
     pub(super) sources: Cell<Vec<Source>>,
-    /// Descriptors of the application, by number, and who waits for them.
+    /// Descriptors of the application, by number, and the wakers of their waiters.
     applications: RefCell<BTreeMap<u32, Waker>>,
     next_descriptor: Cell<u32>,
 }
 
 impl Events {
-    /// Makes the events of a node that waits for what the reactor does, and for no time.
+    /// Makes the events of a node with this reactor and no timer.
     pub(super) fn new(reactor: Reactor) -> Events {
         let (timers, sources, applications) =
             (RefCell::default(), Cell::default(), RefCell::default());
@@ -39,8 +39,8 @@ impl Events {
 }
 
 impl Dispatcher {
-    /// Attends to the sockets that have something. Gives whether any has but the roster, which a
-    /// turn looks at by itself.
+    /// Handles the sockets that have an event. Returns whether there was any besides the wake queue's, which a
+    /// turn checks by itself.
     pub(super) fn attend(self: &Rc<Self>, mut sources: Vec<Source>) -> bool {
         let any = sources.iter().any(|source| *source != Source::Roster);
         for source in sources.drain(..) {
@@ -80,8 +80,8 @@ impl Dispatcher {
         }
     }
 
-    /// What the peer wrote before it ended is taken over first: answers, and one-way messages. Its
-    /// calls have nobody left to answer.
+    /// Ends a session after the messages that the peer wrote before its end were taken over: replies and one-way
+    /// messages. Its calls have no caller any more.
     pub(super) fn lose_after_last_words(self: &Rc<Self>, session: &Rc<Session>, why: Why) {
         session.carrier.take_rest();
         for kept in session.forget_kept(self.flow.budgets.requests()) {
@@ -89,7 +89,7 @@ impl Dispatcher {
                 self.run_kept(session, &kept);
             }
         }
-        // A peer that is not gone may go on writing behind the end of its socket.
+        // A peer that is not gone could go on writing after the end of its socket.
         let mut left = RING_SLOTS_MAX;
         while left > 0 {
             let roster = self.roster();
@@ -140,7 +140,7 @@ impl Dispatcher {
         self.now_ns() / 1_000_000
     }
 
-    /// Has a descriptor of the application's wake the node.
+    /// Has a descriptor of the application wake the node.
     pub(crate) fn watch_descriptor(
         self: &Rc<Self>,
         descriptor: impl AsFd,
@@ -153,7 +153,7 @@ impl Dispatcher {
     }
 }
 
-/// A descriptor of the application's that wakes the node while this stands.
+/// A descriptor of the application that wakes the node as long as this value lives.
 pub(crate) struct Descriptor {
     node: Rc<Dispatcher>,
     descriptor: OwnedFd,
@@ -161,7 +161,7 @@ pub(crate) struct Descriptor {
 }
 
 impl Descriptor {
-    /// Wakes this one when there is something to read.
+    /// Sets the waker for the time when the descriptor is readable.
     pub(crate) fn wake_by(&self, waker: &Waker) {
         self.node.events.applications.borrow_mut().insert(self.id, waker.clone());
     }
@@ -174,7 +174,7 @@ impl Drop for Descriptor {
     }
 }
 
-/// A node that takes over what a lost session still brings: replies, and one-way messages.
+/// A node that takes over the last messages of a lost session: replies, and one-way messages.
 #[derive(Clone, Copy)]
 struct LastWords<'s>(&'s Rc<Dispatcher>, &'s Rc<Session>);
 
@@ -196,7 +196,7 @@ impl<'s> Driver<'s> for LastWords<'s> {
         }
     }
 
-    /// The task finds its reply kept.
+    /// The task will find its reply in the session.
     fn poll_task(self, task: TaskId) {
         self.0.roster().push(task);
     }

@@ -1,8 +1,8 @@
-//! The streams that are open at a node that serves: results that it writes, arguments that it reads.
+//! The streams that are open at a serving node: results that it writes, and arguments that it reads.
 //!
-//! `core::channel::stream` decides what a number means and what ends a stream; this file holds its tables, one for each
-//! session that has had streams, and gives their ends what is decided. The operations of a stream run as methods
-//! do. Invariant: nothing of the application's is dropped while a table is borrowed.
+//! `core::channel::stream` decides the meaning of a number and the end of a stream; this file has its tables, one for
+//! each session that has had streams, and passes the decisions to the streams' ends. The operations of a stream run as
+//! methods do. Invariant: no value of the application is dropped while a table is borrowed.
 
 use super::{Dispatcher, Method};
 use crate::contain::contain;
@@ -17,7 +17,7 @@ use upbeat_core::channel::stream::{AskedAlready, Control, Ended, Operation, Stre
 use upbeat_core::frame::CallNumber;
 use upbeat_memory::pool::Key;
 
-/// A session of a node, as the context of a message gives it to attachments.
+/// A session of a node, as the context of a message passes it to attachments.
 #[derive(Clone)]
 pub(crate) struct NodeSession {
     pub(crate) node: Rc<Dispatcher>,
@@ -32,58 +32,58 @@ impl NodeSession {
 
 const ENDED: WireError = WireError::Stream { why: "its session has ended" };
 
-/// A stream that is written here.
+/// A stream that this node writes.
 pub(crate) trait Outlet {
-    /// Its peer asks for items. An error if it has done so already and waits.
+    /// Begins a request of the peer for items. Fails if an earlier request of the peer still waits.
     fn begin(&self) -> Result<(), AskedAlready>;
 
-    /// Collects items, until there are some. Gives whether the stream ends with them.
+    /// Collects items, until there are some. Returns whether the stream ends with them.
     fn poll_batch(&self, context: &mut Context<'_>) -> Poll<bool>;
 
-    /// The handler that was to collect them is dropped. Gives whether the stream ends.
+    /// Handles the drop of the handler that was to collect items. Returns whether the stream ends.
     fn left(&self) -> bool;
 
-    /// Bytes that the collected items will likely take.
+    /// Returns an estimate of the collected items' bytes.
     fn bytes_likely(&self) -> usize;
 
     /// Writes the collected items.
     fn put(&self, out: &mut Output<'_>) -> Result<(), WireError>;
 
-    /// They were sent.
+    /// Drops the collected items, which were sent.
     fn clear(&self);
 }
 
-/// A stream that is read here.
+/// A stream that this node reads.
 pub(crate) trait Inlet {
-    /// Takes items over. Gives whether those are the last.
+    /// Takes items over. Returns whether those are the last.
     fn take(&self, input: &mut Input<'_>) -> Result<bool, WireError>;
 
-    /// Waits until more may come. Gives whether anybody wants them.
+    /// Waits until more items may come. Returns whether the reader wants them.
     fn poll_room(&self, context: &mut Context<'_>) -> Poll<bool>;
 
-    /// No more will come, although there is no end.
+    /// Ends the stream with an error: no more items will come.
     fn break_off(&self, why: CallError);
 }
 
 /// The streams of one session.
 type OfSession = Table<Rc<dyn Outlet>, Rc<dyn Inlet>>;
 
-/// What runs the operations of streams.
+/// The methods that run the operations of streams.
 pub(crate) struct Methods {
     pub(crate) pull: Box<dyn Method>,
     pub(crate) push: Box<dyn Method>,
 }
 
-/// The open streams, by the sessions of which they are.
+/// The open streams, by their sessions.
 #[derive(Default)]
 pub(super) struct Streams {
     open: RefCell<HashMap<Key, OfSession>>,
-    /// From the first stream on.
+    /// The methods, which are set with the first stream.
     methods: OnceCell<Methods>,
 }
 
 impl Streams {
-    /// What runs this operation. None before the first stream.
+    /// Returns the method that runs this operation. There is none before the first stream.
     pub(super) fn method(&self, operation: Operation) -> Option<&dyn Method> {
         let methods = self.methods.get()?;
         match operation {
@@ -92,13 +92,13 @@ impl Streams {
         }
     }
 
-    /// Looks at the table of a session that has had streams.
+    /// Passes the table of a session to `with`, if the session has had streams.
     fn with<R>(&self, session: &Session, with: impl FnOnce(&mut OfSession) -> R) -> Option<R> {
         let key = session.noted.key.get()?;
         self.open.borrow_mut().get_mut(&key).map(with)
     }
 
-    /// Looks at the table of a session, which is made with its first stream.
+    /// Passes the table of a session to `with`. The table is made with the first stream.
     fn with_made<R>(
         &self,
         session: &Session,
@@ -110,12 +110,12 @@ impl Streams {
 }
 
 impl Dispatcher {
-    /// Serves streams from now on.
+    /// Provides the methods of streams, from the first stream on.
     pub(crate) fn serve_streams(&self, methods: impl FnOnce() -> Methods) {
         self.served.streams.methods.get_or_init(methods);
     }
 
-    /// Opens a stream that is written here, of which the answer of this call tells.
+    /// Opens a stream that this node writes, and that the reply to this call announces.
     pub(crate) fn open_outlet(
         &self,
         session: &Session,
@@ -123,13 +123,13 @@ impl Dispatcher {
         outlet: Rc<dyn Outlet>,
     ) -> Result<u32, WireError> {
         let opened = self.served.streams.with_made(session, |open| {
-            // Dropped by its owner, and not here, where it is refused.
+            // Where the stream is refused, its owner drops it, and not this function.
             open.open_result(call, Rc::clone(&outlet))
         })?;
         opened.map_err(|refusal| WireError::Stream { why: refusal.text() })
     }
 
-    /// Opens a stream that is read here, which stands in the arguments of this call.
+    /// Opens a stream that this node reads, and that the arguments of this call announce.
     pub(crate) fn open_inlet(
         &self,
         session: &Session,
@@ -144,50 +144,50 @@ impl Dispatcher {
         opened.map_err(|refusal| WireError::Stream { why: refusal.text() })
     }
 
-    /// The stream of this number that is written here.
+    /// Returns the stream of this number that this node writes.
     pub(crate) fn outlet(&self, session: &Session, number: u32) -> Option<Rc<dyn Outlet>> {
         self.served.streams.with(session, |open| open.result(number).cloned())?
     }
 
-    /// The same of one that is read here.
+    /// Returns the stream of this number that this node reads.
     pub(crate) fn inlet(&self, session: &Session, number: u32) -> Option<Rc<dyn Inlet>> {
         self.served.streams.with(session, |open| open.argument(number).cloned())?
     }
 
-    /// A stream that is written here has ended.
+    /// Closes a stream that this node writes.
     pub(crate) fn close_outlet(&self, session: &Session, number: u32) {
         let closed = self.served.streams.with(session, |open| open.close_result(number));
-        // What is dropped with it is the application's, and may look for streams itself.
+        // The stream may drop values of the application, and their drop may use streams.
         drop(closed);
     }
 
-    /// A stream that is read here has ended.
+    /// Closes a stream that this node reads.
     pub(crate) fn close_inlet(&self, session: &Session, number: u32) {
         let closed = self.served.streams.with(session, |open| open.close_argument(number));
         drop(closed);
     }
 
-    /// The peer takes back a stream. Gives how many were written here that end.
+    /// Handles a peer's cancellation of a stream. Returns how many streams that this node writes have ended.
     pub(super) fn stream_control(&self, session: &Session, control: Control, number: u32) -> u64 {
         let ended = self.served.streams.with(session, |open| open.handle_control(control, number));
         end(ended.unwrap_or_default(), gave_it_up)
     }
 
-    /// The peer takes back a call that was answered, and with it all the streams in its result. Gives how
+    /// Handles a peer's cancellation of a call that has its reply, and of all the streams in its result. Returns how
     /// many there were.
     pub(super) fn leave_streams_of(&self, session: &Session, call: CallNumber) -> u64 {
         let ended = self.served.streams.with(session, |open| open.handle_cancel(call));
         end(ended.unwrap_or_default(), gave_it_up)
     }
 
-    /// The session that had this key has ended. Gives how many streams were written here.
+    /// Ends the streams of the session that had this key. Returns how many of them this node wrote.
     pub(super) fn end_streams(&self, key: Key, session: &Session) -> u64 {
         let left = self.served.streams.open.borrow_mut().remove(&key);
         let ended = left.map(OfSession::handle_lost).unwrap_or_default();
         end(ended, || CallError::Unknown(Box::new(session.lost())))
     }
 
-    /// Streams that are open here.
+    /// Returns the number of open streams.
     pub(crate) fn streams_open(&self) -> usize {
         self.served.streams.open.borrow().values().map(OfSession::len).sum()
     }

@@ -1,4 +1,4 @@
-//! Who is being run: asked for only where waits that last too long are reported.
+//! The names of running handlers and tasks. The node asks for them only if long waits are reported.
 
 use super::{Dispatcher, Running};
 use crate::stuck::Who;
@@ -6,11 +6,11 @@ use crate::wake::{MAIN, TaskId};
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-/// Which tasks are handlers, and of what.
+/// The tasks that are handlers, with their methods.
 pub(super) type Handlers = RefCell<HashMap<TaskId, Who>>;
 
 impl Dispatcher {
-    /// Who is being run.
+    /// Returns the name of the handler or task that runs.
     pub(crate) fn who(&self) -> Who {
         match self.running() {
             Running::Handler(_, method) | Running::Kept(_, _, method) => self.handler_of(method),
@@ -22,7 +22,7 @@ impl Dispatcher {
         }
     }
 
-    /// The handler of the method of this number.
+    /// Returns the name of the handler of the method of this number.
     fn handler_of(&self, method: u16) -> Who {
         let methods = self.served.methods.hold();
         match methods.get(usize::from(method).wrapping_sub(1)) {
@@ -31,7 +31,7 @@ impl Dispatcher {
         }
     }
 
-    /// The handler that is being run is this task from now on.
+    /// Notes that the handler that runs is this task from now on.
     #[inline(always)]
     pub(super) fn note_handler(&self, id: TaskId) {
         if self.settings.stuck.after.is_some() {
