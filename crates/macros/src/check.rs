@@ -1,4 +1,4 @@
-//! What a service may not be, with a message for each case that says what to write instead.
+//! The rules for a service, with a message for each violation that says what to write instead.
 
 mod name;
 mod method;
@@ -13,12 +13,12 @@ use syn::parse::{ParseStream, Parser};
 use syn::{Attribute, ItemTrait, TraitItem, TraitItemFn, Visibility};
 use upbeat_core::limits::METHODS_PER_SERVICE_MAX;
 
-/// Whether a method may not have this name, for clients and handles need it for themselves.
+/// Returns whether a method must not have this name, since clients and handles use the name themselves.
 pub(crate) fn is_reserved(name: &str) -> bool {
     name::RESERVED.contains(&name)
 }
 
-/// Makes a service of a trait and complains about what it may not be.
+/// Makes a service of a trait, and complains about each rule that the trait violates.
 pub(crate) fn service(
     mut written: ItemTrait,
     runtime: Runtime,
@@ -64,7 +64,7 @@ pub(crate) fn service(
     Service { written, runtime, methods, sound: complaints.is_empty() }
 }
 
-/// A method that says who sees it.
+/// Reports a visibility that is written before a method, and returns the method without the visibility.
 fn visible(item: &TraitItem, complaints: &mut Complaints) -> Option<TraitItemFn> {
     let TraitItem::Verbatim(tokens) = item else { return None };
     let parser = |input: ParseStream<'_>| {

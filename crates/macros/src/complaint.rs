@@ -1,9 +1,9 @@
-//! What is wrong with the code that was written, to be told where it stands.
+//! Complaints about the code that a user wrote, each with the place of that code.
 
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 use quote::ToTokens;
 
-/// What was found so far. Each complaint says what to write instead.
+/// The complaints found so far. Each complaint says what to write instead.
 #[derive(Default)]
 pub(crate) struct Complaints {
     errors: Vec<syn::Error>,
@@ -23,7 +23,7 @@ impl Complaints {
         self.errors.is_empty()
     }
 
-    /// The complaints as code that makes the compiler tell them.
+    /// Returns code that makes the compiler report the complaints.
     pub(crate) fn emit(&self) -> TokenStream {
         self.errors.iter().map(syn::Error::to_compile_error).collect()
     }
@@ -34,7 +34,7 @@ impl Complaints {
     }
 }
 
-/// Code as its author would have spaced it.
+/// Returns code as its author would have spaced it.
 pub(crate) fn shown(code: impl ToTokens) -> String {
     let mut text = String::new();
     show(code.to_token_stream(), &mut text);

@@ -17,7 +17,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::quote;
 use syn::Item;
 
-/// What stands in the place of a trait under `#[upbeat::service]`.
+/// Returns the code that replaces a trait under `#[upbeat::service]`.
 pub(crate) fn service(options: TokenStream, item: TokenStream) -> TokenStream {
     let mut complaints = Complaints::default();
     let parsed = syn::parse2::<Item>(item.clone());

@@ -1,10 +1,10 @@
-//! The stub compiler of Upbeat: what `#[upbeat::service]` and `#[derive(Wire)]` write.
+//! The stub compiler of Upbeat: the code behind `#[upbeat::service]` and `#[derive(Wire)]`.
 //!
 //! A service's trait is parsed into a model, the model is checked, and code is emitted from it.
-//! What is wrong is told in one message that says what to write instead, and a nearly right item is
-//! emitted all the same, so that the rest of the program is still compiled and says no more.
+//! An error is reported in one message that says what to write instead. A nearly right item is
+//! emitted as well, so that the rest of the program compiles and causes no further errors.
 //!
-//! Invariant: names of the runtime that generated code uses stand in one table, `runtime`.
+//! Invariant: the names of the runtime that generated code uses are in one table, `runtime`.
 #![forbid(unsafe_code)]
 
 mod runtime;
@@ -46,21 +46,20 @@ use proc_macro::TokenStream;
 ///
 /// - `CounterServer::new(service)`, which a node serves;
 /// - `CounterClient`, whose methods are calls that are awaited on a node;
-/// - `CounterHandle`, the same for any thread and any async runtime, with
-///   `CounterHandle::blocking` for threads that have none, whose `filling(&mut buffer)` has the result of
-///   the next call go into a buffer;
+/// - `CounterHandle`, with the same methods, for any thread and any async runtime. `CounterHandle::blocking` has
+///   the methods for threads without a runtime, and its `filling(&mut buffer)` writes the result of the next
+///   call into a buffer;
 /// - `CounterCaller`, a trait with the same methods, which return `impl Future<Output = Result<T, CallError>>`: the
 ///   client and the handle implement it, and mocks can;
 /// - `CounterLocal::new(service)`, which implements that trait and calls a service directly, without a node.
 ///
 /// A method that returns `Result<T, E>` is called with `Result<T, CallError<E>>`. A method under
-/// `#[oneway]` has no answer: its caller learns that it was sent, and nothing more.
+/// `#[oneway]` has no reply: its caller learns that the message was sent, and nothing more.
 ///
-/// A method under `#[method(nack)]` may send a call back to its caller, if what it needs is not there:
-/// a client keeps the arguments, waits, longer each time, and sends the call again. A handle's calls
-/// are not sent back.
+/// A method under `#[method(nack)]` may send a call back to its caller, if a lock or a condition that it needs is
+/// missing: a client keeps the arguments, backs off, and sends the call again. Calls of a handle are not sent back.
 ///
-/// What the server alone decides stands in the `impl`, if that is under the attribute as well:
+/// The `impl` states the rules that the server alone decides, if it is under the attribute as well:
 ///
 /// ```text
 /// #[upbeat::service]
@@ -83,7 +82,7 @@ use proc_macro::TokenStream;
 /// | `execution = "…"` | `am`, `orpc`, `trpc`, `trpc-back` or `adaptive`, whatever the node is told |
 ///
 /// `#[upbeat::service(serial)]` over the `impl` has the handlers of the service run one after another,
-/// in the order in which they came: one that waits holds up those behind it.
+/// in the order in which their requests came: a handler that waits holds up all later ones.
 ///
 /// Arguments and results are `Wire`. An argument may be a reference to such a value, or `&str`, or `&[T]`:
 ///
@@ -95,12 +94,12 @@ use proc_macro::TokenStream;
 /// }
 /// ```
 ///
-/// A caller passes the value that it has, and its call borrows it until it is over. At the callee the reference
+/// A caller passes its value, and the call borrows that value until the call is over. At the callee the reference
 /// points into memory that the method keeps for its next request (up to 256 KiB of each argument), so that no
-/// memory is asked for; the handler may use it until it is done. On the wire `&str` is `String`, `&[T]` is
-/// `Vec<T>` and `&T` is `T`: one side may write the one, and the other side the other.
+/// memory is allocated; the handler may use the value until the handler ends. On the wire `&str` is `String`, `&[T]`
+/// is `Vec<T>` and `&T` is `T`: one side may write the one, and the other side the other.
 ///
-/// A runtime under another name is told with `#[upbeat::service(crate = path)]`.
+/// `#[upbeat::service(crate = path)]` names the runtime where it has another name.
 #[proc_macro_attribute]
 pub fn service(options: TokenStream, item: TokenStream) -> TokenStream {
     emit::service(options.into(), item.into()).into()
@@ -108,7 +107,7 @@ pub fn service(options: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Lets a type travel as an argument or a result.
 ///
-/// What serde carries, in postcard:
+/// A type that serde carries travels in postcard:
 ///
 /// ```ignore
 /// #[derive(Serialize, Deserialize, upbeat::Wire)]
@@ -119,7 +118,7 @@ pub fn service(options: TokenStream, item: TokenStream) -> TokenStream {
 /// }
 /// ```
 ///
-/// Plain data, which is moved as it lies in memory:
+/// Plain data travels as it lies in memory:
 ///
 /// ```ignore
 /// #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, upbeat::Wire)]

@@ -5,14 +5,14 @@ use crate::types::is_long_array;
 use proc_macro2::Ident;
 use syn::{Attribute, ItemTrait, TraitItemFn, Type, Visibility};
 
-/// A service: the trait as it was written, and what is known of it.
+/// A service: the trait as it was written, and the facts that the parser found about it.
 pub(crate) struct Service {
     /// The trait, without the attributes that are ours.
     pub(crate) written: ItemTrait,
     pub(crate) runtime: Runtime,
     /// The methods in their order, each name once.
     pub(crate) methods: Vec<Method>,
-    /// Nothing is wrong with it.
+    /// Whether the service has no errors.
     pub(crate) sound: bool,
 }
 
@@ -25,7 +25,7 @@ impl Service {
         &self.written.vis
     }
 
-    /// Its name in messages.
+    /// Returns the name of the service in messages.
     pub(crate) fn wire_name(&self) -> String {
         plain_name(self.name())
     }
@@ -46,17 +46,17 @@ impl Method {
         &self.written.sig.ident
     }
 
-    /// Its name in messages.
+    /// Returns the name of the method in messages.
     pub(crate) fn wire_name(&self) -> String {
         plain_name(self.name())
     }
 
-    /// Whether some of its arguments are references.
+    /// Returns whether some arguments are references.
     pub(crate) fn has_references(&self) -> bool {
         self.arguments.iter().any(|argument| argument.referent.is_some())
     }
 
-    /// The types of its arguments, as those own their parts, and of what it returns.
+    /// Returns the owned types of the arguments, and the types of the result.
     pub(crate) fn types(&self) -> impl Iterator<Item = &Type> {
         let outcome = match &self.outcome {
             Outcome::Sent => [None, None],
@@ -66,7 +66,7 @@ impl Method {
         self.arguments.iter().map(|argument| &argument.owned).chain(outcome.into_iter().flatten())
     }
 
-    /// The attributes that say whether it is compiled.
+    /// Returns the attributes that decide whether the method is compiled.
     pub(crate) fn conditions(&self) -> impl Iterator<Item = &Attribute> + Clone {
         self.written.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg"))
     }
@@ -76,22 +76,22 @@ impl Method {
 #[derive(Clone)]
 pub(crate) struct Argument {
     pub(crate) name: Ident,
-    /// As it was written.
+    /// The type as it was written.
     pub(crate) ty: Type,
-    /// What it refers to, if it is a reference.
+    /// The type that the argument refers to, if it is a reference.
     pub(crate) referent: Option<Type>,
-    /// The type that owns the same, and looks the same in a message.
+    /// The type that owns the same value and has the same form in a message.
     pub(crate) owned: Type,
 }
 
 impl Argument {
-    /// Whether its callee reads it into memory that the method keeps.
+    /// Returns whether the callee reads the argument into memory that the method keeps.
     pub(crate) fn is_kept(&self) -> bool {
         self.referent.is_some() || is_long_array(&self.ty)
     }
 }
 
-/// What a caller gets.
+/// The outcome of a call for its caller.
 #[derive(Clone)]
 pub(crate) enum Outcome {
     /// The method is one-way.
@@ -104,7 +104,7 @@ pub(crate) enum Outcome {
     },
 }
 
-/// A name without the `r#` that lets a keyword be one.
+/// Returns a name without the `r#` that lets a keyword be a name.
 pub(crate) fn plain_name(name: &Ident) -> String {
     syn::ext::IdentExt::unraw(name).to_string()
 }

@@ -1,7 +1,7 @@
 //! Options in the brackets of an attribute: words, some with something behind them.
 //!
-//! What an option means is left to whoever asks for it. Invariant: whatever stands there, each option is
-//! complained about once at most, and those behind it are read all the same.
+//! The reader of an option decides what the option means. Invariant: for any tokens, each option is
+//! complained about once at most, and the options after it are read all the same.
 
 use crate::complaint::{Complaints, shown};
 use proc_macro2::{TokenStream, TokenTree};
@@ -10,7 +10,7 @@ use syn::meta::ParseNestedMeta;
 use syn::parse::Parser;
 use syn::{Attribute, LitStr, Meta, Token};
 
-/// What stands in the brackets of an attribute; nothing, and a complaint, where nothing does.
+/// Returns the tokens in the brackets of an attribute. Complains about an attribute that has none.
 pub(crate) fn of_attribute(
     attribute: &Attribute,
     instead: &str,
@@ -26,7 +26,7 @@ pub(crate) fn of_attribute(
     TokenStream::new()
 }
 
-/// Reads options. `once` has those that were said before, and are said once.
+/// Reads options. `once` has the names of the options that were read before.
 pub(crate) fn read(
     options: TokenStream,
     instead: &str,
@@ -55,7 +55,7 @@ pub(crate) fn read(
     }
 }
 
-/// Passes what belongs to an option, and gives it.
+/// Skips the tokens that belong to an option, and returns them.
 pub(crate) fn rest(option: &ParseNestedMeta<'_>) -> syn::Result<TokenStream> {
     let mut passed = TokenStream::new();
     while !option.input.is_empty() && !option.input.peek(Token![,]) {

@@ -1,5 +1,5 @@
-//! From the tokens under the attribute to a model. Takes what is wrong as well as it can: what is
-//! to be complained about is the checker's.
+//! From the tokens under the attribute to a model. The parser accepts wrong code as well as it can: the checker
+//! complains about it.
 
 use crate::complaint::Complaints;
 use crate::model::{Argument, Method, Outcome};
@@ -16,7 +16,7 @@ use syn::{
     Type, parse_quote,
 };
 
-/// What stands in `#[upbeat::service(…)]` over an `impl`.
+/// The options of `#[upbeat::service(…)]` over an `impl`.
 #[derive(Default)]
 pub(crate) struct ImplOptions {
     pub(crate) runtime: Runtime,
@@ -50,7 +50,7 @@ pub(crate) fn impl_options(tokens: TokenStream, complaints: &mut Complaints) -> 
     options
 }
 
-/// A name without the `r#` that lets a keyword be one.
+/// Returns a name without the `r#` that lets a keyword be a name.
 pub(crate) fn plain_ident(name: &Ident) -> String {
     crate::model::plain_name(name)
 }
@@ -83,13 +83,13 @@ pub(crate) fn crate_option(option: &ParseNestedMeta<'_>) -> syn::Result<Runtime>
     option.value().and_then(Path::parse_mod_style).map(Runtime::from).map_err(wrong)
 }
 
-/// Whether an attribute is `#[oneway]`, or means it.
+/// Returns whether an attribute is `#[oneway]`, or a misspelt form of it.
 pub(crate) fn is_oneway(attribute: &Attribute) -> bool {
     let last = attribute.path().segments.last();
     last.is_some_and(|last| last.ident == "oneway" || last.ident == "one_way")
 }
 
-/// Reads a method. `#[oneway]` is still on it.
+/// Reads a method. The `#[oneway]` attribute is still on the method.
 pub(crate) fn method(written: &TraitItemFn, runtime: &Runtime) -> Method {
     let mut written = written.clone();
     let oneway = written.attrs.iter().any(is_oneway);
@@ -138,7 +138,7 @@ fn outcome(output: &ReturnType) -> Outcome {
     }
 }
 
-/// The types in the brackets of a `Result`, if it is one.
+/// Returns the types in the brackets of a `Result`, if `ty` is one.
 pub(crate) fn result_arguments(ty: &Type) -> Option<Vec<&Type>> {
     let path = match ty {
         Type::Path(path) if path.qself.is_none() => &path.path,

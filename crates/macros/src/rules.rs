@@ -1,5 +1,5 @@
-//! What `#[method(…)]` says: in a trait what both sides must know, in an `impl` what the server alone
-//! decides. What is wrong is complained about here, for it is known where it is read.
+//! The rules in `#[method(…)]`: in a trait the rules that both sides must know, in an `impl` the rules that the
+//! server alone decides. Complaints about rules are made here, where they are read.
 
 use crate::complaint::Complaints;
 use crate::option;
@@ -9,15 +9,15 @@ use syn::meta::ParseNestedMeta;
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, Token};
 
-/// Whether an attribute is `#[method(…)]`, or means it.
+/// Returns whether an attribute is `#[method(…)]`, or a misspelt form of it.
 pub(crate) fn is_method(attribute: &Attribute) -> bool {
     attribute.path().segments.last().is_some_and(|last| last.ident == "method")
 }
 
-/// What is said of a method in an `impl`.
+/// The rules of a method in an `impl`.
 #[derive(Default)]
 pub(crate) struct Rule {
-    /// The name of the variant.
+    /// The name of the variant of `Execution`.
     pub(crate) execution: Option<&'static str>,
     pub(crate) budget_ns: Option<u64>,
     pub(crate) outlives_ns: Option<u64>,
@@ -37,7 +37,7 @@ const EXECUTIONS: [(&str, &str); 5] = [
 
 const SERVERS: [&str; 6] = ["needs", "budget", "yields", "execution", "outlives", "max_bytes"];
 
-/// Reads what a trait says of a method: whether its calls may be sent back.
+/// Reads the rules of a method in a trait. Returns whether its calls may be sent back.
 pub(crate) fn of_trait(attributes: &[Attribute], complaints: &mut Complaints) -> bool {
     let mut nack = false;
     let mut once = HashSet::new();
@@ -63,7 +63,7 @@ pub(crate) fn of_trait(attributes: &[Attribute], complaints: &mut Complaints) ->
     nack
 }
 
-/// Reads what an `impl` says of a method.
+/// Reads the rules of a method in an `impl`.
 pub(crate) fn of_impl(attributes: &[Attribute], complaints: &mut Complaints) -> Option<Rule> {
     let mut rule = None;
     let mut once = HashSet::new();
@@ -88,7 +88,7 @@ fn of_option(option: &ParseNestedMeta<'_>, rule: &mut Rule) -> syn::Result<()> {
         }
         let content;
         syn::parenthesized!(content in option.input);
-        // Read beside it, so that what is not read there is told once.
+        // A fork is read, so that tokens which cannot be read are reported once.
         let needs = Punctuated::<Expr, Token![,]>::parse_terminated(&content.fork());
         content.parse::<TokenStream>()?;
         let needs = needs.map_err(|error| {
@@ -135,14 +135,14 @@ fn of_option(option: &ParseNestedMeta<'_>, rule: &mut Rule) -> syn::Result<()> {
     }))
 }
 
-/// Reads the number of bytes that is given to an option: any constant expression.
+/// Reads the number of bytes of an option: any constant expression.
 fn bytes_of(option: &ParseNestedMeta<'_>) -> syn::Result<Expr> {
     let wrong =
         || option.error("write the most bytes that are taken, as in `max_bytes = 64 << 10`");
     option.value().map_err(|_| wrong())?.parse().map_err(|_| wrong())
 }
 
-/// Reads the time that is given to an option.
+/// Reads the time of an option.
 fn time_of(option: &ParseNestedMeta<'_>, instead: &str) -> syn::Result<u64> {
     let text = option::text(option, instead)?;
     nanoseconds(&text.value()).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! Which types can travel, as far as their text tells; the rest is for the compiler, by `Wire`.
+//! Types that can travel, as far as their text tells. The compiler checks the rest, by `Wire`.
 
 use crate::complaint::shown;
 use crate::runtime::Runtime;
@@ -11,7 +11,7 @@ use syn::{
     TypeParamBound, TypePath, TypeReference, TypeTraitObject, parse_quote, parse_quote_spanned,
 };
 
-/// Where a type stands.
+/// The use of a type.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     /// A part of an argument of a method.
@@ -22,7 +22,7 @@ pub(crate) enum Place {
     Field,
 }
 
-/// The first thing for which a type cannot travel.
+/// Returns the first reason why a type cannot travel.
 pub(crate) fn flaw(ty: &Type, place: Place) -> Option<syn::Error> {
     let error = |text: String| Some(syn::Error::new_spanned(ty, text));
     match ty {
@@ -56,7 +56,7 @@ pub(crate) fn flaw(ty: &Type, place: Place) -> Option<syn::Error> {
     }
 }
 
-/// The first thing for which a type cannot be that of an argument, which may be a reference.
+/// Returns the first reason why a type cannot be an argument's type, which may be a reference.
 /// `lifetimes` says whether lifetimes are complained about elsewhere.
 pub(crate) fn flaw_of_argument(ty: &Type, lifetimes: bool) -> Option<syn::Error> {
     let Type::Reference(reference) = ungrouped(ty) else { return flaw(ty, Place::Argument) };
@@ -86,7 +86,7 @@ fn ungrouped(ty: &Type) -> &Type {
     }
 }
 
-/// What an argument refers to, if it is a reference.
+/// Returns the type that an argument refers to, if it is a reference.
 pub(crate) fn referent(ty: &Type) -> Option<&Type> {
     match ungrouped(ty) {
         Type::Reference(reference) => Some(ungrouped(&reference.elem)),
@@ -94,16 +94,16 @@ pub(crate) fn referent(ty: &Type) -> Option<&Type> {
     }
 }
 
-/// Whether it is `Path` or `OsStr`, as far as its text tells.
+/// Returns whether a path is `Path` or `OsStr`, as far as its text tells.
 fn is_host_text(path: &TypePath) -> bool {
     let last = path.path.segments.last();
     last.is_some_and(|last| last.ident == "Path" || last.ident == "OsStr")
 }
 
-/// The type that owns the same as an argument of type `ty`, and looks the same in a message.
+/// Returns the type that owns the value of an argument of type `ty` and has the same form in a message.
 pub(crate) fn owned(ty: &Type, runtime: &Runtime) -> Type {
     match referent(ty) {
-        // The compiler knows whether it is the standard library's.
+        // The compiler knows whether this is the standard library's type.
         Some(Type::Path(path)) if is_host_text(path) => {
             let by_reference = runtime.by_reference();
             parse_quote_spanned!(ty.span()=> <#path as #by_reference>::Owned)
@@ -138,7 +138,7 @@ fn of_reference(reference: &TypeReference, place: Place) -> String {
     format!("a value in a message owns its parts: write `{instead}` instead of `{shown_reference}`")
 }
 
-/// What to write instead of a reference to `ty`.
+/// Returns the type to write instead of a reference to `ty`.
 fn instead_of(ty: &Type) -> String {
     match ty {
         Type::Path(path) if path.path.is_ident("str") => "String".into(),
@@ -278,13 +278,13 @@ pub(crate) fn self_describing(path: &TypePath) -> Option<String> {
     })
 }
 
-/// Whether serde alone decides what is in a type: it is a wrapper for types of other crates.
+/// Returns whether serde alone decides the content of a type: the type wraps types of other crates.
 fn is_wrapper(path: &TypePath) -> bool {
     let last = path.path.segments.last();
     last.is_some_and(|last| last.ident == "Serde" || last.ident == "Json")
 }
 
-/// Whether a type holds `str` or a slice that it owns.
+/// Returns whether a type holds a `str` or a slice that it owns.
 fn holds_unsized(path: &TypePath) -> bool {
     let last = path.path.segments.last();
     let known = ["Box", "Arc", "Rc", "Cow"];
@@ -296,12 +296,12 @@ fn mentions_self(path: &TypePath) -> bool {
     in_qself || path.path.segments.first().is_some_and(|first| first.ident == "Self")
 }
 
-/// Whether `Self` stands anywhere in this code.
+/// Returns whether this code contains `Self`.
 pub(crate) fn has_self(code: impl ToTokens) -> bool {
     has_word(code.to_token_stream(), "Self")
 }
 
-/// Whether a word stands anywhere in this code.
+/// Returns whether this code contains a word.
 pub(crate) fn has_word(code: TokenStream, word: &str) -> bool {
     code.into_iter().any(|token| match token {
         proc_macro2::TokenTree::Ident(ident) => ident == word,
@@ -310,7 +310,7 @@ pub(crate) fn has_word(code: TokenStream, word: &str) -> bool {
     })
 }
 
-/// Puts something else in the place of types about which the compiler would complain as well.
+/// Replaces types about which the compiler would complain as well.
 pub(crate) fn stand_in(signature: &mut Signature) {
     struct Inferred;
 
@@ -350,7 +350,7 @@ pub(crate) fn stand_in(signature: &mut Signature) {
     }
 }
 
-/// What `ty` calls its output, if it is `impl Future<Output = …>`.
+/// Returns the output of a future, if `ty` is `impl Future<Output = …>`.
 pub(crate) fn future_output(ty: &Type) -> Option<&Type> {
     let Type::ImplTrait(promise) = ty else { return None };
     promise.bounds.iter().find_map(|bound| {
@@ -364,7 +364,7 @@ pub(crate) fn future_output(ty: &Type) -> Option<&Type> {
     })
 }
 
-/// The types in `ty` of which only the compiler knows whether they travel.
+/// Finds the types in `ty` for which only the compiler knows whether they travel.
 pub(crate) fn unknown<'t>(ty: &'t Type, found: &mut Vec<&'t Type>) {
     match ty {
         Type::Group(group) => unknown(&group.elem, found),
@@ -379,8 +379,8 @@ pub(crate) fn unknown<'t>(ty: &'t Type, found: &mut Vec<&'t Type>) {
     }
 }
 
-/// Whether `ty` may be plain data or a sequence of such, as far as its text tells. Nobody wants a buffer
-/// for a number.
+/// Returns whether `ty` may be plain data or a sequence of plain data, as far as its text tells. A single number
+/// needs no buffer.
 pub(crate) fn may_fill(ty: &Type) -> bool {
     match ty {
         Type::Group(group) => may_fill(&group.elem),
@@ -396,10 +396,10 @@ pub(crate) fn may_fill(ty: &Type) -> bool {
     }
 }
 
-/// Elements of an array from which on it is better kept in one place than moved with a future.
+/// The number of elements from which on an array stays in one place instead of moving with a future.
 const LONG_ARRAY: usize = 64;
 
-/// Whether `ty` is an array of so many elements, as far as its text tells.
+/// Returns whether `ty` is an array of at least that many elements, as far as its text tells.
 pub(crate) fn is_long_array(ty: &Type) -> bool {
     let Type::Array(array) = ungrouped(ty) else { return false };
     let Expr::Lit(ExprLit { lit: Lit::Int(length), .. }) = &array.len else { return true };
@@ -417,10 +417,10 @@ pub(crate) fn in_place_item(ty: &Type) -> Option<&Type> {
     }
 }
 
-/// Whether it is `String`, as users write it or as it is emitted.
+/// Returns whether a path is `String`, as users write it or as it is emitted.
 fn is_text(path: &TypePath) -> bool {
     let last = path.path.segments.last();
-    // `str` alone is complained about; here it is the text in a `Box`.
+    // A plain `str` gets its own complaint; this `str` is the text in a `Box`.
     path.path.is_ident("String")
         || path.path.is_ident("str")
         || path.path.leading_colon.is_some() && last.is_some_and(|last| last.ident == "String")
@@ -450,7 +450,7 @@ const CONTAINERS: [&str; 12] = [
     "Bound",
 ];
 
-/// The types inside of one that travels if they do.
+/// Returns the types inside of a container, which travels if they do.
 fn container(path: &TypePath) -> Option<Vec<&Type>> {
     let last = path.path.segments.last()?;
     let known = CONTAINERS.iter().any(|known| last.ident == known);

@@ -58,11 +58,11 @@ fn kind(input: &DeriveInput, options: &Options, complaints: &mut Complaints) {
     }
 }
 
-/// The generics of the implementation: the type is carried.
+/// Returns the generics of the implementation, with the bound that the type is carried.
 fn generics(input: &DeriveInput, options: &Options) -> Generics {
     let mut generics = bounded(input, options);
     if !generics.params.is_empty() {
-        // Of a type that is not generic it is known.
+        // A type without generics needs no bound.
         generics.make_where_clause().predicates.push(is_carried(input));
     }
     generics
@@ -73,7 +73,7 @@ fn is_carried(input: &DeriveInput) -> WherePredicate {
     parse_quote!(#predicate)
 }
 
-/// Generics of which every type parameter is `Wire`, or `Plain`.
+/// Returns generics in which every type parameter is `Wire`, or `Plain`.
 fn bounded(input: &DeriveInput, options: &Options) -> Generics {
     let mut generics = input.generics.clone();
     let bound = if options.plain { options.runtime.plain() } else { options.runtime.wire() };
@@ -137,7 +137,7 @@ fn plain(input: &DeriveInput, options: &Options, schema: &TokenStream) -> TokenS
     }
 }
 
-/// How plain data is moved: alone, and as a sequence.
+/// Returns how plain data is moved: as one value, and as a sequence.
 fn plain_way(input: &DeriveInput, options: &Options) -> TokenStream {
     let runtime = &options.runtime;
     let (error, zerocopy) = (runtime.wire_error(), runtime.zerocopy());
@@ -217,14 +217,14 @@ fn plain_way(input: &DeriveInput, options: &Options) -> TokenStream {
             }
         }
 
-        // With a lifetime, since a bound without one would be complained about as well.
+        // The trait has a lifetime, since the compiler would complain about a bound without one as well.
         trait UpbeatPlain<'a>: #data {}
 
         impl<'a, T: #data> UpbeatPlain<'a> for T {}
     }
 }
 
-/// What only plain data says.
+/// Returns the methods that only plain data has.
 fn many(input: &DeriveInput, options: &Options) -> TokenStream {
     let error = options.runtime.wire_error();
     let (to, from) = (options.runtime.output(), options.runtime.input());
@@ -268,7 +268,7 @@ fn many(input: &DeriveInput, options: &Options) -> TokenStream {
     }
 }
 
-/// `Wire` by way of `UpbeatCarried`.
+/// Returns the implementation of `Wire` by `UpbeatCarried`.
 fn implementation(
     input: &DeriveInput,
     options: &Options,
@@ -282,7 +282,7 @@ fn implementation(
     let (wire, error) = (options.runtime.wire(), options.runtime.wire_error());
     let (describe, to, from) =
         (options.runtime.describe(), options.runtime.output(), options.runtime.input());
-    // In one place, so that who is not carried is told so once.
+    // The path is written once, so that the compiler reports a type that is not carried once.
     let carried = quote_spanned!(here(input)=> <Self as UpbeatCarried>);
     quote! {
         #[automatically_derived]
@@ -306,12 +306,12 @@ fn implementation(
     }
 }
 
-/// The place of the type's name, with names that are seen from here.
+/// Returns the place of the type's name, with names resolved at the macro.
 fn here(input: &DeriveInput) -> Span {
     Span::call_site().located_at(input.ident.span())
 }
 
-/// An implementation that only stands in for the one that could not be made. It is never run.
+/// Returns an implementation for a type with errors. It is never run.
 fn stand_in(input: &DeriveInput, options: &Options) -> TokenStream {
     let name = &input.ident;
     if input.generics.lifetimes().next().is_some() {

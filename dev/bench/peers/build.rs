@@ -6,7 +6,7 @@ use std::process::Command;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rustc-check-cfg=cfg(has_protoc, has_capnp)");
-    // Cargo looks here again when one of these has changed, or the way to the compilers has.
+    // Cargo runs this again when one of these has changed, or when the path to the compilers has.
     for path in ["build.rs", "proto", "schema"] {
         println!("cargo::rerun-if-changed={path}");
     }
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// What streaming methods are declared with; the compiler finds it there by itself.
+/// The file that declares streaming methods. The compiler finds it there by itself.
 const STREAM: &str = "/usr/include/capnp/stream.capnp";
 
 fn is_there(tool: &str) -> bool {

@@ -9,7 +9,7 @@ mod tell;
 
 pub(crate) use tell::{plot, tell};
 
-use crate::execution::hall::{Caller, Hall};
+use crate::execution::nodes::{Caller, ServingNode};
 use crate::sizes::{KIB, MIB, possible, size_word};
 use std::path::Path;
 use std::rc::Rc;
@@ -171,21 +171,21 @@ impl Subject for Calls {
 
 /// The second process's nodes.
 pub(crate) struct ArgumentsServer {
-    halls: Vec<Hall>,
+    nodes: Vec<ServingNode>,
 }
 
 /// The second process's side.
 pub(crate) fn server(control: &Control, scratch: &Path) -> Result<ArgumentsServer, BenchError> {
-    let halls = Hall::all(scratch)?;
+    let nodes = ServingNode::all(scratch)?;
     control.send(&Done)?;
-    Ok(ArgumentsServer { halls })
+    Ok(ArgumentsServer { nodes })
 }
 
 impl Server for ArgumentsServer {
     fn round(&mut self, path: &str, _: Work, _: &mut Ground) -> Result<(), BenchError> {
         let case = cases().into_iter().find(|case| case.path() == path);
         let case = case.ok_or_else(|| BenchError::protocol(format!("nobody serves `{path}`")))?;
-        Hall::of(&self.halls, case.way.execution())?.idle_round();
+        ServingNode::of(&self.nodes, case.way.execution())?.idle_round();
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! `bench cores`: calls that compute, of several clients, to one node and to several behind one name.
 //!
-//! Server and clients are threads of this process, and all of them sleep while they wait. Rounds of one node and rounds of
-//! several alternate. The work of a method is a fixed number of steps, which is measured once.
+//! Server and clients are threads of this process, and all of them sleep while they wait. Rounds of one node and
+//! rounds of several alternate. The work of a method is a fixed number of steps, which is measured once.
 
 use clap::Args;
 use std::hint::black_box;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use upbeat::{BuildError, Cores, Node, Waiting};
 use upbeat_cli::bench::error::BenchError;
 
-/// What `bench cores` is told.
+/// The arguments of `bench cores`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// How many nodes share the name

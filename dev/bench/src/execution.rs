@@ -5,10 +5,10 @@
 //! go to servers of which a fraction loses its bets. The second process has a node for each execution, of
 //! which a round drives one. The paper's figures stand in `papers/figures`.
 
-pub(super) mod hall;
+pub(super) mod nodes;
 mod tell;
 
-use hall::{Caller, Client, Hall, calls};
+use nodes::{Caller, Client, ServingNode, calls};
 use std::path::Path;
 use std::rc::Rc;
 use upbeat::Execution;
@@ -198,24 +198,24 @@ impl Subject for CaseSubject {
 
 /// The second process's nodes.
 pub(crate) struct ExecutionServer {
-    halls: Vec<Hall>,
+    nodes: Vec<ServingNode>,
 }
 
 /// The second process's side.
 pub(crate) fn server(control: &Control, scratch: &Path) -> Result<ExecutionServer, BenchError> {
-    let halls = Hall::all(scratch)?;
+    let nodes = ServingNode::all(scratch)?;
     control.send(&Done)?;
-    Ok(ExecutionServer { halls })
+    Ok(ExecutionServer { nodes })
 }
 
 impl Server for ExecutionServer {
     fn round(&mut self, path: &str, _: Work, _: &mut Ground) -> Result<(), BenchError> {
         let case = Case::all().into_iter().find(|case| case.path() == path);
         let case = case.ok_or_else(|| BenchError::protocol(format!("nobody serves `{path}`")))?;
-        let hall = Hall::of(&self.halls, case.execution)?;
+        let node = ServingNode::of(&self.nodes, case.execution)?;
         match case.called {
-            Called::Null(Meanwhile::Busy) => hall.busy_round(),
-            _ => hall.idle_round(),
+            Called::Null(Meanwhile::Busy) => node.busy_round(),
+            _ => node.idle_round(),
         }
         Ok(())
     }

@@ -6,19 +6,19 @@
 //! alternate, in which two well-behaved clients time their calls: that of the fourth process, and
 //! one of the receiver. Messages are numbered, and at the end all of them must have arrived.
 
-mod told;
+mod outcome;
 mod desk;
 mod crowd;
 mod clients;
 
 use clap::Args;
 use clients::Clients;
+use outcome::{Alternated, Messages, Outcome};
 use serde::{Deserialize, Serialize};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use told::{Alternated, Messages, Outcome};
 use upbeat_cli::bench::control::{Done, Job};
 use upbeat_cli::bench::error::BenchError;
 use upbeat_cli::bench::ground::{COUNT_LINE, Ground};
@@ -44,13 +44,13 @@ const OPEN_CALLS: usize = 1_000;
 /// Bytes of requests that the receiver holds: this budget is used up before a client of a crowded round calls.
 const BUDGET: u64 = 4 << 20;
 
-/// How long no message may arrive before the rest is taken for lost.
+/// How long no message may arrive before the missing ones count as lost.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// How often the receiver's memory is read.
 const LOOK: Duration = Duration::from_secs(5);
 /// How long a client times its calls in a round.
 const WINDOW: Duration = Duration::from_millis(150);
-/// How long the crowd sends before that.
+/// How long the crowd sends before those rounds.
 const CROWDED: Duration = Duration::from_millis(400);
 
 /// The arguments of `bench incast`.
@@ -90,7 +90,7 @@ Examples:
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Command {
     /// To the senders: connect to the receiver, whose socket is in this directory.
-    Seat { senders: u32, directory: PathBuf },
+    Connect { senders: u32, directory: PathBuf },
     /// To the senders: send so many a second each.
     Go { calls: bool, per_second: u64 },
     /// To the senders: send no more.
@@ -175,7 +175,7 @@ impl Scene {
         let desk = Other::start(DESK, cpus)?;
         let mut crowd = Other::start(CROWD, cpus)?;
         let directory = desk.pair.scratch().to_owned();
-        let _: [u64; 0] = crowd.tell(&Command::Seat { senders, directory })?;
+        let _: [u64; 0] = crowd.tell(&Command::Connect { senders, directory })?;
         let neighbour = Pair::start(NEIGHBOUR, cpus)?;
         let clients = Clients::new(neighbour, desk.pair.scratch())?;
         Ok(Scene { desk, crowd, clients, senders, progress: Progress::new() })
@@ -291,7 +291,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     }
     scene.end()?;
     let mut to = BufWriter::new(std::io::stdout().lock());
-    told::tell(&outcomes, arguments.json, &mut to)
+    outcome::tell(&outcomes, arguments.json, &mut to)
         .and_then(|()| to.flush())
         .map_err(|error| BenchError::Output { error })
 }
@@ -314,7 +314,7 @@ mod tests {
     fn commands_are_read_as_they_were_meant() {
         let directory = "/tmp/a \"b\"".into();
         for command in [
-            Command::Seat { senders: 16, directory },
+            Command::Connect { senders: 16, directory },
             Command::Go { calls: true, per_second: 1250 },
             Command::Stop,
             Command::Open(true),

@@ -1,17 +1,17 @@
 //! One-way messages by their size: figure 3 of the paper on Express Messages, anew.
 //!
-//! One node sends, another consumes at once: optimistically, conservatively, and beside both the
-//! floors of the same run, bare rings through which the same bytes pass with two copies and with
-//! one. Of each floor the best of a few sizes of the ring is taken.
+//! One node sends, and another consumes the messages at once, with optimistic and with conservative sends. The
+//! baselines of the same run are bare rings through which the same bytes pass with two copies and with
+//! one. Each baseline is the best of a few sizes of the ring.
 //!
-//! What is read in place stands beside the ring with one copy. Both readers add up all words, with
-//! the same loop: one who touched nothing would leave the bytes in the writer's cache, and what it
-//! costs to move them, which is what is measured, would be paid by nobody. A ring is cut into pieces, and
-//! a long message goes through it in the cache; who reads a message in place wants it whole. So beside
-//! long ones stands also a ring in which each lies whole.
+//! A message that is read in place is compared with the ring with one copy. Both readers add up all words, with
+//! the same loop: a reader that touched nothing would leave the bytes in the writer's cache, and the
+//! cost of moving them, which the benchmark measures, would be missing. A ring is cut into pieces, and
+//! a long message goes through it in the cache; a reader in place needs the message in one piece. So long messages
+//! are also compared with a ring in which each message is one piece.
 //!
-//! A ring's reader copies into one buffer, again and again; a receiver of ours has a vector for each
-//! message, which the system has to give. So there is also one that copies into a buffer that it keeps.
+//! A ring's reader copies into one buffer again and again; a receiver has a new vector for each
+//! message, which the system must allocate. So one case has a receiver that copies into a buffer that it keeps.
 
 mod rings;
 mod tell;
@@ -40,29 +40,29 @@ pub(crate) const BENCH: &str = "throughput";
 const SIZES: &[usize] =
     &[8, 64, 500, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB];
 
-/// Bytes in a burst, as far as the next two allow.
+/// Bytes in a burst, within the limits of the next two.
 const BURST_BYTES: usize = 8 * MIB;
-/// The most messages in a burst, and the least: the first and the last are alone on their way for a
+/// The most messages in a burst, and the fewest: the first and the last of a burst travel alone for a
 /// while.
 const BURST_MOST: usize = 16_384;
 const BURST_LEAST: usize = 8;
 
-/// The shortest messages that are read in place: for shorter ones no buffer is worth its while.
+/// The shortest messages that are read in place: a buffer does not pay for shorter ones.
 const IN_PLACE_LEAST: usize = 4 * KIB;
 
-/// The way of the bytes.
+/// The path of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Nodes(Flow),
-    /// Nodes as they are by themselves; the receiver reads where its peer wrote.
+    /// Nodes with their default settings; the receiver reads in place.
     InPlace,
-    /// The same; it copies what it reads into a buffer that it keeps.
+    /// Nodes with their default settings; the receiver copies each message into a buffer that it keeps.
     Kept,
     Ring(Copies),
 }
 
 impl Way {
-    /// A baseline stands before what is compared with it.
+    /// Each way stands behind its baseline.
     const ALL: [Way; 7] = [
         Way::Ring(Copies::Two),
         Way::Ring(Copies::One),
@@ -82,7 +82,7 @@ impl Way {
         }
     }
 
-    /// How the nodes send, if there are any.
+    /// Returns how the nodes send, if the way has nodes.
     fn flow(self) -> Option<Flow> {
         match self {
             Way::Nodes(flow) => Some(flow),
@@ -152,7 +152,7 @@ fn cases() -> Vec<Case> {
     all.flat_map(of).filter(|case| case.way.goes_with(case.bytes)).collect()
 }
 
-/// The cases and what each is.
+/// Returns the cases with a description of each.
 pub(crate) fn list() -> Vec<(String, String)> {
     cases().into_iter().map(|case| (case.path(), case.about())).collect()
 }
@@ -161,15 +161,15 @@ fn host_name(flow: Flow) -> String {
     format!("bench-throughput/{}", flow.word())
 }
 
-/// What is counted of messages.
+/// The counters of messages.
 const COUNTS: [Counter; 3] = [Counter::ProtocolFrames, Counter::RoomAsked, Counter::Refused];
 
-/// What a node has counted so far.
+/// Returns the counts of a node so far.
 fn counted(node: &Node) -> [u64; COUNTS.len()] {
     COUNTS.map(|counter| node.counted(counter))
 }
 
-/// The cases that are wanted.
+/// Returns the chosen cases as subjects.
 pub(crate) fn subjects(
     pair: &Pair,
     wanted: &dyn Fn(&str) -> bool,
@@ -179,7 +179,7 @@ pub(crate) fn subjects(
         Way::Ring(copies) => copies.most(case.bytes),
         Way::Nodes(_) | Way::InPlace | Way::Kept => 0,
     });
-    // Where none is wanted it is a page that nobody looks at.
+    // Without a case that uses rings, this is one unused page.
     let rings = Rings::make(pair.control(), rings.max().unwrap_or(0).max(4 * KIB))?;
     let rings = Rc::new(rings);
     let Done = pair.control().receive()?;
@@ -208,13 +208,13 @@ pub(crate) fn subjects(
     Ok(subjects)
 }
 
-/// What a case works with.
+/// The means of a case.
 enum Doing {
     Nodes(Rc<Caller>),
     Ring(RingFloor),
 }
 
-/// Messages so far, and what both nodes counted meanwhile.
+/// Messages so far, and the counts of both nodes meanwhile.
 #[derive(Default)]
 struct Tally {
     messages: u64,
@@ -299,7 +299,7 @@ pub(crate) struct ThroughputServer {
     rings: RingServer,
 }
 
-/// The second process's side.
+/// Returns the second process's side.
 pub(crate) fn server(
     control: &Control,
     _: &Ground,
@@ -317,7 +317,7 @@ pub(crate) fn server(
 impl Server for ThroughputServer {
     fn round(&mut self, job: &str, work: Work, ground: &mut Ground) -> Result<(), BenchError> {
         let unknown = || BenchError::protocol(format!("nobody receives `{job}`"));
-        // Which ring it is stands behind the case.
+        // The name of the ring stands behind the case.
         let (path, ring) = job.split_once('@').unwrap_or((job, ""));
         let case = cases().into_iter().find(|case| case.path() == path).ok_or_else(unknown)?;
         if let Way::Ring(copies) = case.way {

@@ -1,4 +1,4 @@
-//! The `bench` command as the developers of Upbeat meet it.
+//! The `bench` command as the developers of Upbeat use it.
 
 #[path = "../../../crates/cli/tests/bench_command/mod.rs"]
 mod bench_command;
@@ -15,7 +15,7 @@ fn a_bill_comes_with_an_estimate_from_its_parts() {
     }
     let cases = ["bill/null/local/polling", "bill/null/shared/sleeping"];
     let arguments: Vec<&str> = ["--json"].into_iter().chain(cases).collect();
-    // A host that moves a processor while it is measured leaves no bill.
+    // A host that moves a processor during the measurement gives no bill.
     let is_settled = |rows: &Vec<Value>| rows.iter().all(|row| row["placement"] != "unsettled");
     let mut runs = (0..5).map(|_| rows(&BENCH.briefly(&arguments)));
     let Some(rows) = runs.find(is_settled) else {
@@ -41,7 +41,7 @@ fn the_contract_is_held_against_its_paper() {
         return;
     }
     let calls = ["null/polling", "null/both-compute", "null/poll-points"];
-    // One is enough where nothing is optimised.
+    // One program is enough without optimisation.
     let programs = ["heap/compute"];
     let all = ["contract", "--json"].into_iter().chain(calls).chain(programs);
     let lines = rows(&BENCH.briefly(&all.collect::<Vec<_>>()));
@@ -50,7 +50,7 @@ fn the_contract_is_held_against_its_paper() {
     measured.iter().for_each(|row| check(row));
     assert!(measured.iter().filter(|row| row.get("polled_percent").is_some()).count() >= 1);
     let named = |name: &str| told.iter().find(|line| line["row"] == name);
-    // Two placements may have halves of it.
+    // The rows may be missing where two placements have half of them each.
     if let Some(upcall) = named("upcall beside polling") {
         assert_eq!(number(upcall, "then"), 27_000.0);
         assert!(number(upcall, "today") > 0.0, "waking costs something: {upcall}");
@@ -58,7 +58,7 @@ fn the_contract_is_held_against_its_paper() {
     assert!(named("LocusRoute").is_some_and(|line| line["today"].is_f64()));
 }
 
-/// What was measured, and the lines of papers.
+/// Returns the measured rows, and the lines of papers.
 fn beside_papers(arguments: &[&str]) -> (Vec<Value>, Vec<Value>) {
     let lines = rows(&BENCH.briefly(arguments));
     let (told, measured): (Vec<_>, Vec<_>) =
@@ -133,7 +133,7 @@ fn the_tables_of_the_papers_are_held_against_today() {
     assert!(!text.contains("SIGCOMM"), "{text}");
 }
 
-/// A path for a picture that goes away with the test.
+/// A path for a plot, which is removed with the test.
 struct Picture(std::path::PathBuf);
 
 impl Picture {
@@ -156,7 +156,7 @@ impl Drop for Picture {
     }
 }
 
-/// The rows of every size, by the last word of their case.
+/// Returns the rows of every size, by the last word of their case.
 fn by_word<'r>(rows: &'r [Value], word: &str) -> Vec<&'r Value> {
     let ends = |row: &&Value| row["case"].as_str().unwrap().ends_with(&format!("/{word}"));
     rows.iter().filter(ends).collect()
@@ -232,9 +232,9 @@ fn a_crowd_gets_what_there_is_and_loses_nothing() {
     for row in &rows {
         assert_eq!((&row["bench"], &row["senders"]), (&"incast".into(), &5.into()));
         assert_eq!((&row["lost"], &row["failed"]), (&0.into(), &0.into()), "{row}");
-        // Calls that wait for room at once are of many tasks, whose order nobody promises.
+        // Calls that wait for room are made by many tasks, whose order is not defined.
         assert!(row["misordered"] == 0 || row["case"] == "call", "{row}");
-        // More than is let through is not done; how much less depends on who else runs here.
+        // The goodput is bounded by the receiver's capacity, and depends on the load of this host.
         let (goodput, offered) = (number(row, "goodput_ratio"), number(row, "offered_ratio"));
         assert!((0.2..1.1).contains(&goodput) && (5.0..=10.5).contains(&offered), "{row}");
         assert!(number(row, "sent") > 1_000.0 && row["rss_kib"].as_array().unwrap().len() >= 4);

@@ -1,4 +1,4 @@
-//! What a method may not be.
+//! The rules for a method of a service.
 
 use super::name;
 use crate::complaint::{Complaints, shown};
@@ -12,10 +12,10 @@ use syn::{
     TraitItemFn, Type,
 };
 
-/// The arguments that a tuple of the wire format has.
+/// The most elements that a tuple of the wire format has.
 const ARGUMENTS_MAX: usize = 12;
 
-/// Complains about a method that is as it was written.
+/// Complains about a method, as its author wrote it.
 pub(super) fn check(function: &TraitItemFn, complaints: &mut Complaints) {
     let signature = &function.sig;
     name::check_method(&signature.ident, complaints);
@@ -98,7 +98,7 @@ fn qualifiers(signature: &Signature, complaints: &mut Complaints) {
     }
 }
 
-/// What to write instead of a future that is spelled out.
+/// Returns the end of the advice for a method that returns `impl Future`.
 fn promised(signature: &Signature) -> String {
     let ReturnType::Type(_, ty) = &signature.output else { return String::new() };
     match types::future_output(ty) {
@@ -153,7 +153,7 @@ fn receiver(signature: &Signature, complaints: &mut Complaints) {
              in a `Cell` or a `RefCell`"
                 .to_owned()
         }
-        // The lifetime's own place is complained about.
+        // The check of the generics complains about the declaration of the lifetime.
         (Some((_, Some(_))), None) if !signature.generics.params.is_empty() => return,
         (Some((_, Some(_))), None) => "leave the lifetime out: write `&self`".to_owned(),
         _ => format!(
@@ -201,7 +201,7 @@ fn arguments(signature: &Signature, complaints: &mut Complaints) {
     }
 }
 
-/// The name of an argument, if it is just one.
+/// Returns the name of an argument, if the pattern is a single name.
 fn argument_name(argument: &PatType, complaints: &mut Complaints) -> Option<String> {
     let name = match &*argument.pat {
         Pat::Ident(pattern) if pattern.subpat.is_none() && pattern.by_ref.is_none() => {

@@ -1,4 +1,4 @@
-//! What the name of a service or of a method may not be.
+//! The rules for the names of services and methods.
 
 use crate::complaint::Complaints;
 use crate::model::plain_name;
@@ -18,7 +18,7 @@ pub(super) const RESERVED: &[&str] = &[
     "with",
 ];
 
-/// A name has its bound in the wire format.
+/// Checks that a name is not too long for the wire format.
 pub(super) fn check(what: &str, name: &Ident, complaints: &mut Complaints) {
     let bytes = plain_name(name).len();
     if bytes > IDENT_BYTES_MAX {
@@ -32,7 +32,7 @@ pub(super) fn check(what: &str, name: &Ident, complaints: &mut Complaints) {
     }
 }
 
-/// A method's name is not that of something else in its client.
+/// Checks that a method does not have the name of a client's own method.
 pub(super) fn check_method(name: &Ident, complaints: &mut Complaints) {
     check("method", name, complaints);
     let text = plain_name(name);

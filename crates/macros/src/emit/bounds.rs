@@ -1,7 +1,7 @@
 //! `where` clauses that ask for `Wire`.
 //!
 //! Each item that needs a type to travel asks for that itself, and in the same words at the same
-//! place, so that the compiler tells of a type that cannot travel once, where it stands first.
+//! place, so that the compiler reports a type that cannot travel once, at its first use.
 
 use crate::complaint::shown;
 use crate::model::{Method, Service};
@@ -12,9 +12,9 @@ use std::collections::{HashMap, HashSet};
 use syn::Type;
 use syn::spanned::Spanned;
 
-/// What the methods of a service ask for.
+/// The `where` clauses of a service's methods.
 pub(super) struct Bounds {
-    /// By the text of the type.
+    /// The predicates, by the text of their type.
     predicates: HashMap<String, TokenStream>,
 }
 
@@ -22,7 +22,7 @@ impl Bounds {
     pub(super) fn new(service: &Service) -> Bounds {
         let wire = service.runtime.wire();
         let mut predicates = HashMap::new();
-        // What is not sound is not told what else it lacks.
+        // A service with errors gets no further error for a missing `Wire`.
         for ty in asked(service.methods.iter().filter(|_| service.sound)) {
             let predicate = || at(quote!(#ty: #wire), ty.span());
             predicates.entry(shown(ty)).or_insert_with(predicate);
@@ -30,12 +30,12 @@ impl Bounds {
         Bounds { predicates }
     }
 
-    /// What one method asks for.
+    /// Returns the `where` clause of one method.
     pub(super) fn of_method(&self, method: &Method) -> TokenStream {
         self.clause(std::iter::once(method))
     }
 
-    /// What all methods together ask for, less those that are perhaps not compiled.
+    /// Returns the `where` clause of all methods together, without methods that are compiled under a condition.
     pub(super) fn of_service(&self, service: &Service) -> TokenStream {
         let certain = |method: &&Method| method.conditions().next().is_none();
         self.clause(service.methods.iter().filter(certain))
@@ -49,14 +49,14 @@ impl Bounds {
     }
 }
 
-/// The types of which it is not known whether they travel.
+/// Returns the types for which only the compiler knows whether they travel.
 fn asked<'m>(methods: impl Iterator<Item = &'m Method>) -> Vec<&'m Type> {
     let mut asked = Vec::new();
     methods.flat_map(Method::types).for_each(|ty| unknown(ty, &mut asked));
     asked
 }
 
-/// The same code, of which all is told at one place.
+/// Returns the same code with all errors reported at `place`.
 pub(super) fn at(code: TokenStream, place: Span) -> TokenStream {
     let relocated = code.into_iter().map(|mut token| {
         if let TokenTree::Group(group) = &token {

@@ -1,5 +1,5 @@
 //! An `impl` under `#[upbeat::service]`: as it was written, with what it says of its methods as a
-//! constant, and the tests of what they need as methods.
+//! constant, and the tests of the locks and conditions that the methods need as methods.
 
 use super::part::by_reference;
 use crate::complaint::Complaints;
@@ -15,12 +15,12 @@ use syn::{
     ItemImpl, parse_quote,
 };
 
-/// The method that tests what that method needs.
+/// Returns the name of the method that tests the needs of `method`.
 pub(super) fn needs_name(method: &Ident) -> Ident {
     format_ident!("__upbeat_needs_{}", plain_ident(method))
 }
 
-/// The `impl`, and what is said beside it.
+/// Returns the `impl` with the rules that its attributes state.
 pub(super) fn emit(
     options: &ImplOptions,
     mut written: ItemImpl,
@@ -51,7 +51,7 @@ pub(super) fn emit(
             yields(runtime, function, complaints);
         }
         if !rule.needs.is_empty() {
-            // An argument may be there for the tests alone.
+            // An argument may be used by the tests alone.
             function.attrs.push(parse_quote!(#[allow(unused_variables)]));
             tests.push(test(runtime, function, &rule));
         }
@@ -66,7 +66,7 @@ pub(super) fn emit(
     }
     if complaints.is_empty() {
         let rules = runtime.rules();
-        // A trait that is no service lacks it, which is told where it is named.
+        // A trait that is no service lacks this constant. The compiler reports that where the trait is named.
         let here = written.trait_.as_ref().map_or_else(Span::call_site, |(_, path, _)| path.span());
         let constant = Ident::new("__UPBEAT", Span::call_site().located_at(here));
         written.items.push(parse_quote! {
@@ -78,7 +78,7 @@ pub(super) fn emit(
     quote!(#written)
 }
 
-/// What is said of a method.
+/// Returns the rules of one method as an element of the constant.
 fn entry(runtime: &Runtime, function: &ImplItemFn, rule: &Rule) -> TokenStream {
     let name = plain_ident(&function.sig.ident);
     let (kind, execution) = (runtime.rule(), runtime.execution());
@@ -89,7 +89,7 @@ fn entry(runtime: &Runtime, function: &ImplItemFn, rule: &Rule) -> TokenStream {
         }
         None => quote!(::core::option::Option::None),
     };
-    // One that makes way is held to its budget from its beginning.
+    // A method with `yields` has a budget from its beginning.
     let usual = rule.yields.then_some(upbeat_core::limits::HANDLER_BUDGET_NS);
     let budget = match rule.budget_ns.or(usual) {
         Some(budget) => quote!(::core::option::Option::Some(#budget)),
@@ -113,13 +113,13 @@ fn entry(runtime: &Runtime, function: &ImplItemFn, rule: &Rule) -> TokenStream {
     }))
 }
 
-/// The tests of what a method needs. Its arguments are there as references.
+/// Returns the method that tests the needs of another method. Arguments are passed as references.
 fn test(runtime: &Runtime, function: &ImplItemFn, rule: &Rule) -> ImplItem {
     let mut name = needs_name(&function.sig.ident);
     name.set_span(Span::call_site().located_at(function.sig.ident.span()));
     let needs = runtime.needs_type();
     let tests = rule.needs.iter().map(|need| {
-        // What cannot be tested is told where it is written.
+        // The compiler reports a need that cannot be tested where that need is written.
         let here = Span::call_site().located_at(need.span());
         quote_spanned!(here=> __needs.has(&(#need)))
     });

@@ -32,7 +32,7 @@ fn method(method: &Method) -> TraitItem {
     TraitItem::Fn(written)
 }
 
-/// What tests what a method needs: nothing, where an `impl` says nothing.
+/// Returns the test of a method's needs for an `impl` that states none: the test always passes.
 fn needs(service: &Service, method: &Method) -> TraitItem {
     let name = needs_name(method.name());
     let needs = service.runtime.needs_type();
@@ -47,8 +47,8 @@ fn needs(service: &Service, method: &Method) -> TraitItem {
     }
 }
 
-/// The trait as it was written, so that its uses are as they were meant, less what the compiler
-/// would complain about as well.
+/// Returns the trait as it was written, so that uses of the trait compile, without the parts about which the
+/// compiler would complain as well.
 fn stand_in(mut written: ItemTrait) -> TokenStream {
     for item in &mut written.items {
         let TraitItem::Fn(function) = item else { continue };

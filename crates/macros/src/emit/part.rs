@@ -1,4 +1,4 @@
-//! What the server and the stubs have in common.
+//! Code that the server and the stubs share.
 
 use crate::model::{Argument, Method, Service};
 use crate::types::{has_word, referent};
@@ -12,11 +12,11 @@ pub(super) fn owned(method: &Method) -> TokenStream {
     quote!((#(#types,)*))
 }
 
-/// Those of a method's arguments that are not passed by value, on one side: each as the type that it
-/// refers to, or as its own.
+/// Selects the arguments that one side does not pass by value. Returns the type that such an argument refers
+/// to, or the argument's own type.
 pub(super) type Placed = fn(&Argument) -> Option<&Type>;
 
-/// The type of a method's arguments on one side, where `wrap` says what those are that are placed.
+/// Returns the type of a method's arguments on one side. `wrap` gives the type of each argument that `placed` selects.
 pub(super) fn passed(
     service: &Service,
     method: &Method,
@@ -51,7 +51,7 @@ pub(super) fn values(
     quote!(#passed((#(#values,)*)))
 }
 
-/// The type of a reference to an argument, which one by reference is itself.
+/// Returns the type of a reference to an argument. An argument that is a reference keeps its type.
 pub(super) fn by_reference(ty: &Type) -> TokenStream {
     match referent(ty) {
         Some(_) => quote!(#ty),

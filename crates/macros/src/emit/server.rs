@@ -1,4 +1,4 @@
-//! The server: what a node is given to serve.
+//! The server: the type that a node serves.
 
 use super::bounds::Bounds;
 use super::implementation::needs_name;
@@ -14,7 +14,7 @@ pub(super) fn emit(service: &Service, bounds: &Bounds) -> TokenStream {
     let visibility = service.visibility();
     let server = format_ident!("{name}Server");
     let parameter = parameter(service);
-    // A service that is not sound is not told what else it lacks.
+    // A service with errors gets no further error for a trait that is not implemented.
     let bound = if service.sound { quote!(: #name + 'static) } else { quote!() };
     let serve = serve(service, &parameter, &bound, bounds);
     let (layer, layered) = (service.runtime.layer(), service.runtime.layered());
@@ -86,7 +86,7 @@ fn serve(
     }
 }
 
-/// What of an argument lies in memory that its method keeps.
+/// Returns the type of the part of an argument that lies in memory which its method keeps.
 fn kept(argument: &Argument) -> Option<&Type> {
     argument.referent.as_ref().or(argument.is_kept().then_some(&argument.ty))
 }
@@ -110,7 +110,7 @@ fn entry(service: &Service, parameter: &Ident, method: &Method) -> TokenStream {
             quote!(call::<#types, #ty, _>)
         }
     };
-    // Names of our own, which no name of the user's can be mistaken for.
+    // Names that no name of the user's can be mistaken for.
     let own = |name: String| Ident::new(&name, Span::mixed_site());
     let own: Vec<Ident> =
         (0..method.arguments.len()).map(|at| own(format!("argument{at}"))).collect();

@@ -1,4 +1,4 @@
-//! No streams where nobody could go on with them: whether a type has some only the compiler knows.
+//! Refuses streams where no side could continue them. Only the compiler knows whether a type has streams.
 
 use super::bounds::at;
 use crate::model::{Method, Outcome, Service};
@@ -8,7 +8,7 @@ use quote::quote;
 use syn::Type;
 use syn::spanned::Spanned;
 
-/// What the compiler is to look at.
+/// Returns code that has the compiler look for streams in the types of methods.
 pub(super) fn emit(service: &Service) -> TokenStream {
     let methods = service.methods.iter().filter(|_| service.sound);
     let looks = methods.map(|method| match why_not(method) {
@@ -24,7 +24,7 @@ pub(super) fn emit(service: &Service) -> TokenStream {
     quote!(#(#looks)*)
 }
 
-/// Why a method may have no streams.
+/// Returns why a method must not have streams, if it must not.
 fn why_not(method: &Method) -> Option<&'static str> {
     if matches!(method.outcome, Outcome::Sent) {
         return Some(

@@ -1,5 +1,5 @@
-//! What callers hold: the client on a node, the handle for other threads and its blocking forms, and the trait that
-//! is common to those whose calls are awaited.
+//! The types that callers hold: the client on a node, the handle for other threads and its blocking forms, and the
+//! trait that is common to those whose calls are awaited.
 
 mod form;
 mod loan;
@@ -107,7 +107,7 @@ fn handle(service: &Service, bounds: &Bounds) -> TokenStream {
 
         #[allow(dead_code, unused_variables, clippy::too_many_arguments)]
         impl #handle {
-            /// The same methods, for a thread that waits in them.
+            /// Returns the same methods in a form that blocks the calling thread.
             #[inline]
             #visibility fn blocking(&self) -> #blocking<'_> {
                 #blocking { blocking: self.handle.blocking() }
@@ -155,7 +155,7 @@ fn blocking(service: &Service, bounds: &Bounds) -> TokenStream {
                 Self { blocking: self.blocking.with(value) }
             }
 
-            /// The same methods, whose results go into this buffer.
+            /// Returns the same methods in a form that writes results into this buffer.
             #[inline]
             #visibility fn filling<'b, #buffer: ?::core::marker::Sized>(
                 &'b self,
@@ -192,7 +192,7 @@ fn filling(service: &Service, bounds: &Bounds) -> TokenStream {
     }
 }
 
-/// The signatures, in the order of the methods' places.
+/// Returns the signatures of the methods, in the order of their indexes.
 fn signatures(service: &Service) -> TokenStream {
     let pushes = service.methods.iter().filter(|_| service.sound).map(|method| {
         let signature = service.runtime.signature();
@@ -215,7 +215,7 @@ fn signatures(service: &Service) -> TokenStream {
     }
 }
 
-/// The methods' places, where some methods are compiled under a condition.
+/// Returns the indexes of the methods, where some methods are compiled under a condition.
 fn index(service: &Service) -> TokenStream {
     if !is_conditional(service) {
         return quote!();
@@ -311,12 +311,12 @@ fn methods(service: &Service, bounds: &Bounds, form: Form) -> TokenStream {
     quote!(#(#methods)*)
 }
 
-/// What an argument of a caller's refers to.
+/// Returns the type that an argument refers to, if the argument is a reference.
 fn by_reference(argument: &Argument) -> Option<&Type> {
     argument.referent.as_ref()
 }
 
-/// What may be filled of a method's result.
+/// Returns the type of the part of a method's result that a caller's buffer can receive.
 fn filled(method: &Method) -> Option<&Type> {
     let ty = match &method.outcome {
         Outcome::Sent => return None,

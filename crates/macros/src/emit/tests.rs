@@ -1,4 +1,4 @@
-//! What is emitted is Rust, and is complete even where something is wrong.
+//! The emitted code is Rust, and is complete even where the user's code has errors.
 
 use super::*;
 use quote::ToTokens;
@@ -20,7 +20,7 @@ fn emitted(options: &str, code: &str) -> syn::File {
     syn::parse2(tokens).expect("what is emitted is Rust")
 }
 
-/// Without blanks, which are no matter.
+/// Returns code without blanks, which do not matter.
 fn text(code: impl ToTokens) -> String {
     code.to_token_stream().to_string().replace(' ', "")
 }
@@ -282,8 +282,8 @@ fn methods_under_a_condition_have_their_places_counted_by_the_compiler() {
     assert!(types(&file).contains("CMethodIndex"));
     assert!(method(&file, "CClient", "b").contains("CMethodIndex::basusize"));
     let entries = text(&file).matches("#[cfg(unix)]").count();
-    // In the trait, twice, the index, the server, the signatures, the three stubs, the trait of callers, and for
-    // the client, the handle and what calls directly.
+    // The method is in the trait, twice, in the index, the server, the signatures, the three stubs, the trait of
+    // callers, and in that trait for the client, the handle and the plain implementation.
     assert_eq!(entries, 12);
 }
 
@@ -337,7 +337,7 @@ fn an_impl_says_its_rules_and_keeps_its_body() {
     assert!(text.contains("Some(::upbeat::Execution::Trpc)") && text.contains("needs:true"));
     assert!(text.contains("&&__needs.has(&(self.lock))&&__needs.has(&(*n>1))"), "{text}");
     assert!(text.contains("n:&u64,_:&(u8,u8))->bool"), "{text}");
-    // In both loops of the body, not in that of the closure, nor where nothing is said.
+    // Checkpoints are in both loops of the body, but not in the loop of the closure or in a method without `yields`.
     assert_eq!(text.matches("::upbeat::checkpoint().await").count(), 2, "{text}");
     assert!(text.contains("(||loop{break})()") && text.contains("{loop{}}"), "{text}");
 }

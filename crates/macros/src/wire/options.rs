@@ -8,11 +8,11 @@ use std::collections::HashSet;
 use syn::meta::ParseNestedMeta;
 use syn::{Attribute, DeriveInput, Field, LitInt};
 
-/// What is said of a type.
+/// The options of a type.
 #[derive(Default)]
 pub(super) struct Options {
     pub(super) plain: bool,
-    /// The name in the schema, where it is not that of the type.
+    /// The name in the schema, where it differs from the name of the type.
     pub(super) name: Option<String>,
     pub(super) version: Option<u32>,
     pub(super) runtime: Runtime,
@@ -51,7 +51,7 @@ impl Options {
     }
 }
 
-/// What the schema says instead of the type of a field, if the field asks for that.
+/// Returns the text that replaces the schema of a field's type, if the field has one.
 pub(super) fn opaque(field: &Field, complaints: &mut Complaints) -> Option<String> {
     let mut opaque = None;
     let mut once = HashSet::new();
@@ -71,7 +71,7 @@ pub(super) fn opaque(field: &Field, complaints: &mut Complaints) -> Option<Strin
     opaque
 }
 
-/// Complains about `#[wire(…)]` where it says nothing.
+/// Complains about each `#[wire(…)]` at a place where it has no meaning.
 pub(super) fn none(attributes: &[Attribute], complaints: &mut Complaints) {
     for attribute in ours(attributes) {
         complaints.about(

@@ -1,8 +1,8 @@
-//! The body of `describe`: what a type says of itself.
+//! The body of `describe`, which writes the schema of a type.
 //!
 //! A struct is `Name{field: schema, …}`, `Name(schema, …)` or `Name`; an enum is `Name[Variant…]`
-//! with its variants in the same forms. What is plain says so behind its name. A generic type has
-//! its arguments in front, `<u8> Name{…}`, where they are written even inside of itself.
+//! with its variants in the same forms. The schema of plain data says so behind the name. A generic type has
+//! its arguments in front, `<u8> Name{…}`, even where it contains itself.
 
 use super::options::{Options, none, opaque};
 use super::serde::is_skipped;
@@ -14,7 +14,7 @@ use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Field, Fields, GenericParam, Type};
 
-/// The statements that write the schema to `out`.
+/// Emits the statements that write the schema to `out`.
 pub(super) fn emit(
     input: &DeriveInput,
     options: &Options,
@@ -50,7 +50,7 @@ pub(super) fn emit(
     }
 }
 
-/// The arguments of a generic type.
+/// Returns the arguments of a generic type.
 fn arguments(input: &DeriveInput) -> TokenStream {
     let mut body = Body::default();
     for parameter in &input.generics.params {
@@ -156,7 +156,7 @@ impl Body {
             complaints.about(&field.ty, text);
         }
         let ty = &field.ty;
-        // Told at the type, with names that are seen from here.
+        // The error is reported at the type, with names resolved at the macro.
         let place = Span::call_site().located_at(ty.span());
         let wire = options.runtime.wire();
         self.code(quote_spanned!(place=> <#ty as #wire>::describe(out);));

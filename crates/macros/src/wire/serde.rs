@@ -1,12 +1,12 @@
-//! What serde is told of a type that postcard cannot carry, or that the schema would not show.
+//! Checks of the serde attributes of a type: those that postcard cannot carry, and those that the schema would hide.
 
 use crate::complaint::Complaints;
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Data, DeriveInput, Field, Meta, Token};
 
-/// Complains about attributes of serde's that do not go with a wire format.
+/// Complains about serde attributes that do not fit a wire format.
 pub(super) fn check(input: &DeriveInput, plain: bool, complaints: &mut Complaints) {
-    // What is plain does not pass through serde.
+    // Plain data does not pass through serde.
     if plain {
         return;
     }
@@ -25,7 +25,7 @@ pub(super) fn check(input: &DeriveInput, plain: bool, complaints: &mut Complaint
     }
 }
 
-/// Whether a field is not carried at all.
+/// Returns whether serde leaves a field out altogether.
 pub(super) fn is_skipped(field: &Field) -> bool {
     options(&field.attrs).any(|option| option.path().is_ident("skip"))
 }
@@ -46,7 +46,7 @@ fn told(
 fn options(attributes: &[Attribute]) -> impl Iterator<Item = Meta> {
     let serde = attributes.iter().filter(|attribute| attribute.path().is_ident("serde"));
     serde.flat_map(|attribute| {
-        // What cannot be read is serde's to complain about.
+        // Serde complains about attributes that cannot be read.
         attribute
             .parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated)
             .unwrap_or_default()

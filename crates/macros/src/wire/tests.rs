@@ -1,4 +1,4 @@
-//! What is derived, and what is refused.
+//! Tests of the derived code, and of the complaints.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn derived(code: &str) -> String {
     quote!(#file).to_string().replace(' ', "")
 }
 
-/// What `describe` writes, as statements.
+/// Returns the statements of `describe`.
 fn schema(code: &str) -> String {
     let text = derived(code);
     let start = text.find("fndescribe(out:&mut::upbeat::wire::Describe){").expect("it describes");

@@ -1,14 +1,14 @@
-//! What is measured of a peer, and how a peer offers it.
+//! The cases of a peer, and how a peer offers them.
 
 use std::fmt;
 use std::path::Path;
 use upbeat_cli::bench::pin::Cpus;
 use upbeat_cli::bench::timing::{Round, Work};
 
-/// What is done.
+/// An operation that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
-    /// A call of nothing.
+    /// A call without arguments and result.
     Null,
     /// A call with 1 KiB each way.
     KiB1,
@@ -17,10 +17,10 @@ pub(crate) enum Op {
 }
 
 impl Op {
-    /// All of them.
+    /// All operations.
     pub(crate) const ALL: [Op; 3] = [Op::Null, Op::KiB1, Op::Stream];
 
-    /// The word for it in a case's path.
+    /// Returns the word for the operation in a case's path.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Op::Null => "null",
@@ -29,7 +29,7 @@ impl Op {
         }
     }
 
-    /// What it is, in words.
+    /// Describes the operation.
     pub(crate) fn about(self) -> &'static str {
         match self {
             Op::Null => "a call of nothing",
@@ -42,16 +42,16 @@ impl Op {
 /// How both sides wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// They look for ever.
+    /// Both sides poll without a limit.
     Polling,
-    /// They sleep whenever there is nothing.
+    /// Both sides sleep whenever there is nothing to do.
     Sleeping,
-    /// They look for a while, then sleep.
+    /// Both sides poll for a while, then sleep.
     Adaptive,
 }
 
 impl Mode {
-    /// The word for it in a case's path.
+    /// Returns the word for the wait in a case's path.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Mode::Polling => "polling",
@@ -61,49 +61,49 @@ impl Mode {
     }
 }
 
-/// One way to use a peer: over one carrier, waiting in one way.
+/// A way to use a peer: over one carrier, with one kind of waiting.
 pub(crate) struct Way {
     /// The peer's name in paths.
     pub(crate) peer: &'static str,
-    /// What carries it.
+    /// The carrier.
     pub(crate) carrier: &'static str,
     pub(crate) mode: Mode,
-    /// What of the peer's is used, in words.
+    /// Describes the parts of the peer that are used.
     pub(crate) about: &'static str,
-    /// What the peer does not have, and why.
+    /// The operations that the peer does not have, and why.
     pub(crate) absent: &'static [(Op, &'static str)],
     /// Messages in a burst of the stream: some ten milliseconds of them.
     pub(crate) burst: u32,
     pub(crate) open: Open,
 }
 
-/// How the two sides of a way come to be.
+/// How the two sides of a way are started.
 #[derive(Clone, Copy)]
 pub(crate) enum Open {
-    /// One in each of the two processes. The serving side is there before the other is opened.
+    /// One side in each of the two processes. The serving side is opened first.
     Pair {
         serve: fn(&Place<'_>) -> Result<Box<dyn Serve>, Fault>,
         call: fn(&Place<'_>) -> Result<Box<dyn Call>, Fault>,
     },
-    /// In two processes that are the peer's own, pinned like the others.
+    /// In two processes of the peer, pinned like the others.
     #[cfg_attr(not(feature = "lamellar"), allow(dead_code, reason = "only Lamellar needs them"))]
     Own(fn(&Place<'_>) -> Result<Box<dyn Call>, Fault>),
-    /// In a program that comes with the peer and measures by itself: what it says is a round.
+    /// In a program that comes with the peer and measures by itself: its figure is a round.
     Told(fn(&Place<'_>) -> Result<Box<dyn Call>, Fault>),
 }
 
 impl Way {
-    /// What distinguishes it from others.
+    /// Returns the name that distinguishes the way from others.
     pub(crate) fn id(&self) -> String {
         format!("{}/{}/{}", self.peer, self.carrier, self.mode.word())
     }
 
-    /// The path of a case of it.
+    /// Returns the path of a case of the way.
     pub(crate) fn path(&self, op: Op) -> String {
         format!("{}/{}/{}/{}", self.peer, self.carrier, op.word(), self.mode.word())
     }
 
-    /// What it has.
+    /// Returns the operations that the way has.
     pub(crate) fn ops(&self) -> impl Iterator<Item = Op> {
         Op::ALL.into_iter().filter(|op| !self.absent.iter().any(|(absent, _)| absent == op))
     }
@@ -111,9 +111,9 @@ impl Way {
 
 /// Where a way is opened.
 pub(crate) struct Place<'a> {
-    /// A directory of both processes alone.
+    /// A directory that only the two processes use.
     pub(crate) scratch: &'a Path,
-    /// Where the calling side and the serving side run. Both are pinned when they are opened, and
+    /// The CPUs of the calling side and the serving side. Both are pinned when they are opened, and
     /// their threads with them.
     pub(crate) cpus: Cpus,
     pub(crate) carrier: &'static str,
@@ -121,17 +121,17 @@ pub(crate) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Tells the calling side a word: a port, the name of a channel.
+    /// Passes a word to the calling side: a port, or the name of a channel.
     pub(crate) fn tell(&self, what: &str, word: &str) -> Result<(), Fault> {
         std::fs::write(self.scratch.join(what), word).map_err(fault("leaving a note"))
     }
 
-    /// What the serving side has told.
+    /// Returns the word that the serving side has passed.
     pub(crate) fn told(&self, what: &str) -> Result<String, Fault> {
         std::fs::read_to_string(self.scratch.join(what)).map_err(fault("reading a note"))
     }
 
-    /// The path of a socket of this name.
+    /// Returns the path of a socket with this name.
     pub(crate) fn socket(&self, name: &str) -> std::path::PathBuf {
         self.scratch.join(format!("{name}.sock"))
     }
@@ -139,18 +139,18 @@ impl Place<'_> {
 
 /// The calling side of a way.
 pub(crate) trait Call {
-    /// Does a round, and measures it.
+    /// Runs a round, and measures it.
     fn round(&mut self, op: Op, work: Work) -> Result<Round, Fault>;
 }
 
 /// The serving side of a way.
 pub(crate) trait Serve {
-    /// Does the other side of a round: so many calls or messages, but for peers whose server runs
-    /// on a thread of its own and sleeps there between rounds.
+    /// Does the other side's part of a round with so many calls or messages. A peer whose server runs on a
+    /// thread of its own sleeps there between rounds.
     fn round(&mut self, op: Op, work: Work) -> Result<(), Fault>;
 }
 
-/// What went wrong, in words. Whoever called adds the name of the peer.
+/// A fault in words. The caller adds the name of the peer.
 #[derive(Debug)]
 pub(crate) struct Fault(String);
 
@@ -166,12 +166,12 @@ impl fmt::Display for Fault {
     }
 }
 
-/// For `map_err`: `act` failed.
+/// Returns a function for `map_err` that says that `act` failed.
 pub(crate) fn fault<E: fmt::Display>(act: &'static str) -> impl FnOnce(E) -> Fault {
     move |error| Fault(format!("{act} failed: {error}"))
 }
 
-/// A side that has no such operation was asked for it.
+/// Reports an operation that this side does not have.
 pub(crate) fn unknown(op: Op) -> Fault {
     Fault(format!("it has no {}", op.word()))
 }

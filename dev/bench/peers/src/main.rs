@@ -1,7 +1,7 @@
-//! `bench peers`: what a user would pick instead of Upbeat, in a run with ours.
+//! `bench peers`: libraries that a user could choose instead of Upbeat, measured in one run with Upbeat.
 //!
-//! The machinery is that of `upbeat bench`: two pinned processes, short rounds by turns. Here are
-//! the peers, each in a module of its own, and what is said of them.
+//! The machinery is that of `upbeat bench`: two pinned processes, and short rounds that alternate. This program
+//! has the peers, each in a module of its own, and the report about them.
 
 #![forbid(unsafe_code)]
 
@@ -33,7 +33,7 @@ use upbeat_cli::bench::progress::Progress;
 use upbeat_cli::bench::report::{self, Row};
 use upbeat_cli::bench::rounds::{self, Schedule};
 
-/// What one would pick instead of Upbeat, in a run with ours.
+/// Measures libraries that a user could choose instead of Upbeat, in one run with Upbeat.
 #[derive(Debug, Parser)]
 #[command(name = "bench peers", about, max_term_width = 100)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
@@ -50,7 +50,7 @@ enum Process {
     /// The second process.
     #[command(hide = true)]
     BenchPeer(PeerArguments),
-    /// A process of Lamellar's.
+    /// A process of Lamellar.
     #[cfg(feature = "lamellar")]
     #[command(hide = true)]
     LamellarPe(peers::lamellar::PeArguments),
@@ -61,7 +61,7 @@ const FULL: Schedule =
 const QUICK: Schedule =
     Schedule { round: Duration::from_millis(4), total: Duration::from_secs(30) };
 
-/// For the tests: how long a run takes, but for the first round of everything.
+/// The duration of a run in tests, without the first round of each case.
 const SECONDS: &str = "UPBEAT_BENCH_PEERS_SECONDS";
 
 fn main() -> ExitCode {
@@ -84,7 +84,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The second process.
+/// Runs the second process.
 fn serve(arguments: &PeerArguments) -> Result<(), BenchError> {
     let (cpus, scratch) = (arguments.cpus.cpus(), &arguments.scratch);
     pair::serve(cpus, |control, _| {
@@ -93,7 +93,7 @@ fn serve(arguments: &PeerArguments) -> Result<(), BenchError> {
     })
 }
 
-/// The first process.
+/// Runs the first process.
 fn run(arguments: &Arguments) -> Result<(), BenchError> {
     let ways = peers::ways();
     let chosen = run::chosen(&ways, &arguments.cases);
@@ -145,7 +145,7 @@ fn measure(
     Ok(rows)
 }
 
-/// Prints what was measured, and what was not.
+/// Prints the results, and the cases that were not measured.
 fn say(rows: &[Row], ways: &[Way], arguments: &Arguments) -> std::io::Result<()> {
     let mut to = std::io::stdout().lock();
     if arguments.json {

@@ -1,8 +1,8 @@
-//! What is sent, and whether it came: the same for ours and for every peer.
+//! The payload of a call and the check of its reply, which are the same for Upbeat and for every peer.
 
 use crate::case::Fault;
 
-/// Bytes of a call with a payload, each way.
+/// The bytes of a call with a payload, each way.
 pub(crate) const KIB: usize = 1024;
 
 /// A payload that differs from call to call.
@@ -18,7 +18,7 @@ impl Payload {
         Payload { bytes, turn: 0 }
     }
 
-    /// The next one.
+    /// Returns the next payload.
     #[inline]
     pub(crate) fn next(&mut self) -> &[u8; KIB] {
         self.turn += 1;
@@ -26,7 +26,7 @@ impl Payload {
         &self.bytes
     }
 
-    /// Whether this is what was sent last.
+    /// Returns whether these bytes are the payload that was sent last.
     #[inline]
     pub(crate) fn check(&self, came: &[u8]) -> Result<(), Fault> {
         if came == self.bytes { Ok(()) } else { Err(self.differs(came)) }
@@ -38,7 +38,7 @@ impl Payload {
     }
 }
 
-/// What the receiver of a stream says of it: the messages are 0, 1, 2 and so on.
+/// The count and sum that the receiver of a stream reports: the messages are 0, 1, 2 and so on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) count: u64,
@@ -46,14 +46,14 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Takes a message.
+    /// Counts a message.
     #[inline]
     pub(crate) fn add(&mut self, message: u64) {
         self.count += 1;
         self.sum = self.sum.wrapping_add(message);
     }
 
-    /// Whether it is that of so many messages.
+    /// Checks that the tally is that of so many messages.
     pub(crate) fn check(self, messages: u32) -> Result<(), Fault> {
         let count = u64::from(messages);
         let sum = (count * count.saturating_sub(1)) / 2;

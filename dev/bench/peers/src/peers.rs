@@ -1,4 +1,4 @@
-//! Ours and the peers, a module for each.
+//! Upbeat and the peers, a module for each.
 
 mod ours;
 mod iceoryx2;
@@ -17,13 +17,13 @@ mod ucx;
 use crate::case::Way;
 use crate::names::is_wanted;
 
-/// Something that was left out, and why.
+/// A peer or a case that was left out, and why.
 pub(crate) struct LeftOut {
     pub(crate) what: String,
     pub(crate) why: String,
 }
 
-/// All ways that this machine has. Ours come first, for others are compared with them.
+/// Returns all ways that this machine has. Upbeat's come first, because the others are compared with them.
 pub(crate) fn ways() -> Vec<Way> {
     let mut ways = ours::ways();
     ways.extend(iceoryx2::ways());
@@ -43,7 +43,7 @@ pub(crate) fn ways() -> Vec<Way> {
     ways
 }
 
-/// The peers that are not here.
+/// Returns the peers that are missing.
 fn missing() -> Vec<LeftOut> {
     let mut missing = Vec::new();
     let mut without = |what: &str, why: &str| {
@@ -68,7 +68,7 @@ fn missing() -> Vec<LeftOut> {
     missing
 }
 
-/// What of the wanted is not here: peers that are missing, and cases that peers do not have.
+/// Returns the peers that are missing, and the chosen cases that a peer does not have.
 pub(crate) fn left_out(ways: &[Way], names: &[String]) -> Vec<LeftOut> {
     let mut all: Vec<LeftOut> =
         missing().into_iter().filter(|one| is_wanted(names, &one.what)).collect();

@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use upbeat_cli::bench::report::{short, time};
 
-/// Between these lines stands what is written.
+/// The line before the generated text.
 const BEGIN: &str =
     "<!-- PEERS: written by `cargo run --release -p bench -- peers --write-readme` -->";
 const END: &str = "<!-- END OF PEERS -->";
 
-/// The plot, seen from the repository's root.
+/// The path of the plot from the repository's root.
 const PLOT: &str = "docs/peers.svg";
 
-/// README.md and what stands around the table.
+/// The text of README.md around the table.
 pub(crate) struct Readme {
     root: PathBuf,
     before: String,
@@ -23,9 +23,9 @@ pub(crate) struct Readme {
 }
 
 impl Readme {
-    /// Reads it, so that a run is not in vain.
+    /// Reads README.md before the run, so that an unusable file is reported first.
     pub(crate) fn open() -> Result<Readme, String> {
-        // Cargo says where it has found us; the constant is of where we were built.
+        // Cargo names the directory of this run; the constant names the directory of the build.
         let here = std::env::var_os("CARGO_MANIFEST_DIR")
             .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
         let root = here.ancestors().nth(3).unwrap_or(Path::new(".")).to_owned();
@@ -38,7 +38,7 @@ impl Readme {
         Ok(Readme { root, before: before.to_owned(), after: after.to_owned() })
     }
 
-    /// Writes both.
+    /// Writes the table and the plot.
     pub(crate) fn write(&self, summary: &Summary, quick: bool) -> Result<(), String> {
         let text = format!("{}\n{}{}", self.before, section(summary, quick), self.after);
         for (path, text) in [("README.md", text), (PLOT, plot::svg(summary))] {
@@ -50,14 +50,14 @@ impl Readme {
     }
 }
 
-/// What stands before the end of the first line, and from the last on.
+/// Returns the text up to the end of the first line, and from the last line on.
 fn around(text: &str) -> Option<(&str, &str)> {
     let begin = text.find(BEGIN)? + BEGIN.len();
     let end = begin + text[begin..].find(END)?;
     Some((&text[..begin], &text[end..]))
 }
 
-/// Table, plot, and where the figures come from.
+/// Returns the table, the plot, and the origin of the figures.
 fn section(summary: &Summary, quick: bool) -> String {
     let mut to = String::from(
         "\n| | waits by | null call | ratio to Upbeat | 1 KiB each way | one-way, 8 bytes |\n\
@@ -80,7 +80,7 @@ fn section(summary: &Summary, quick: bool) -> String {
     to
 }
 
-/// The machine, the floors, the versions.
+/// Returns the machine, the baselines and the versions.
 fn origin(summary: &Summary, quick: bool) -> String {
     let command = format!("peers --write-readme{}", if quick { " --quick" } else { "" });
     let mut floors = Vec::new();
@@ -108,7 +108,7 @@ fn processor() -> String {
     name.map_or_else(|| "an unknown processor".to_owned(), |(_, name)| name.trim().to_owned())
 }
 
-/// What was built, by the lock file.
+/// Returns the versions that were built, from the lock file.
 fn versions(summary: &Summary) -> Vec<String> {
     let mut peers: Vec<&str> =
         summary.lines.iter().filter(|line| !line.is_ours()).map(|line| line.peer).collect();
@@ -117,7 +117,7 @@ fn versions(summary: &Summary) -> Vec<String> {
     let said = |&peer: &&str| {
         let (name, version) = match peer {
             "ucx" => ("ucx", ucx_version()),
-            // Libzmq comes inside of it.
+            // This crate contains libzmq.
             "zeromq" => ("zeromq-src", locked("zeromq-src")),
             other => (other, locked(other)),
         };

@@ -1,4 +1,4 @@
-//! The cases of all ways as subjects and server of one pair of processes.
+//! The cases of all ways, as subjects and server of one pair of processes.
 
 use crate::case::{Call, Fault, Mode, Op, Open, Place, Serve, Way};
 use crate::names::is_wanted;
@@ -17,17 +17,17 @@ use upbeat_cli::bench::timing::{Round, Shape, Work};
 /// The name of this benchmark.
 pub(crate) const BENCH: &str = "peers";
 
-/// Ours, as a peer.
+/// The name of Upbeat as a peer.
 pub(crate) const OURS: &str = "upbeat";
 
-/// The carrier that ours is compared over where it does not have the peer's: a user of one host would take it.
+/// The carrier for the comparison where Upbeat does not have the peer's: a user of one host would choose it.
 pub(crate) const SHARED: &str = "shared";
 
-/// What the second process is asked before the first round of a way.
+/// The request to the second process before the first round of a way.
 const OPEN: &str = "open";
 
-/// Our case that this one is compared with: the same operation, waiting in the same way, over the same
-/// carrier if ours has it, else over shared memory.
+/// Returns Upbeat's case that another is compared with: the same operation, with the same kind of waiting, over
+/// the same carrier if Upbeat has it, else over shared memory.
 pub(crate) fn baseline(ways: &[Way], way: &Way, op: Op) -> Option<String> {
     let over = |carrier| {
         let is_base =
@@ -38,7 +38,7 @@ pub(crate) fn baseline(ways: &[Way], way: &Way, op: Op) -> Option<String> {
     (way.peer != OURS).then(|| ours.path(op))
 }
 
-/// The cases that are wanted, with ours that they are compared with: in the same wait, and polling.
+/// Returns the chosen cases and Upbeat's that they are compared with: with the same kind of waiting, and polling.
 pub(crate) fn chosen(ways: &[Way], names: &[String]) -> Vec<(usize, Op)> {
     let mut needed = Vec::new();
     for way in ways {
@@ -53,7 +53,7 @@ pub(crate) fn chosen(ways: &[Way], names: &[String]) -> Vec<(usize, Op)> {
     all.filter(|&(at, op)| needed.contains(&ways[at].path(op))).collect()
 }
 
-/// The subjects of the chosen cases.
+/// Returns the subjects of the chosen cases.
 pub(crate) fn subjects<'a>(
     ways: &'a [Way],
     chosen: &[(usize, Op)],
@@ -89,7 +89,7 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// The calling side; the serving one is opened before it.
+    /// Opens the serving side, and then the calling side.
     fn open(&self, pair: &mut Pair) -> Result<Box<dyn Call>, BenchError> {
         let Way { carrier, mode, .. } = *self.way;
         let Stage { scratch, cpus, .. } = &*self.stage;
@@ -155,12 +155,12 @@ impl Subject for Case<'_> {
     }
 }
 
-/// A peer's fault as one of the benchmark.
+/// Returns a peer's fault as an error of the benchmark.
 fn named(case: &str, fault: Fault) -> BenchError {
     BenchError::Runtime { act: "a peer's benchmark", text: format!("{case}: {fault}") }
 }
 
-/// The second process's sides.
+/// The sides that the second process serves.
 pub(crate) struct Sides {
     ways: Vec<Way>,
     scratch: PathBuf,
@@ -169,7 +169,7 @@ pub(crate) struct Sides {
 }
 
 impl Sides {
-    /// None is open yet.
+    /// Returns an empty set of sides.
     pub(crate) fn new(ways: Vec<Way>, scratch: &Path, cpus: Cpus) -> Sides {
         Sides { ways, scratch: scratch.to_owned(), cpus, open: HashMap::new() }
     }

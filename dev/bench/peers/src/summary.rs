@@ -4,7 +4,7 @@ use crate::case::{Mode, Op, Way};
 use crate::run::{OURS, SHARED};
 use upbeat_cli::bench::report::{Placement, Row, placements};
 
-/// A way and what was measured of it.
+/// A way and its results.
 pub(crate) struct Line {
     pub(crate) peer: &'static str,
     pub(crate) carrier: &'static str,
@@ -14,12 +14,12 @@ pub(crate) struct Line {
     pub(crate) stream: Option<Figure>,
 }
 
-/// What was measured of a case.
+/// The result of a case.
 #[derive(Clone, Copy)]
 pub(crate) struct Figure {
-    /// An operation, by the median.
+    /// The median of an operation.
     pub(crate) ns: f64,
-    /// In operations of ours that it is compared with: the median of what each round gave.
+    /// The ratio to Upbeat's operation that it is compared with: the median of all rounds.
     pub(crate) of_ours: Option<f64>,
 }
 
@@ -28,7 +28,7 @@ impl Line {
         self.peer == OURS
     }
 
-    /// What a reader calls it.
+    /// Returns the label of the way for a reader.
     pub(crate) fn label(&self) -> String {
         let name = if self.is_ours() { "Upbeat" } else { self.peer };
         match self.carrier {
@@ -38,7 +38,7 @@ impl Line {
     }
 }
 
-/// What was measured, the fastest calls of nothing first.
+/// The results, with the fastest calls without a payload first.
 pub(crate) struct Summary {
     pub(crate) placement: Placement,
     pub(crate) lines: Vec<Line>,
@@ -48,7 +48,7 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// Sums up rows; there is nothing to sum up where there are none.
+    /// Sums up rows. Returns nothing if there are none.
     pub(crate) fn of(ways: &[Way], rows: &[Row]) -> Option<Summary> {
         let placement = *placements(rows).first()?;
         let row = |way: &Way, op| {

@@ -1,5 +1,5 @@
-//! What the peers that run on tokio share: a runtime of one thread for each side, which is what
-//! is fastest where a process has one CPU.
+//! The runtime of the peers that run on tokio: one thread for each side, which is
+//! the fastest choice where a process has one CPU.
 
 use crate::case::{Fault, Op, Serve, fault};
 use std::fmt::Display;
@@ -7,7 +7,7 @@ use std::future::Future;
 use tokio::runtime::{Builder, Runtime};
 use upbeat_cli::bench::timing::{Round, Work};
 
-/// A runtime on the calling thread.
+/// Returns a runtime on the calling thread.
 pub(crate) fn runtime() -> Result<Runtime, Fault> {
     Builder::new_current_thread().enable_all().build().map_err(fault("starting tokio"))
 }
@@ -42,7 +42,7 @@ pub(crate) async fn bursts(
 pub(crate) struct OnThread;
 
 impl OnThread {
-    /// Starts it. It is to serve as long as the process lives; if it ends, so does the process.
+    /// Starts the server. It must serve as long as the process lives; if the server ends, so does the process.
     pub(crate) fn start<F, E>(
         peer: &'static str,
         serve: impl FnOnce() -> F + Send + 'static,
@@ -54,7 +54,7 @@ impl OnThread {
         let run = move || {
             let ended = runtime().and_then(|runtime| {
                 let local = tokio::task::LocalSet::new();
-                // What is made in here finds its runtime.
+                // Sockets that are made in here find their runtime.
                 local.block_on(&runtime, async { serve().await.map_err(fault("serving")) })
             });
             let why = ended.map_or_else(|error| error.to_string(), |()| "it ended".to_owned());

@@ -105,31 +105,34 @@ fn name(execution: Execution) -> String {
 }
 
 /// A serving node.
-pub(crate) struct Hall {
+pub(crate) struct ServingNode {
     execution: Execution,
     node: Node,
     rest: Rest,
 }
 
-impl Hall {
-    fn new(execution: Execution, directory: &Path) -> Result<Hall, BenchError> {
+impl ServingNode {
+    fn new(execution: Execution, directory: &Path) -> Result<ServingNode, BenchError> {
         let builder = builder(&name(execution), Some(directory), Policy::Polling);
         let node = builder.execution(execution).build().map_err(refused("a node"))?;
         let rest = Rest::default();
         let worker = Worker { rest: rest.clone(), ..Worker::default() };
         node.serve(ChoreServer::new(worker)).map_err(refused("serving"))?;
-        Ok(Hall { execution, node, rest })
+        Ok(ServingNode { execution, node, rest })
     }
 
     /// Returns one for each execution, for a second process.
-    pub(crate) fn all(directory: &Path) -> Result<Vec<Hall>, BenchError> {
-        EXECUTIONS.iter().map(|execution| Hall::new(*execution, directory)).collect()
+    pub(crate) fn all(directory: &Path) -> Result<Vec<ServingNode>, BenchError> {
+        EXECUTIONS.iter().map(|execution| ServingNode::new(*execution, directory)).collect()
     }
 
     /// Returns the one of an execution.
-    pub(crate) fn of(halls: &[Hall], execution: Execution) -> Result<&Hall, BenchError> {
-        let hall = halls.iter().find(|hall| hall.execution == execution);
-        hall.ok_or_else(|| BenchError::protocol(format!("nobody serves `{execution}`")))
+    pub(crate) fn of(
+        nodes: &[ServingNode],
+        execution: Execution,
+    ) -> Result<&ServingNode, BenchError> {
+        let node = nodes.iter().find(|node| node.execution == execution);
+        node.ok_or_else(|| BenchError::protocol(format!("nobody serves `{execution}`")))
     }
 
     /// Waits on a condition until the round is over.

@@ -2,7 +2,7 @@
 //! that has nothing to do with it. Each makes one call after another and times them one by one.
 
 use super::desk::{DeskClient, NAME};
-use super::told::Alternated;
+use super::outcome::Alternated;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use upbeat::{CallError, Node};

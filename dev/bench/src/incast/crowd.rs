@@ -1,7 +1,7 @@
 //! The senders: a node each, on a thread of its own, in one process.
 //!
-//! Each sends by the clock, whether or not its earlier messages are done: a sender that has to wait for
-//! room falls behind, and sends as fast as it may until it has caught up.
+//! Each sends by the clock, whether or not its earlier messages are done: a sender that waits for room
+//! falls behind, and then sends as fast as flow control allows until it has caught up.
 
 use super::desk::{DeskClient, NAME};
 use super::{BYTES, Command, OPEN_CALLS, tell_counts};
@@ -49,8 +49,8 @@ struct Books {
     busy: AtomicU64,
 }
 
-/// One sender's place.
-struct Seat {
+/// A sender that sends by the clock.
+struct LoadGenerator {
     number: u32,
     node: Node,
     client: Rc<DeskClient>,
@@ -59,7 +59,7 @@ struct Seat {
     open: Rc<Cell<usize>>,
 }
 
-impl Seat {
+impl LoadGenerator {
     async fn run(&self) {
         let mut next = 0;
         loop {
@@ -123,7 +123,7 @@ impl Seat {
 }
 
 /// Runs a sender's thread: connects, reports that, and follows the commands.
-fn sit(
+fn run_sender(
     number: u32,
     directory: &Path,
     cpus: Cpus,
@@ -136,8 +136,9 @@ fn sit(
     // A receiver that is gone has ended the benchmark.
     let _ = say.send(Ok(()));
     let (client, open) = (Rc::new(client), Rc::default());
-    let seat = Seat { number, node, client, books, body: Message::of(BYTES - NUMBERS), open };
-    seat.node.block_on(seat.run());
+    let sender =
+        LoadGenerator { number, node, client, books, body: Message::of(BYTES - NUMBERS), open };
+    sender.node.block_on(sender.run());
     Ok(())
 }
 
@@ -157,13 +158,13 @@ impl CrowdProcess {
         Ok(CrowdProcess { cpus, books: Arc::default() })
     }
 
-    fn seat(&self, senders: u32, directory: &Path) -> Result<(), BenchError> {
+    fn connect(&self, senders: u32, directory: &Path) -> Result<(), BenchError> {
         let (say, said) = channel();
         for number in 0..senders {
             let (say, books, cpus) = (say.clone(), Arc::clone(&self.books), self.cpus);
             let directory: PathBuf = directory.to_owned();
             std::thread::spawn(move || {
-                if let Err(error) = sit(number, &directory, cpus, books, &say) {
+                if let Err(error) = run_sender(number, &directory, cpus, books, &say) {
                     let _ = say.send(Err(error));
                 }
             });
@@ -177,7 +178,7 @@ impl CrowdProcess {
 impl Server for CrowdProcess {
     fn round(&mut self, job: &str, _: Work, ground: &mut Ground) -> Result<(), BenchError> {
         match Command::read(job)? {
-            Command::Seat { senders, directory } => self.seat(senders, &directory)?,
+            Command::Connect { senders, directory } => self.connect(senders, &directory)?,
             Command::Go { calls, per_second } => {
                 self.books.per_second.store(per_second, Relaxed);
                 self.books.what.store(if calls { CALLS } else { ONEWAYS }, Relaxed);

@@ -1,5 +1,5 @@
-//! The figures of the papers: each once, in the unit in which it is printed, with the paper, the
-//! table and the row that it stands in.
+//! The figures of the papers: each once, in its printed unit, with its paper, its
+//! table and its row.
 
 /// The unit of a paper's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub(crate) const LYNX_TIMES: Printed = Printed {
     ],
 };
 
-/// The length of the timeline, and the time with which section 5.2 compares it: that of nullop on
+/// The length of the timeline, and the time with which section 5.2 compares it: the time of nullop on
 /// separate nodes without acknowledgments, by explicit receipt.
 pub(crate) const LYNX_TIMELINE: Printed = Printed {
     system: "LYNX",
@@ -64,7 +64,7 @@ pub(crate) const LYNX_TIMELINE: Printed = Printed {
     rows: &[("sum of the timeline", 2.00), ("measured", 1.96)],
 };
 
-/// By how much the two differ: "just over two percent".
+/// The difference between the two: "just over two percent".
 pub(crate) const LYNX_DIFFERENCE: Printed = Printed {
     system: "LYNX",
     paper: LYNX,
@@ -109,8 +109,8 @@ pub(crate) const NECTAR_SUMMARY: Printed = Printed {
     ],
 };
 
-/// The round trip of a call that increments a variable, to a server whose thread waits on a
-/// condition, and to one whose thread polls and yields.
+/// The round trip of a call that increments a variable, with a server's thread that waits on a
+/// condition, and with one that polls and yields.
 pub(crate) const OAM_NULL: Printed = Printed {
     system: "Optimistic Active Messages",
     paper: "D. A. Wallach et al.: Optimistic Active Messages: A Mechanism for Scheduling \
@@ -136,7 +136,7 @@ pub(crate) const EXPRESS_SHORT: Printed = Printed {
     rows: &[("short message", 100.0)],
 };
 
-/// By what the latency with an upcall is above that with polling, one way.
+/// The one-way latency with an upcall, less the latency with polling.
 pub(crate) const EXPRESS_UPCALL: Printed = Printed {
     system: "Express Messages",
     paper: EXPRESS,
@@ -145,7 +145,7 @@ pub(crate) const EXPRESS_UPCALL: Printed = Printed {
     rows: &[("upcall beside polling", 27.0)],
 };
 
-/// What the kernel's primitives take on a PDP 11/23.
+/// The times of the kernel's primitives on a PDP 11/23.
 pub(crate) const STARMOD_OPERATIONS: Printed = Printed {
     system: "StarMod",
     paper: STARMOD,
@@ -161,7 +161,7 @@ pub(crate) const STARMOD_OPERATIONS: Printed = Printed {
     ],
 };
 
-/// Remote procedure calls of nothing, by the bytes of their arguments; a process is made for each.
+/// Remote procedure calls without a body, by the bytes of their arguments; a process is made for each.
 pub(crate) const STARMOD_CALLS: Printed = Printed {
     system: "StarMod",
     paper: STARMOD,
@@ -181,7 +181,7 @@ pub(crate) const STARMOD_CALLS: Printed = Printed {
     ],
 };
 
-/// The same where the arguments are read straight into the stack of the process to be made.
+/// Remote procedure calls whose arguments are read straight into the stack of the process to be made.
 pub(crate) const STARMOD_CALLS_COPY_LESS: Printed = Printed {
     system: "StarMod",
     paper: STARMOD,
@@ -201,7 +201,7 @@ pub(crate) const STARMOD_CALLS_COPY_LESS: Printed = Printed {
     ],
 };
 
-/// One-way messages of 500 bytes to a receiver that polls: in percent of all of them.
+/// One-way messages of 500 bytes to a polling receiver, each kind in percent of all messages.
 pub(crate) const EXPRESS_500: Printed = Printed {
     system: "Express Messages",
     paper: EXPRESS,
@@ -224,7 +224,7 @@ pub(crate) const EXPRESS_POLLED: Printed = Printed {
     rows: &[("Red/Black SOR", 94.0), ("LocusRoute", 83.0)],
 };
 
-/// What is lost where messages are only polled.
+/// The loss of speed where messages are only polled.
 pub(crate) const EXPRESS_DEGRADATION: Printed = Printed {
     system: "Express Messages",
     paper: EXPRESS,

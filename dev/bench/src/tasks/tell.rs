@@ -1,4 +1,4 @@
-//! What was measured, and the paper's figures beside it.
+//! The results, and the paper's figures beside them.
 
 use super::BENCH;
 use crate::beside::{self, Line};
@@ -6,7 +6,7 @@ use crate::papers::figures::STARMOD_OPERATIONS;
 use std::io::{self, Write};
 use upbeat_cli::bench::report::Row;
 
-/// The paper's rows, the cases that stand for them, and the operations in one of these.
+/// The paper's rows, the cases that correspond to them, and the number of operations in each case.
 const ROWS: [(&str, &str, f64); 4] = [
     ("StarMod procedure call", "procedure", 1.0),
     ("Interface procedure call", "monitor", 1.0),
@@ -14,7 +14,7 @@ const ROWS: [(&str, &str, f64); 4] = [
     ("Process switch", "switch", 2.0),
 ];
 
-/// The lines that rows of one placement make.
+/// Returns the lines for rows of one placement.
 fn lines(rows: &[&Row]) -> Vec<Line> {
     let find = |case: &str| rows.iter().find(|row| row.case == case).copied();
     let line = |row, case, times| {

@@ -1,4 +1,4 @@
-//! The floors: bare rings of a few sizes, of which the best is kept.
+//! The baselines: bare rings of a few sizes, of which the fastest is used.
 
 use std::os::fd::AsFd;
 use std::rc::Rc;
@@ -13,26 +13,26 @@ use upbeat_memory::segment::{Segment, Writers};
 
 /// The sizes of the ring that are tried: within a first cache, a second, a third, and none.
 const RINGS: [usize; 4] = [32 << 10, 256 << 10, 1 << 20, 8 << 20];
-/// How patient the reader is: tried as well.
+/// The readers' patience: both values are tried.
 const PATIENCE: [u32; 2] = [1, 100];
-/// So many pieces fit a ring at the least: both sides work at once.
+/// The fewest pieces that fit a ring, so that both sides work at once.
 const FIT: usize = 8;
-/// So many messages fit one in which each lies whole.
+/// The fewest messages that fit a ring in which each message is one piece.
 const FIT_WHOLE: usize = 2;
-/// How often each ring is tried; the fastest try counts. Once, if a burst is longer than this.
+/// How often each ring is tried; the fastest try counts. A burst longer than this is tried once.
 const TRIES: u32 = 3;
 const TRIED_BYTES: usize = 16 << 20;
 
 const LABEL: &str = "upbeat-bench-pipe";
 
-/// How often bytes are copied.
+/// The number of copies of each byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Copies {
     /// Into the ring and out of it.
     Two,
     /// Into the ring; the reader adds up words where they lie.
     One,
-    /// The same, and each message lies whole, as who reads it in place needs it.
+    /// Into the ring; each message is one piece, as a reader in place needs it.
     Whole,
 }
 
@@ -45,17 +45,17 @@ impl Copies {
         }
     }
 
-    /// Whether there is anything to try: where messages are short, they lie whole in any ring.
+    /// Returns whether there is a ring to try. Short messages are one piece in any ring.
     pub(super) fn goes_with(self, message: usize) -> bool {
         self != Copies::Whole || message * FIT > RINGS[RINGS.len() - 1]
     }
 
-    /// Bytes of the largest ring that is tried.
+    /// Returns the bytes of the largest ring that is tried.
     pub(super) fn most(self, message: usize) -> usize {
         self.rings(message).iter().map(|ring| ring.bytes).max().unwrap_or(0)
     }
 
-    /// The rings that are tried.
+    /// Returns the rings that are tried.
     fn rings(self, message: usize) -> Vec<Ring> {
         let (sizes, fit) = match self {
             Copies::Two | Copies::One => (RINGS.to_vec(), FIT),
@@ -76,7 +76,7 @@ struct Ring {
 }
 
 impl Ring {
-    /// As it stands behind a case's path, for the second process.
+    /// Returns the ring's name behind a case's path, for the second process.
     fn word(self) -> String {
         format!("{}+{}", self.bytes, self.patience)
     }
@@ -86,13 +86,13 @@ impl Ring {
     }
 }
 
-/// The segment that all rings lie in, as the first process has it.
+/// The segment with all rings, as the first process has it.
 pub(super) struct Rings {
     ring: Region,
 }
 
 impl Rings {
-    /// Makes it for rings of so many bytes, and hands it to the second process.
+    /// Makes a segment for rings of so many bytes, and hands it to the second process.
     pub(super) fn make(control: &Control, bytes: usize) -> Result<Rings, BenchError> {
         let ring = Segment::create(LABEL, bytes, Writers::Owner)
             .and_then(Segment::reserve)
@@ -102,7 +102,7 @@ impl Rings {
     }
 }
 
-/// A floor as a case has it.
+/// A baseline of a case.
 pub(super) struct RingFloor {
     rings: Rc<Rings>,
     copies: Copies,
@@ -111,12 +111,12 @@ pub(super) struct RingFloor {
 }
 
 impl RingFloor {
-    /// Nothing is tried before the first round.
+    /// Returns a baseline. The rings are tried in the first round.
     pub(super) fn new(rings: Rc<Rings>, copies: Copies, bytes: usize) -> RingFloor {
         RingFloor { rings, copies, bytes, best: None }
     }
 
-    /// The bytes of the ring that is used.
+    /// Returns the bytes of the ring that is used.
     pub(super) fn best(&self) -> Option<u64> {
         self.best.map(|ring| ring.bytes as u64)
     }
@@ -174,12 +174,12 @@ impl RingFloor {
 /// The second process's end.
 pub(super) struct RingServer {
     ring: Region,
-    /// Private bytes to copy to.
+    /// A private buffer for the copies.
     to: Vec<u8>,
 }
 
 impl RingServer {
-    /// Takes what the first process hands over.
+    /// Takes over the segment of the first process.
     pub(super) fn join(control: &Control) -> Result<RingServer, BenchError> {
         let (offer, rings) = control.receive_with::<Offer>()?;
         let ([bytes], [ring]) = (&offer.segments[..], &rings[..]) else {
@@ -188,7 +188,7 @@ impl RingServer {
         Ok(RingServer { ring: ground::open(LABEL, ring.as_fd(), *bytes)?, to: Vec::new() })
     }
 
-    /// Does the other side of a round.
+    /// Does the other side's part of a round.
     pub(super) fn round(
         &mut self,
         copies: Copies,

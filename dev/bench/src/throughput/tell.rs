@@ -1,4 +1,4 @@
-//! How one-way messages by size are told: a table, what the paper counted, and a picture.
+//! The report on one-way messages by size: a table, the paper's counts, and a plot.
 
 use super::{Copies, Flow, Way};
 use crate::papers::figures::EXPRESS_500;
@@ -8,15 +8,15 @@ use crate::sizes::{self, Sizes};
 use std::io::{self, Write};
 use upbeat_cli::bench::report::{Placement, Row, placements, short};
 
-/// The size of the messages that the paper counts frames of.
+/// The size of the messages whose frames the paper counts.
 const COUNTED: u64 = 500;
 
-/// Prints what was measured.
+/// Prints the results.
 pub(crate) fn tell(rows: &[Row], as_json: bool, to: &mut impl Write) -> io::Result<()> {
     sizes::tell(rows, as_json, to, table, paper)
 }
 
-/// Draws it.
+/// Draws the plot.
 pub(crate) fn plot(rows: &[Row]) -> String {
     let usual = placements(rows).first().copied().unwrap_or(Placement::Unsettled);
     let sizes = Sizes::of(rows, usual);
@@ -36,7 +36,7 @@ pub(crate) fn plot(rows: &[Row]) -> String {
     plot::by_size("one-way messages: bytes a second, by their size", &series, rate_name)
 }
 
-/// A power of ten of bytes a second.
+/// Returns the name of a power of ten of bytes a second.
 fn rate_name(rate: f64) -> String {
     match rate {
         rate if rate < 1e9 => format!("{:.0} MB/s", rate / 1e6),
@@ -123,7 +123,7 @@ fn dash() -> String {
     "-".to_owned()
 }
 
-/// What the paper counted at 500 bytes, and the same of today.
+/// Prints the paper's counts at 500 bytes, and today's beside them.
 fn paper(sizes: &Sizes<'_>, to: &mut impl Write) -> io::Result<()> {
     writeln!(to, "{}, {}", EXPRESS_500.system, EXPRESS_500.table)?;
     writeln!(to, "  {}", EXPRESS_500.paper)?;

@@ -77,7 +77,7 @@ fn stub(service: &Service, bounds: &Bounds, form: &str) -> TokenStream {
     }
 }
 
-/// What calls an implementation directly.
+/// Returns the type that calls an implementation directly.
 fn local(service: &Service) -> TokenStream {
     let (name, caller, visibility) = (service.name(), name(service), service.visibility());
     let (local, parameter) = (format_ident!("{name}Local"), parameter(service));

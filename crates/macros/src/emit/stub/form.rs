@@ -1,4 +1,4 @@
-//! The forms of a stub, and how a method of each begins.
+//! The forms of a stub, and the signature of a method in each form.
 
 use super::super::part::buffer;
 use crate::model::{Method, Outcome, Service};
@@ -6,26 +6,26 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Attribute, Generics, Visibility};
 
-/// One of the forms.
+/// A form of a stub.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Client,
     Handle,
     Blocking,
-    /// The same where results go into buffers, if they are sequences.
+    /// The blocking form that writes results into buffers, if they are sequences.
     Filling,
     /// The trait that the client and the handle share with implementations that are called directly.
     Caller,
 }
 
 impl Form {
-    /// Whether its methods return futures.
+    /// Returns whether the methods of this form return futures.
     fn is_awaited(self) -> bool {
         matches!(self, Form::Client | Form::Handle)
     }
 }
 
-/// What a method returns, as it was written.
+/// Returns the result type of a method as it was written.
 pub(super) fn result(method: &Method) -> TokenStream {
     match &method.outcome {
         Outcome::Sent => quote!(()),
@@ -34,7 +34,7 @@ pub(super) fn result(method: &Method) -> TokenStream {
     }
 }
 
-/// The head of a stub's method.
+/// Returns the signature of a stub's method.
 pub(super) fn head(
     service: &Service,
     method: &Method,
@@ -76,7 +76,7 @@ pub(super) fn head(
     }
 }
 
-/// What a stub's method returns.
+/// Returns the result type of a stub's method.
 fn output(service: &Service, method: &Method, form: Form, types: &TokenStream) -> TokenStream {
     let runtime = &service.runtime;
     let error = runtime.call_error();
@@ -122,7 +122,7 @@ fn output(service: &Service, method: &Method, form: Form, types: &TokenStream) -
     }
 }
 
-/// The result of a call of a method.
+/// Returns the type of an awaited call's result.
 pub(super) fn awaited(service: &Service, method: &Method) -> TokenStream {
     let error = service.runtime.call_error();
     match &method.outcome {
@@ -134,7 +134,7 @@ pub(super) fn awaited(service: &Service, method: &Method) -> TokenStream {
     }
 }
 
-/// What is known of a result that lies in a buffer.
+/// Returns the type that a call gives when the result itself lies in a buffer.
 fn filled(service: &Service, outcome: &Outcome) -> TokenStream {
     match outcome {
         Outcome::Value(ty) | Outcome::Fallible { value: ty, .. } if service.sound => {

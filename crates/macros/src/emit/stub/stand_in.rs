@@ -1,5 +1,5 @@
-//! Stubs of a service that is not sound: never run, but typed, so that its callers are not told what
-//! is wrong with it once more.
+//! Stubs of a service with errors. They are never run, but they have types, so that callers of the service get no
+//! second error for the same mistake.
 
 use super::form::{Form, head, result};
 use crate::check::is_reserved;
@@ -9,7 +9,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Generics, Type, parse_quote};
 
-/// A method of such a service; nothing if it has a form that no stub can have.
+/// Returns a method of such a service, or nothing for a method that no stub can have.
 pub(super) fn method(service: &Service, method: &Method, form: Form) -> TokenStream {
     let inputs = method.arguments.iter().map(|argument| &argument.ty);
     let result = result(method);
@@ -30,12 +30,12 @@ pub(super) fn method(service: &Service, method: &Method, form: Form) -> TokenStr
     }
 }
 
-/// An argument of which it is no matter whether it is a reference.
+/// Returns an argument that is passed as it was written, reference or not.
 fn as_written(argument: &Argument) -> Argument {
     Argument { referent: None, ..argument.clone() }
 }
 
-/// The outcome, without what has no meaning in a body that does not return.
+/// Returns the outcome without the parts that have no meaning in a body that does not return.
 fn outcome(outcome: &Outcome) -> Outcome {
     let named = |ty: &Type| has_word(quote!(#ty), "impl") || matches!(ty, Type::Never(_));
     match outcome {

@@ -18,7 +18,7 @@ use tokio::task::LocalSet;
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 use upbeat_cli::bench::timing::{Round, Work};
 
-/// What the compiler of Cap'n Proto makes of `schema/echo.capnp`.
+/// The code that the compiler of Cap'n Proto generates from `schema/echo.capnp`.
 #[allow(clippy::all, missing_docs, unreachable_pub, dead_code)]
 pub(crate) mod echo_capnp {
     include!(concat!(env!("OUT_DIR"), "/echo_capnp.rs"));

@@ -1,6 +1,6 @@
 //! iceoryx2 over its shared memory, polling, which is how it is used where latency counts: request
-//! and response for calls, publish and subscribe for messages. Payloads are written where they are
-//! sent from, with no more ends than two, and buffers that do not overflow.
+//! and response for calls, publish and subscribe for messages. Payloads are written in the buffers that are
+//! sent, with two ends at most, and buffers that do not overflow.
 
 use crate::case::{Call, Fault, Mode, Op, Open, Place, Serve, Way, fault};
 use crate::payload::{KIB, Payload, Tally};
@@ -16,7 +16,7 @@ use std::fmt::Debug;
 use std::hint::spin_loop;
 use upbeat_cli::bench::timing::{Round, Work};
 
-/// Messages that wait for the subscriber at most.
+/// The most messages that wait for the subscriber.
 const BUFFER: usize = 1024;
 
 /// iceoryx2, polling.
@@ -32,7 +32,7 @@ pub(super) fn ways() -> Vec<Way> {
     }]
 }
 
-/// What is asked for: a byte stands for nothing, and asks for the tally as well.
+/// The payload of a call without arguments, and of the request for the tally: one byte.
 type Null = u8;
 type Bytes = [u8; KIB];
 type Sums = [u64; 2];
@@ -40,7 +40,7 @@ type Sums = [u64; 2];
 type Asking<A, B> = Client<ipc::Service, A, (), B, ()>;
 type Answering<A, B> = Server<ipc::Service, A, (), B, ()>;
 
-/// Both sides make or open the same services, whose names nobody else uses.
+/// The services that both sides create or open. No other program uses their names.
 struct Services {
     node: Node<ipc::Service>,
     scope: String,
@@ -124,7 +124,7 @@ where
     service.server_builder().create().map_err(fault("making a server"))
 }
 
-/// Waits for a request and answers it.
+/// Waits for a request and sends its reply.
 #[inline]
 fn answer<A, B>(server: &Answering<A, B>, with: impl FnOnce(&A) -> B) -> Result<(), Fault>
 where
@@ -147,7 +147,7 @@ impl Serve for Answerer {
             Op::Null => (0..work.total()).try_for_each(|_| answer(&self.null, |&byte| byte)),
             Op::KiB1 => (0..work.total()).try_for_each(|_| answer(&self.bytes, |&bytes| bytes)),
             Op::Stream => {
-                // A subscriber joins its publisher when it looks, and only then is it waited for.
+                // A subscriber joins its publisher when it looks for samples, and the publisher waits for it only then.
                 self.messages.has_samples().map_err(fault("joining the publisher"))?;
                 answer(&self.tallies, |_| Sums::default())?;
                 for messages in work.laps() {
@@ -202,7 +202,7 @@ where
     service.client_builder().create().map_err(fault("making a client"))
 }
 
-/// Asks, waits for the answer, and looks at it where it lies.
+/// Sends a request, waits for the reply, and reads it in place.
 #[inline]
 fn ask<A, B, T>(
     client: &Asking<A, B>,
@@ -248,14 +248,14 @@ impl Call for Caller {
 impl Caller {
     fn burst(&self, messages: u32) -> Result<(), Fault> {
         for n in 0..u64::from(messages) {
-            // What a full buffer discards is sent again: its own strategy for that would sleep.
+            // A message that a full buffer discards is sent again: the library's own strategy would sleep.
             while self.send(n)? == 0 {
                 spin_loop();
             }
         }
         ask(&self.tallies, 0, |&[count, sum]| Tally { count, sum }.check(messages))
     }
-    /// Sends a message, and says to how many.
+    /// Sends a message, and returns the number of its receivers.
     fn send(&self, n: u64) -> Result<usize, Fault> {
         let place = self.messages.loan_uninit().map_err(fault("borrowing a message"))?;
         place.write_payload(n).send().map_err(fault("sending a message"))

@@ -1,5 +1,5 @@
-//! ipc-channel, as Servo uses it: typed channels for calls of nothing and for messages, its channel
-//! of bytes for the payload, which spares it the serializer. Blocking, and looking all the time.
+//! ipc-channel, as Servo uses it: typed channels for calls without a payload and for messages, and its channel
+//! of bytes for payloads, which avoids the serializer. Blocking, and polling.
 
 use crate::case::{Call, Fault, Mode, Op, Open, Place, Serve, Way, fault};
 use crate::payload::{Payload, Tally};
@@ -30,17 +30,17 @@ pub(super) fn ways() -> Vec<Way> {
     ]
 }
 
-/// What the serving side holds.
+/// The ends that the serving side holds.
 #[derive(Serialize, Deserialize)]
 struct Ends {
     null: (IpcSender<()>, IpcReceiver<()>),
     bytes: (IpcBytesSender, IpcBytesReceiver),
-    /// Messages go one way through this.
+    /// The receiver of one-way messages.
     messages: IpcReceiver<u64>,
     tallies: IpcSender<[u64; 2]>,
 }
 
-/// Waits for what `recv` or, in a loop, `try_recv` brings.
+/// Waits for a message with `recv`, or with `try_recv` in a loop.
 #[inline]
 fn receive<T, E: std::fmt::Display>(
     mode: Mode,
@@ -78,7 +78,7 @@ fn note(mode: Mode) -> String {
 
 struct Answerer {
     mode: Mode,
-    /// The ends come while the first round begins.
+    /// The thread that receives the ends while the first round begins.
     coming: Option<JoinHandle<Result<Ends, Fault>>>,
     ends: Option<Ends>,
 }

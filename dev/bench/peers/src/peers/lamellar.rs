@@ -1,11 +1,11 @@
 //! Lamellar over its shared memory: active messages, one worker in each process, as its README
-//! advises for processes with one CPU each. Its workers look all the time, and would take the CPUs
-//! from everybody else: so its two processes are stopped between rounds.
+//! advises for processes with one CPU each. Its workers poll without a pause, and would take the CPUs
+//! from all other cases: its two processes are therefore stopped between rounds.
 
 use crate::case::{Call, Fault, Mode, Op, Open, Place, Way, fault};
 use crate::payload::{Payload, Tally};
 use clap::Args;
-// Its macros expect everything that is in there.
+// Lamellar's macros expect everything in this module.
 use lamellar::active_messaging::prelude::*;
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
@@ -29,22 +29,22 @@ pub(super) fn ways() -> Vec<Way> {
     }]
 }
 
-/// What a process of Lamellar's is told.
+/// The arguments of a process of Lamellar.
 #[derive(Debug, Args)]
 pub(crate) struct PeArguments {
-    /// The CPU that it runs on.
+    /// The CPU of the process.
     #[arg(long)]
     cpu: usize,
 }
 
-/// What the first process is asked for: a line each, which is answered by a line.
+/// A request to the first process. Each is a line, and the reply is a line.
 #[derive(Serialize, Deserialize)]
 struct Order {
     op: String,
     work: Work,
 }
 
-/// Its two processes.
+/// The two processes of Lamellar.
 struct Pes {
     children: Vec<Child>,
     orders: Option<ChildStdin>,
@@ -83,13 +83,13 @@ impl Pes {
     fn signal(&self, signal: Signal) {
         for child in &self.children {
             if let Some(pid) = Pid::from_raw(child.id().cast_signed()) {
-                // One that has ended is noticed when it does not answer.
+                // A process that has ended is noticed when its reply is missing.
                 let _ = rustix::process::kill_process(pid, signal);
             }
         }
     }
 
-    /// The next line that is ours; Lamellar says things of its own.
+    /// Reads the next reply, and skips the lines that Lamellar itself writes.
     fn hear<T: for<'de> Deserialize<'de>>(&mut self) -> Result<T, Fault> {
         let mut line = String::new();
         while self.said.read_line(&mut line).map_err(fault("listening to its process"))? > 0 {
@@ -119,7 +119,7 @@ impl Call for Pes {
 
 impl Drop for Pes {
     fn drop(&mut self) {
-        // The end of their input lets them end in good order, which takes their memory away.
+        // The processes end in good order, and free their memory, when their input ends.
         drop((self.orders.take(), self.other.take()));
         self.signal(Signal::CONT);
         let start = Instant::now();
@@ -134,10 +134,10 @@ impl Drop for Pes {
     }
 }
 
-/// What stands before a line of ours.
+/// The beginning of each reply's line.
 const MARK: &str = "upbeat-bench: ";
 
-/// A process of Lamellar's.
+/// Runs a process of Lamellar.
 pub(crate) fn run_pe(arguments: &PeArguments) -> Result<(), Fault> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(fault("prctl"))?;
     pin::pin(arguments.cpu).map_err(fault("pinning"))?;
@@ -145,7 +145,7 @@ pub(crate) fn run_pe(arguments: &PeArguments) -> Result<(), Fault> {
     world.barrier();
     let mut payload = Payload::new();
     say(&Ok("ready".to_owned()))?;
-    // The second process is asked for nothing: this thread sleeps, its worker serves.
+    // The second process gets no requests: this thread sleeps, and its worker serves.
     for line in std::io::stdin().lines() {
         let order: Order = serde_json::from_str(&line.map_err(fault("reading an order"))?)
             .map_err(fault("understanding an order"))?;
@@ -174,7 +174,7 @@ fn round(world: &LamellarWorld, order: &Order, payload: &mut Payload) -> Result<
         }),
         Some(Op::Stream) => work.try_bursts(|messages| {
             for n in 0..u64::from(messages) {
-                // Its answer is waited for with all others.
+                // The round waits for this message's completion together with all others.
                 drop(world.exec_am_pe(SERVER, Hit { n }).spawn());
             }
             world.wait_all();
@@ -188,7 +188,7 @@ fn round(world: &LamellarWorld, order: &Order, payload: &mut Payload) -> Result<
 static COUNT: AtomicU64 = AtomicU64::new(0);
 static SUM: AtomicU64 = AtomicU64::new(0);
 
-/// Nothing at all.
+/// A call without a payload.
 #[lamellar::AmData(Clone, Debug)]
 struct Null {}
 
@@ -197,7 +197,7 @@ impl LamellarAM for Null {
     async fn exec(self) {}
 }
 
-/// Bytes there and back.
+/// A call with the same bytes in both directions.
 #[lamellar::AmData(Clone, Debug)]
 struct Bytes {
     data: Vec<u8>,
@@ -224,7 +224,7 @@ impl LamellarAM for Hit {
     }
 }
 
-/// What the messages since the last time were.
+/// Returns the tally of the messages since the last request.
 #[lamellar::AmData(Clone, Debug)]
 struct Tallied {}
 

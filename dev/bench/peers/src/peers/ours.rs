@@ -1,4 +1,4 @@
-//! Upbeat, used as any of its users would.
+//! Upbeat, used as any user of it would.
 
 use crate::case::{Call, Fault, Mode, Op, Open, Place, Serve, Way, fault};
 use crate::payload::{Payload, Tally};
@@ -14,13 +14,13 @@ use upbeat_cli::bench::timing::{Round, Work};
 /// The program that both nodes belong to.
 const PROGRAM: &str = "upbeat-bench-peers";
 
-/// The side that serves, in the names of nodes.
+/// The serving side, in the names of nodes.
 const HOST: &str = "host";
 
-/// The carrier of nodes that call each other as if they were on two hosts, in plaintext like their peers.
+/// The carrier of nodes that call each other as if they were on two hosts, in plaintext like the peers.
 const TCP: &str = "tcp";
 
-/// Ours, over each carrier and in every way in which nodes wait.
+/// Returns Upbeat over each carrier and with every kind of waiting.
 pub(super) fn ways() -> Vec<Way> {
     let way = |carrier, mode, about| Way {
         peer: OURS,
@@ -42,16 +42,16 @@ pub(super) fn ways() -> Vec<Way> {
 
 #[upbeat::service]
 trait Echo {
-    /// Nothing at all.
+    /// Does nothing.
     async fn null(&self);
-    /// Bytes there and back.
+    /// Returns the bytes.
     async fn bytes(&self, bytes: Vec<u8>) -> Vec<u8>;
-    /// A message.
+    /// Takes a message.
     #[oneway]
     async fn hit(&self, n: u64);
-    /// What the messages since the last time were.
+    /// Returns the tally of the messages since the last call.
     async fn tally(&self) -> [u64; 2];
-    /// The caller needs the node no longer for now.
+    /// Says that the caller does not need the node for now.
     async fn rest(&self);
 }
 
@@ -84,7 +84,7 @@ impl Echo for Service {
     }
 }
 
-/// A caller's word that its round is over.
+/// The flag that a caller's round is over.
 #[derive(Default)]
 struct Rest {
     said: Cell<bool>,
@@ -99,7 +99,7 @@ impl Rest {
         }
     }
 
-    /// Waits for the word, and takes it.
+    /// Waits for the flag, and clears it.
     async fn begun(&self) {
         poll_fn(|context| {
             if self.said.replace(false) {
@@ -124,7 +124,7 @@ fn node(place: &Place<'_>, side: &str) -> Result<Node, Fault> {
         .waiting(waiting);
     let builder = match (place.carrier, side) {
         (TCP, HOST) => builder.listen("127.0.0.1:0").insecure_plaintext(),
-        // A node that shares no memory goes over the network to its own host as well.
+        // A node without shared memory uses the network even to its own host.
         (TCP, _) => builder.shared_memory(false).insecure_plaintext(),
         _ => builder,
     };
@@ -135,12 +135,12 @@ fn name(place: &Place<'_>, side: &str) -> String {
     format!("{side}/{}/{}", place.carrier, place.mode.word())
 }
 
-/// The name of the note that says at which address the host of this way listens.
+/// Returns the name of the note with the address at which the host of this way listens.
 fn address_note(place: &Place<'_>) -> String {
     format!("upbeat.{}.{}", place.carrier, place.mode.word())
 }
 
-/// A node that serves, driven during rounds.
+/// A node that serves. It is driven during rounds.
 struct Host {
     node: Node,
     rest: Rc<Rest>,
@@ -163,7 +163,7 @@ impl Serve for Host {
     }
 }
 
-/// A node that calls. It connects in its first round: before, nobody drives the other node.
+/// A node that calls. It connects in its first round, since the other node is not driven before.
 struct Caller {
     node: Node,
     host: String,

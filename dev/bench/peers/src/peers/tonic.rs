@@ -16,7 +16,7 @@ use tonic::transport::{Channel, Endpoint, Server};
 use tonic::{Request, Response, Status, Streaming};
 use upbeat_cli::bench::timing::{Round, Work};
 
-/// What the compiler of protocol buffers makes of `proto/echo.proto`.
+/// The code that the compiler of protocol buffers generates from `proto/echo.proto`.
 #[allow(clippy::all, missing_docs, unreachable_pub)]
 mod proto {
     tonic::include_proto!("echo");
@@ -87,7 +87,7 @@ fn serve(place: &Place<'_>) -> Result<Box<dyn Serve>, Fault> {
     Ok(Box::new(served?))
 }
 
-/// A client and the runtime that it lives on.
+/// A client and its runtime.
 struct Caller {
     runtime: Runtime,
     client: EchoClient<Channel>,
@@ -124,7 +124,7 @@ impl Call for Caller {
     }
 }
 
-/// A stream of messages, which the server answers with what has come.
+/// Sends a stream of messages and checks the tally in the server's reply.
 async fn burst(client: &mut EchoClient<Channel>, messages: u32) -> Result<(), Fault> {
     let all = tokio_stream::iter((0..u64::from(messages)).map(|n| Message { n }));
     let Sum { count, sum } = client.hits(all).await.map_err(fault("a stream"))?.into_inner();

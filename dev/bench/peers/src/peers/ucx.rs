@@ -1,7 +1,7 @@
-//! UCX, measured by its own `ucx_perftest` (Debian's ucx-utils), for it has no interface for Rust
-//! that is kept: active messages over shared memory, looking all the time. A round is a run of it,
-//! pinned like everything else. `ucp` is the layer that UCX tells its users to take, `uct` the one
-//! below. It sends 8 bytes where others send nothing, and does not compare what comes.
+//! UCX, measured by its own `ucx_perftest` (Debian's ucx-utils), since UCX has no maintained interface for
+//! Rust: active messages over shared memory, polling. A round is one run of the program,
+//! pinned like all others. `ucp` is the layer that UCX recommends to its users, `uct` the layer
+//! below. A call without a payload has 8 bytes here, and the program does not compare payloads.
 
 use crate::case::{Call, Fault, Mode, Op, Open, Place, Way, fault};
 use std::net::TcpListener;
@@ -12,10 +12,10 @@ use upbeat_cli::bench::timing::{Round, Work};
 
 const PROGRAM: &str = "ucx_perftest";
 
-/// A run that takes longer hangs.
+/// The seconds after which a run is taken to hang.
 const PATIENCE: &str = "20";
 
-/// UCX's two layers.
+/// Returns the ways of UCX's two layers.
 pub(super) fn ways() -> Vec<Way> {
     let way = |carrier, about| Way {
         peer: "ucx",
@@ -32,7 +32,7 @@ pub(super) fn ways() -> Vec<Way> {
     ]
 }
 
-/// Whether it is installed.
+/// Returns whether `ucx_perftest` is installed.
 pub(super) fn is_there() -> bool {
     let mut probe = Command::new(PROGRAM);
     probe.arg("-h").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -49,7 +49,7 @@ fn call(place: &Place<'_>) -> Result<Box<dyn Call>, Fault> {
 }
 
 impl Perftest {
-    /// What is measured, as it is told.
+    /// Returns the arguments that name the test of an operation.
     fn test(&self, op: Op) -> &'static [&'static str] {
         match (self.lower, op) {
             (false, Op::Null) => &["-t", "ucp_am_lat", "-s", "8"],
@@ -63,7 +63,7 @@ impl Perftest {
 
     /// One side of a run.
     fn side(&self, cpu: usize, port: u16) -> Command {
-        // It ends by itself; where it does not, `timeout` ends it.
+        // The program ends by itself. If it does not, `timeout` ends it.
         let mut command = Command::new("timeout");
         command.args(["--kill-after=1", PATIENCE, PROGRAM]);
         command.args(["-p", &port.to_string(), "-c", &cpu.to_string(), "-f", "-v"]);
@@ -76,12 +76,12 @@ impl Perftest {
     }
 }
 
-/// A side that ends with us.
+/// A side that ends when this process does.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // One that has ended by itself is not there to be killed.
+        // Killing a process that has ended by itself fails, and that is no error.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -109,8 +109,8 @@ impl Call for Perftest {
     }
 }
 
-/// Waits until somebody listens at a port. Whoever tried it by connecting would be taken for the
-/// client.
+/// Waits until a process listens at a port, without connecting: the server would take that connection for
+/// the client.
 fn await_listener(port: u16) -> Result<(), Fault> {
     let (start, entry) = (Instant::now(), format!(":{port:04X} 00000000:0000 0A "));
     while start.elapsed() < Duration::from_secs(5) {
@@ -123,13 +123,13 @@ fn await_listener(port: u16) -> Result<(), Fault> {
     Err(Fault::new(format!("`{PROGRAM}` does not listen, which it should within 5 s")))
 }
 
-/// A port of the loopback device that was free just now.
+/// Returns a port of the loopback device that was free just now.
 fn free_port() -> Result<u16, Fault> {
     let bound = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     Ok(bound.map_err(fault("finding a free port"))?.port())
 }
 
-/// The nanoseconds of an operation, from a line of numbers: iterations, the median, average and
+/// Returns the nanoseconds of an operation, from a line of numbers: iterations, the median, average and
 /// overall half round trip in microseconds, two of bytes, average and overall messages a second.
 fn figure(said: &str, op: Op, count: u32) -> Option<f64> {
     let last = said.lines().last()?;
