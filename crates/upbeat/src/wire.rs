@@ -71,6 +71,8 @@ pub use describe::{Describe, signature, signature_text};
 pub use fills::Fills;
 pub(crate) use fills::try_fill;
 pub use forms::Plain;
+#[cfg(feature = "bytes")]
+pub use in_place::InPlaceBuf;
 pub(crate) use in_place::{Hold, Unread};
 pub use in_place::{InPlace, InPlaceReader};
 pub use input::Input;

@@ -1,7 +1,11 @@
 //! Plain data that is read where its sender wrote it.
 
+#[cfg(feature = "bytes")]
+mod buf;
 mod reader;
 
+#[cfg(feature = "bytes")]
+pub use buf::InPlaceBuf;
 pub use reader::InPlaceReader;
 
 use super::{Describe, Input, Output, Plain, Wire, WireError, reserve, reserved};

@@ -47,6 +47,21 @@ impl InPlaceReader<'_> {
         self.begin + self.read
     }
 
+    /// Returns the bytes of the piece that were not read.
+    #[cfg(feature = "bytes")]
+    pub(super) fn unread(&self) -> &[u8] {
+        &self.piece[self.read..]
+    }
+
+    /// Skips bytes, in the piece or behind it.
+    #[cfg(feature = "bytes")]
+    pub(super) fn skip(&mut self, bytes: usize) {
+        match self.read + bytes {
+            read if read <= self.piece.len() => self.read = read,
+            read => self.go_to(self.begin + read),
+        }
+    }
+
     /// Goes on at a position, with no piece.
     fn go_to(&mut self, position: usize) {
         (self.begin, self.read) = (position, 0);
