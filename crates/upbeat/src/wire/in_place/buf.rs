@@ -68,7 +68,7 @@ mod tests {
             len in 0..40_000_usize,
             steps in proptest::collection::vec(1..9_000_usize, 1..40),
         ) {
-            let bytes: Vec<u8> = (0..len).map(|at| (at * 31 >> 3) as u8).collect();
+            let bytes: Vec<u8> = (0..len).map(|at| ((at * 31) >> 3) as u8).collect();
             let message = InPlace::from(bytes.clone());
             let (mut buf, mut at) = (message.buf(), 0);
             for step in steps.into_iter().cycle() {
