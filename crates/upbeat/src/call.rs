@@ -1,7 +1,7 @@
 //! Calls: the futures that a client's methods return.
 //!
-//! Nothing happens before the first poll, which writes the request into the lane. Dropped before
-//! the answer, a call is cancelled at the callee. Where the lane is full, the call waits for room.
+//! Nothing happens before the first poll, which writes the request into the lane. If the call is dropped before
+//! its reply, it is cancelled at the callee. Where the lane is full, the call waits for room.
 
 mod until;
 
@@ -40,10 +40,10 @@ use std::rc::Rc;
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_memory::local::Local;
 
-/// A method that the callee does not have.
+/// The number of a method that the callee does not have.
 pub(crate) const MISSING: u16 = u16::MAX;
 
-/// A client's way to its callee: a session, and what the methods' numbers are there.
+/// A client's way to its callee: a session, and the numbers that the methods have there.
 #[derive(Clone)]
 pub struct Bound {
     pub(crate) node: Local<Rc<Dispatcher>>,
@@ -55,14 +55,14 @@ pub struct Bound {
 /// A call of a method that returns `R`.
 pub type Call<'c, A, R> = CallFuture<NodeRoute<&'c Bound>, A, Whole<R>>;
 
-/// A call of a method that returns a `Result<T, E>` of the user's.
+/// A call of a method that returns the user's own `Result<T, E>`.
 pub type TryCall<'c, A, T, E> = CallFuture<NodeRoute<&'c Bound>, A, Split<T, E>>;
 
 /// A one-way message on its way into the lane.
 pub type Send<'c, A> = SendFuture<NodeRoute<&'c Bound>, A>;
 
 impl Bound {
-    /// Calls the method that stands at `index` in the service.
+    /// Calls the method at `index` in the service.
     #[inline(always)]
     pub fn call<A: Content, R: Wire>(
         &self,
@@ -73,7 +73,7 @@ impl Bound {
         CallFuture::new(NodeRoute(self), self.to(index, method), arguments, Whole::default())
     }
 
-    /// Calls a method whose result is the user's `Result`.
+    /// Calls a method that returns the user's own `Result`.
     #[inline(always)]
     pub fn try_call<A: Content, T: Wire, E: Wire>(
         &self,
@@ -84,7 +84,7 @@ impl Bound {
         CallFuture::new(NodeRoute(self), self.to(index, method), arguments, Split::default())
     }
 
-    /// Calls a method that may send the call back: then it is sent again.
+    /// Calls a method that may send the call back. The caller then sends it again.
     pub fn nack_call<A: Content, R: Wire>(
         &self,
         index: usize,
@@ -95,7 +95,7 @@ impl Bound {
         self.call(index, method, arguments).refusable()
     }
 
-    /// Calls a method that may send the call back, and whose result is the user's `Result`.
+    /// Calls a method that may send the call back, and that returns the user's own `Result`.
     pub fn try_nack_call<A: Content, T: Wire, E: Wire>(
         &self,
         index: usize,
@@ -118,7 +118,7 @@ impl Bound {
         SendFuture::new(NodeRoute(self), self.to(index, method), arguments)
     }
 
-    /// Loans a buffer in which a message is built whose last argument are `items` items of plain data.
+    /// Loans a buffer for a message whose last argument is `items` items of plain data.
     pub fn loan<A: Content, T: Plain, K>(
         &self,
         index: usize,
@@ -135,7 +135,7 @@ impl Bound {
     }
 }
 
-/// The head of a request, which is a call or an operation of another channel as its arguments say.
+/// Returns the head of a request: a call, or an operation of another channel, depending on the arguments.
 #[inline(always)]
 pub(crate) fn request_head<A: Content>(number: u16, call: CallNumber) -> Head {
     match A::OPERATION {

@@ -1,9 +1,9 @@
-//! Handles: calling from any thread, and from any async runtime.
+//! Handles: calls from any thread, and from any async runtime.
 //!
-//! A handle does not pass through a node. [`Blocking`] calls take a session of their own, which the
-//! calling thread looks at; asynchronous ones share another, which the first of them has opened by a
-//! thread of the handle's: who awaits a call never waits within a poll. No order is promised between
-//! the calls of a handle and those of a node, nor between two threads. Both end at their deadlines, whatever
+//! The calls of a handle do not pass through a node of their process. [`Blocking`] calls take a session of their own,
+//! which the calling thread polls. Asynchronous calls share another session, which a thread of the handle opens at the
+//! first of them: a task that awaits a call never blocks within a poll. There is no order between the calls of
+//! a handle and those of a node, nor between two threads. Both kinds of calls end at their deadlines, whatever
 //! they wait for.
 //!
 //! A forked child cannot use the handles of its parent. There, a call fails with [`Why::Forked`],
@@ -63,10 +63,10 @@ use upbeat_core::name::ProgramId;
 use upbeat_memory::fork::Process;
 use upbeat_transport::socket_directory::SocketDirectory;
 
-/// Sessions of blocking callers that are kept for the next one.
+/// The most idle sessions of blocking callers that are kept for the next caller.
 const IDLE_MAX: usize = 16;
 
-/// What `#[upbeat::service]` makes of a trait for callers in any thread.
+/// The type that `#[upbeat::service]` makes of a trait for callers in any thread.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handle",
     label = "write the `…Handle` that `#[upbeat::service]` has made of the trait"
@@ -75,10 +75,10 @@ pub trait HandleClient: Sized {
     /// The name of the service.
     const SERVICE: &'static str;
 
-    /// The methods that it calls, in the order of their places.
+    /// Returns the methods that the handle calls, in the order of their indexes.
     fn signatures() -> Vec<Signature>;
 
-    /// The client at the end of this way.
+    /// Returns the handle for a service.
     fn from_bound(handle: BoundHandle) -> Self;
 }
 
@@ -118,7 +118,7 @@ pub fn connect_async<C: HandleClient>(
     builder().connect_async(name)
 }
 
-/// Whom a handle calls, and how it waits.
+/// The node that a handle calls, and how the handle waits.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) program: ProgramId,
@@ -127,14 +127,14 @@ pub(crate) struct Target {
     pub(crate) to: NodeAddress,
     pub(crate) remote: Remote,
     pub(crate) waiting: Waiting,
-    /// Bytes of the longest result that is taken.
+    /// The bytes of the longest result that is accepted.
     pub(crate) longest: usize,
-    /// One message in so many is sampled for the bill; 0 for none.
+    /// The handle samples one of so many messages for the bill; 0 means none.
     pub(crate) sampling: u32,
     pub(crate) pages: Arc<Mutex<Pages>>,
 }
 
-/// The page in which the samples of a handle are written down, whatever session they are of.
+/// Returns the page in which the samples of a handle are written down, for all of its sessions.
 pub(crate) fn pages(to: &NodeAddress, is_shared: bool) -> Arc<Mutex<Pages>> {
     Arc::new(Mutex::new(Pages::new(format!("a handle of {to}"), is_shared)))
 }
@@ -142,13 +142,13 @@ pub(crate) fn pages(to: &NodeAddress, is_shared: bool) -> Arc<Mutex<Pages>> {
 /// How long a handle tries to open a session.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ConnectTerms {
-    /// When it gives up, whatever it waits for.
+    /// The time at which the handle gives up, whatever it waits for.
     pub(crate) until: Option<Until>,
-    /// For how long it tries again, if the node is not there.
+    /// How long the handle tries again, if the node is not there.
     pub(crate) wait_for: Option<Duration>,
 }
 
-/// Connects to a target, waiting in this thread.
+/// Connects to a target. Blocks the calling thread.
 pub(crate) fn open<C: HandleClient>(
     target: Target,
     terms: ConnectTerms,
@@ -174,7 +174,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Opens a session for a thread that blocks.
+    /// Opens a session for a blocking thread.
     fn open(&self, terms: ConnectTerms) -> Result<Caller, ConnectError> {
         Caller::connect(&self.target, self.service, &self.signatures, None, terms)
     }
@@ -183,8 +183,8 @@ impl Shared {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns an error in a forked child. Asked before any lock is taken: another thread of the parent may
-    /// have held it at the fork.
+    /// Returns an error in a forked child. This is called before any lock is taken: another thread of the parent may
+    /// have held the lock at the fork.
     #[inline]
     fn check_process(&self) -> Result<(), CallError> {
         match self.made.is_this() {
@@ -198,7 +198,7 @@ impl Drop for Shared {
     fn drop(&mut self) {
         if self.made.is_this() {
             let current = side::lock(&self.sides).take_current();
-            // Its end takes the lock.
+            // The end of this session takes the lock.
             drop(current);
             return;
         }
@@ -214,7 +214,7 @@ fn forked(to: &NodeAddress) -> Lost {
     Lost { peer: to.to_string(), why: Why::Forked }
 }
 
-/// Why a call has no session.
+/// Returns why a call has no session.
 fn not_connected(error: ConnectError) -> CallError {
     match error {
         ConnectError::Call(error) => error,
@@ -229,7 +229,7 @@ pub struct BoundHandle {
 }
 
 impl BoundHandle {
-    /// Returns the way to a target, to which no session is open yet.
+    /// Returns the way to a target, before any session is open.
     fn new<C: HandleClient>(target: Target) -> BoundHandle {
         let shared = Shared {
             target,
@@ -242,13 +242,13 @@ impl BoundHandle {
         BoundHandle { shared: Arc::new(shared) }
     }
 
-    /// Calls that block this thread. Keep it while you call: it keeps a session.
+    /// Returns the service's methods as calls that block this thread. Keep it while you call: it keeps a session.
     pub fn blocking(&self) -> Blocking<'_> {
         Blocking::new(self)
     }
 }
 
-/// Why there is no handle.
+/// The reason why a handle could not connect.
 ///
 /// ```
 /// # #[upbeat::service]
@@ -268,7 +268,7 @@ impl BoundHandle {
 pub enum HandleError {
     /// The name, the program or the directory cannot be used.
     Build(BuildError),
-    /// There is no way to the node.
+    /// The connection to the node failed.
     Connect(ConnectError),
 }
 

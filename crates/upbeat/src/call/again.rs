@@ -1,9 +1,9 @@
-//! Calls that may be sent back: their arguments are kept, and sent again.
+//! Calls that may be sent back: the caller keeps their arguments, and sends them again.
 //!
-//! A callee refuses such a call where what its handler needs is not there, and runs nothing of it.
-//! The caller waits, longer each time and never as long as others who were refused with it, and sends
-//! the call anew, under another number. Invariant: one of its calls at most is under way, and the next
-//! is sent when that was refused; what was refused has not run.
+//! A callee refuses such a call, before any of it has run, where a lock or a condition that its handler needs is
+//! missing. The caller backs off, with jitter that separates it from other refused callers, and sends
+//! the call anew, under another number. Invariant: at most one attempt is under way, and the next
+//! follows the refusal of the one before; a refused attempt has not run.
 
 use super::Bound;
 use crate::error::{CallError, FailCode};
@@ -18,7 +18,7 @@ use upbeat_core::backoff::is_refusable;
 #[derive(Default)]
 pub(super) struct Refusals {
     count: u64,
-    /// Until it is sent again.
+    /// The pause before the next attempt.
     pause: Option<Sleep>,
 }
 
@@ -27,8 +27,8 @@ impl Refusals {
         self.count
     }
 
-    /// Returns whether a call that has failed is sent again: if it was refused, and not too often. One who
-    /// refuses for ever is answered back by the error.
+    /// Returns whether a call that has failed is sent again: if it was refused, and not too often. A callee that
+    /// refuses for ever makes the call fail with its error.
     #[cold]
     pub(super) fn retry(&mut self, bound: &Bound, error: &CallError) -> bool {
         let is_refused = matches!(error, CallError::Failed { code: FailCode::Refused, .. });
@@ -41,7 +41,7 @@ impl Refusals {
         true
     }
 
-    /// Polls until the call is to be sent again.
+    /// Polls the pause before the next attempt.
     pub(super) fn poll_pause(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if let Some(pause) = &mut self.pause {
             ready!(Pin::new(pause).poll(context));

@@ -16,11 +16,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use upbeat_core::channel::Operation;
 
-/// A call, whatever its route (`W`) and however its result is taken (`T`): see [`Call`](super::Call),
+/// A call with any route (`W`) and any way to read its result (`T`): see [`Call`](super::Call),
 /// [`TryCall`](super::TryCall), [`HandleCall`](crate::handle::HandleCall) and
 /// [`HandleTryCall`](crate::handle::HandleTryCall).
 ///
-/// Nothing happens before the first poll, which sends the request. Dropped before the answer, the call is
+/// Nothing happens before the first poll, which sends the request. If the call is dropped before its reply, it is
 /// cancelled at the callee.
 #[must_use = "a call does nothing until it is awaited"]
 pub struct CallFuture<W: Route, A, T> {
@@ -28,7 +28,7 @@ pub struct CallFuture<W: Route, A, T> {
     take: T,
 }
 
-// Nothing in a call is pinned: its arguments are moved into the lane, its result out of it.
+// Nothing in a call is pinned: its arguments move into the lane, and its result moves out of it.
 impl<W: Route, A, T> Unpin for CallFuture<W, A, T> {}
 
 impl<W: Route, A: Content, T: Take> Future for CallFuture<W, A, T> {
@@ -46,19 +46,19 @@ impl<W: Route, A: Content, T: Take> CallFuture<W, A, T> {
         CallFuture { open: Open::new(route, to, arguments), take }
     }
 
-    /// Asks for an operation of a channel other than calls, whose code the arguments belong to.
+    /// Requests an operation of a channel other than calls. The operation's code belongs to the arguments.
     pub(crate) fn operation(route: W, operation: Operation, arguments: A, take: T) -> Self {
         const { assert!(A::OPERATION, "the arguments are those of an operation") };
         let to = To { number: operation.code(), method: operation.name() };
         CallFuture::new(route, to, arguments, take)
     }
 
-    /// Begins the call anew, which is over.
+    /// Begins the call anew, after its end.
     pub(crate) fn again(&mut self, arguments: A) {
         self.open.state = State::Unsent(arguments);
     }
 
-    /// Gives the call up when that has come.
+    /// Sets the deadline of the call.
     pub(crate) fn until(mut self, until: Option<Until>) -> Self {
         self.open.lasts(until);
         self
@@ -72,7 +72,7 @@ impl<W: Route, A: Content, T: Take> CallFuture<W, A, T> {
         self
     }
 
-    /// Polls the call for what is read of its result.
+    /// Polls the call, and returns the part of its result that `take` reads.
     #[inline(always)]
     pub(crate) fn poll_read(
         &mut self,
@@ -81,9 +81,9 @@ impl<W: Route, A: Content, T: Take> CallFuture<W, A, T> {
         self.open.poll::<T, _>(context, self.take.reader())
     }
 
-    /// Gives the call up after `after`, here and at the callee, to whom the deadline travels. What the call
-    /// waits for does not matter: the session, room, or the answer. Under `#[method(nack)]` that holds however
-    /// often the call is sent.
+    /// Gives the call up after `after`, here and at the callee, to which the deadline travels. The deadline holds
+    /// while the call waits for the session, for room, or for the reply. Under `#[method(nack)]` it covers all attempts
+    /// together.
     ///
     /// ```
     /// # #[upbeat::service]
@@ -101,9 +101,9 @@ impl<W: Route, A: Content, T: Take> CallFuture<W, A, T> {
         self.until(Some(until))
     }
 
-    /// Has a value travel with the call, for its handler and what that calls: see [`Context`](crate::Context). Values
-    /// of several types travel together. Of two values of one key the later one does, and each comes in place of
-    /// the value that a handler has of its own caller. Where a value cannot travel, the call is not sent and ends with
+    /// Sends a value with the call, for its handler and for the calls of that handler: see [`Context`](crate::Context).
+    /// Values of several types travel together. Of two values with one key the later one travels, and each replaces
+    /// the value that a handler has from its own caller. If a value cannot travel, the call is not sent and ends with
     /// [`CallError::Context`].
     ///
     /// ```
@@ -128,8 +128,8 @@ impl<W: Route, A: Content, T: Take> CallFuture<W, A, T> {
         self
     }
 
-    /// Leaves out the context that the handler has which makes the call. What [`with`](Self::with) gives travels.
-    /// Calls through handles inherit none.
+    /// Leaves out the context of the handler that makes the call. Values given by [`with`](Self::with) still travel.
+    /// Calls through handles inherit no context.
     ///
     /// ```
     /// # #[upbeat::service]
@@ -147,7 +147,7 @@ impl<W: Route, A: Content, T: Take> CallFuture<W, A, T> {
     }
 
     /// Lets the callee ask to have the deadline extended, by [`extend`](crate::extend), until `total`
-    /// is over from now on. Without a deadline before it, it says nothing.
+    /// from now is over. Without a deadline set before, this has no effect.
     ///
     /// ```
     /// # #[upbeat::service]
@@ -169,9 +169,9 @@ impl<W: Route, A: Content, T: Take> CallFuture<W, A, T> {
 }
 
 impl<W: Route, A: Content, R> CallFuture<W, A, Whole<R>> {
-    /// Has the result written into `buffer`, straight from where the callee wrote it, with no value in
-    /// between. A sequence goes into a slice, an array or a vector, and the call gives how many items it
-    /// has. Where the buffer has no room for all of them none is written, and [`CallError::NoRoom`] says
+    /// Writes the result into `buffer`, straight from the memory where the callee wrote it, with no value in
+    /// between. A sequence goes into a slice, an array or a vector, and the call returns the number of its
+    /// items. If the buffer has no room for all of them, none is written, and [`CallError::NoRoom`] has
     /// both numbers; the call has run. Plain data (an array, a `#[wire(plain)]` struct) goes into a value
     /// of its own type.
     ///
@@ -200,7 +200,7 @@ impl<W: Route, A: Content, R> CallFuture<W, A, Whole<R>> {
 }
 
 impl<W: Route, A: Content, T, E> CallFuture<W, A, Split<T, E>> {
-    /// Has the result written into `buffer`, unless it is the method's error.
+    /// Writes the result into `buffer`, unless the result is the method's error.
     ///
     /// ```
     /// #[upbeat::service]
@@ -224,14 +224,14 @@ impl<W: Route, A: Content, T, E> CallFuture<W, A, Split<T, E>> {
 }
 
 impl<B: Borrow<Bound>, A: Content, T: Take> CallFuture<NodeRoute<B>, A, T> {
-    /// Lets the callee send the call back: then it is sent again after a while.
+    /// Lets the callee send the call back, so that it is sent again after a while.
     pub(super) fn refusable(mut self) -> Self {
         self.open.rare.get_or_insert_default().more.refusals = Some(Refusals::default());
         self
     }
 
-    /// Sends the call now, or says [`CallError::Full`] where it would have to wait. What comes back
-    /// is to be awaited for the answer. A call under `#[method(nack)]` that its callee sends back is sent again
+    /// Sends the call now, or fails with [`CallError::Full`] if it would have to wait. The returned
+    /// call is to be awaited for its reply. A call under `#[method(nack)]` that its callee sends back is sent again
     /// when it is awaited.
     ///
     /// ```

@@ -1,9 +1,9 @@
-//! What a caller gives a call beside its arguments.
+//! The deadline and the context that a caller gives a call, besides its arguments.
 
 use super::Until;
 use upbeat_core::context::Context;
 
-/// What a caller gives a call beside its arguments.
+/// The deadline and the context that a caller gives a call, besides its arguments.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Given<'a> {
     pub(crate) until: Option<Until>,

@@ -1,4 +1,4 @@
-//! Messages that are built in place: a buffer of the session is loaned, filled, and sent as it lies.
+//! Messages that are built in place: a buffer of the session is loaned, filled, and sent without a copy.
 
 use super::waits::{Waits, not_sent};
 use super::{
@@ -14,9 +14,9 @@ use std::task::{Context, Poll};
 use upbeat_core::limits::MESSAGE_BYTES_MAX;
 use zerocopy::IntoBytes;
 
-/// Waits for a buffer in which a message is built in place. Awaited, it gives a [`Loan`].
+/// A future that waits for a buffer in which a message is built in place. Its output is a [`Loan`].
 ///
-/// `A` are the arguments before the items, `T` is the type of an item, `K` says what the method returns.
+/// `A` is the arguments before the items, `T` is the type of an item, `K` is the kind of the method's result.
 #[must_use = "nothing is loaned until it is awaited"]
 pub struct Loaning<'c, A, T, K> {
     bound: &'c Bound,
@@ -28,7 +28,7 @@ pub struct Loaning<'c, A, T, K> {
     kind: PhantomData<fn() -> (T, K)>,
 }
 
-// The arguments are written where they are polled: nothing in it is pinned.
+// The arguments are written by reference: nothing in the future is pinned.
 impl<A, T, K> Unpin for Loaning<'_, A, T, K> {}
 
 impl<'c, A: Content, T: Plain, K> Loaning<'c, A, T, K> {
@@ -86,11 +86,11 @@ impl<'c, A: Content, T: Plain, K> Future for Loaning<'c, A, T, K> {
     }
 }
 
-/// A message that is built in place: its items are written where their reader finds them, with no copy in between.
+/// A message that is built in place: items are written where their reader finds them, with no copy in between.
 ///
-/// A client has a method for that beside each method whose last argument is an [`InPlace`](crate::InPlace):
-/// `loan_put` beside `put`. Until a loan is sent or dropped, it holds one of the session's buffers, which other
-/// messages of about its length have to do without. Items that are not written have the bytes of earlier messages to
+/// A client has a `loan_…` method beside each method whose last argument is an [`InPlace`](crate::InPlace):
+/// `loan_put` beside `put`. Until a loan is sent or dropped, it holds one of the session's buffers, which
+/// messages of about its length cannot use meanwhile. Items that are not written have the bytes of earlier messages to
 /// the same node, or zeros.
 ///
 /// ```
@@ -135,7 +135,7 @@ impl<T: Plain, K> Loan<'_, T, K> {
         self.items == 0
     }
 
-    /// Writes items, from item `first` on.
+    /// Writes items, beginning at item `first`.
     ///
     /// # Panics
     /// When the loan ends before them.
@@ -151,27 +151,27 @@ impl<T: Plain, K> Loan<'_, T, K> {
 }
 
 impl<'c, T, R: Wire> Loan<'c, T, Whole<R>> {
-    /// Sends the message, as the method does.
+    /// Sends the message as a call of the method.
     pub fn send(self) -> Call<'c, Built, R> {
         CallFuture::new(NodeRoute(self.bound), self.to, self.built, Whole::default())
     }
 }
 
 impl<'c, T, V: Wire, E: Wire> Loan<'c, T, Split<V, E>> {
-    /// Sends the message, as the method does.
+    /// Sends the message as a call of the method.
     pub fn send(self) -> TryCall<'c, Built, V, E> {
         CallFuture::new(NodeRoute(self.bound), self.to, self.built, Split::default())
     }
 }
 
 impl<'c, T> Loan<'c, T, ()> {
-    /// Sends the message, as the one-way method does.
+    /// Sends the message as the one-way method does.
     pub fn send(self) -> Send<'c, Built> {
         SendFuture::new(NodeRoute(self.bound), self.to, self.built)
     }
 }
 
-/// Writes bytes one behind the other, from the first on. Where the loan is full, it takes none.
+/// Writes bytes one after another, from the first item on. A full loan accepts none.
 impl<K> io::Write for Loan<'_, u8, K> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let taken = bytes.len().min(self.items - self.at);

@@ -1,4 +1,4 @@
-//! The calls of a node: how they are sent, and where their answers come.
+//! The calls of a node: how they are sent, and how their replies are read.
 
 use super::again::Refusals;
 use super::open::{Open, Rare, Reads, Route, State};
@@ -20,20 +20,20 @@ use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::orphan::inherited;
 use upbeat_core::term::Term;
 
-/// What stands before the arguments of a call.
+/// The extensions and the context in front of the arguments of a call.
 type Front<'a> = (Extensions, Option<&'a Entries>);
 
-/// The route of a node's calls: over a session that the client is bound to.
+/// The route of a node's calls: the session that the client is bound to.
 #[derive(Clone)]
 pub struct NodeRoute<B>(pub(crate) B);
 
-/// What few calls of a node have.
+/// The parts that only few calls of a node have.
 #[derive(Default)]
 pub(crate) struct NodeRare {
     pub(super) waits: Waits,
-    /// Set where the callee may send the call back.
+    /// The refusals so far, if the callee may send the call back.
     pub(super) refusals: Option<Refusals>,
-    /// Where its callee may ask for more time.
+    /// The loan through which the callee may ask for more time.
     lent: Option<Lent>,
 }
 
@@ -167,7 +167,7 @@ impl<B: Borrow<Bound>> Route for NodeRoute<B> {
 }
 
 impl Bound {
-    /// What has become of a call that is sampled.
+    /// Returns the state of a sampled call, and its result if the reply is here.
     #[inline(never)]
     fn poll_sampled<T>(
         &self,
@@ -182,7 +182,7 @@ impl Bound {
         answer
     }
 
-    /// Writes a request, whose attachments go with it.
+    /// Writes a request with its attachments.
     #[inline(always)]
     fn request<A: Content>(
         &self,
@@ -201,7 +201,7 @@ impl Bound {
         }
     }
 
-    /// Tells the callee that a stream is wanted no more, or whatever of them it opened in answering a call.
+    /// Tells the callee that a stream, or all the streams that the callee opened in a reply, are no longer wanted.
     #[cold]
     pub(crate) fn take_back(&self, head: Head) {
         if self.session.ended().is_none() && self.session.is_here() {
@@ -212,9 +212,9 @@ impl Bound {
 }
 
 impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
-    /// Sends the call now, or says that it would have to wait.
+    /// Sends the call now, or fails if it would have to wait.
     pub(super) fn try_send(&mut self) -> Result<(), CallError> {
-        // Whoever awaits it later is woken: the poll says by whom.
+        // The task that awaits the call later passes its own waker in its first poll.
         let mut context = Context::from_waker(Waker::noop());
         let (extensions, carried) = (self.extensions(), self.carried()?);
         let front = (extensions, carried.as_deref());
@@ -228,7 +228,7 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
         Ok(())
     }
 
-    /// Has the request written. False if there is no room yet.
+    /// Writes the request. Returns false if there is no room yet.
     #[inline(always)]
     fn write(
         &mut self,
@@ -249,8 +249,8 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
         not_sent(self.route.bound(), put, waits, context)
     }
 
-    /// What stands before the request. In a handler that has a deadline itself, a call has no more
-    /// time than is left of that. It ends here with the handler, and there by itself.
+    /// Returns the extensions of the request. A call of a handler that has a deadline has no more time
+    /// than that handler. At this side the call ends with the handler, and at the callee by its own deadline.
     fn extensions(&self) -> Extensions {
         let (node, rare) = (&self.route.bound().node, self.rare.as_deref());
         let until = rare.and_then(Rare::until);
@@ -260,7 +260,7 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
             own.refusals = more.refusals.as_ref().map(Refusals::count);
         }
         own.deadline = inherited(own.deadline, node.time_left_us());
-        // It may last longer if all who bound it let it be extended.
+        // The call may last longer if every deadline above it may be extended.
         match node.bound() {
             Some((_, None)) => own.extendable = None,
             Some(_) if until.is_none() => own.extendable = Some((u64::MAX - node.now_ns()) / 1000),
@@ -269,7 +269,7 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
         own
     }
 
-    /// Returns the context with which the call goes: that of the handler that makes it, and what the caller gives.
+    /// Returns the context that travels with the call: that of the handler that makes it, and the values of the caller.
     /// An operation of a stream has none.
     fn carried(&self) -> Result<Option<Arc<Entries>>, CallError> {
         if A::OPERATION {
@@ -279,7 +279,7 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
         Attached::outgoing(attached, self.route.bound().node.inherited_context())
     }
 
-    /// The call was sent: notes what its callee may ask for.
+    /// Notes the terms for extensions of a call that was sent.
     #[cold]
     fn lend(&mut self) {
         let (State::Sent(call) | State::Kept(call, ..)) = self.state else { return };
@@ -293,7 +293,7 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
         rare.more.lent = Some(Lent::new(session, call, term, above));
     }
 
-    /// Takes a number and has the request written under it, if it was not.
+    /// Takes a number for the request, and writes it, if it was not sent before.
     #[inline(always)]
     fn put(
         &mut self,
@@ -323,7 +323,7 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
         Ok(written)
     }
 
-    /// The same for a call that has a deadline, or streams, or is sampled.
+    /// Sends a call that has a deadline or streams, or that is sampled.
     #[cold]
     #[inline(never)]
     fn send_rarely(&mut self, context: &mut Context<'_>) -> Result<bool, CallError> {
@@ -334,7 +334,7 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
             self.route.bound().node.sampling().put_off();
             return Ok(false);
         }
-        // One with streams is never sampled, nor is an operation of a stream.
+        // A call with streams is never sampled, nor is an operation of a stream.
         let gives_streams = self.rare.as_ref().is_some_and(|rare| rare.gives_streams);
         if A::STREAMS || A::OPERATION || gives_streams {
             self.route.bound().node.sampling().put_off();
@@ -369,7 +369,7 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
         sent
     }
 
-    /// Whether the call waits for room that was asked for, or until it is to be sent again.
+    /// Returns whether the call waits for a grant, or for its next attempt.
     fn waits(&mut self, context: &mut Context<'_>) -> Result<bool, CallError> {
         let Open { route, state: State::Unsent(_), rare, .. } = self else { return Ok(false) };
         let Some(rare) = &mut **rare else { return Ok(false) };

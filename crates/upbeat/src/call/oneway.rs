@@ -28,11 +28,11 @@ pub struct SendFuture<W: Route, A> {
     pub(crate) number: u16,
     pub(crate) method: &'static str,
     pub(crate) arguments: A,
-    /// Dropped where the message is, so that one without costs one look.
+    /// This is dropped where the message is, so that a message without it costs one comparison.
     pub(crate) rare: ManuallyDrop<Option<Box<Rare<W>>>>,
 }
 
-// Nothing in it is pinned: the arguments are moved into the lane.
+// Nothing in the future is pinned: the arguments are moved into the lane.
 impl<W: Route, A> Unpin for SendFuture<W, A> {}
 
 impl<W: Route, A> Drop for SendFuture<W, A> {
@@ -59,7 +59,7 @@ impl<W: Route, A> SendFuture<W, A> {
 }
 
 impl<W: Route, A: Content> SendFuture<W, A> {
-    /// Has a value travel with the message: see [`CallFuture::with`](super::CallFuture::with).
+    /// Sends a value with the message: see [`CallFuture::with`](super::CallFuture::with).
     ///
     /// ```
     /// # #[upbeat::service]
@@ -84,7 +84,7 @@ impl<W: Route, A: Content> SendFuture<W, A> {
         self
     }
 
-    /// Leaves out the context that the handler has which sends the message. What [`with`](Self::with) gives travels.
+    /// Leaves out the context of the handler that sends the message. Values given by [`with`](Self::with) still travel.
     ///
     /// ```
     /// # #[upbeat::service]
@@ -113,7 +113,7 @@ impl<W: Route, A: Content> Future for SendFuture<W, A> {
 }
 
 impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
-    /// Sends the message now, or says [`CallError::Full`] where it would have to wait.
+    /// Sends the message now, or fails with [`CallError::Full`] if it would have to wait.
     ///
     /// ```
     /// # #[upbeat::service]
@@ -142,7 +142,7 @@ impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
         self.write(context, None, &mut Unsampled)
     }
 
-    /// Returns the context with which the message goes.
+    /// Returns the context that travels with the message.
     fn context(&self) -> Result<Option<Arc<Entries>>, CallError> {
         let attached = self.rare.as_ref().and_then(|rare| rare.attached.as_ref());
         Attached::outgoing(attached, self.route.bound().node.inherited_context())
@@ -171,7 +171,7 @@ impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
         }
     }
 
-    /// Has the message written.
+    /// Writes the message.
     #[inline(always)]
     fn put(
         &self,
@@ -221,7 +221,7 @@ impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
         sent
     }
 
-    /// Writes the message from its place in the queue, if it has one, and leaves that.
+    /// Writes the message from its place in the queue, if it has one, and gives that place up.
     fn write_in_turn(
         &mut self,
         context: &mut Context<'_>,

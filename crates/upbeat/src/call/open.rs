@@ -1,9 +1,9 @@
 //! The state of a call, which is the same for the calls of a node and for those of a handle.
 //!
-//! A [`Route`] knows how a request reaches its callee and where the answer comes. The streams of the arguments
-//! go on where the call is polled, and end with it, unless the result has streams too: then they go on where any
-//! of those is read. Invariant: the callee of a call that was sent is told when the call is given up, unless it
-//! has answered and nothing is left of that; so it is of the streams in a result that nobody took.
+//! A [`Route`] knows how a request reaches its callee and how the reply comes back. The streams of the arguments
+//! continue while the call is polled, and end with it, unless the result has streams too: then they continue while any
+//! of those is read. Invariant: when a call that was sent is given up, its callee is told, unless it
+//! has replied and nothing of the reply is left; the same holds for streams in a result that nobody took.
 
 use super::{SendFuture, Take, Until};
 use crate::error::CallError;
@@ -13,19 +13,19 @@ use crate::wire::{Content, Input, MessageContext, WireError};
 use std::mem::ManuallyDrop;
 use std::task::{Context, Poll, Waker};
 
-/// How calls reach their callee: over a session of this node, or over one of a handle.
+/// How calls reach their callee: over a session of this node, or over a session of a handle.
 pub(crate) trait Route: Sized {
     /// A call that was sent.
     type Sent;
-    /// What the answer of a sampled call is read with.
+    /// The values with which the reply of a sampled call is read.
     type Sample: Copy;
-    /// What few calls have besides.
+    /// The parts that only few calls of this route have.
     type Rare: Default;
     /// Wakes the task of a call when its time is over.
     type Alarm;
 
-    /// Sends the request of a plain call, of which nothing is to be kept but its number. False if the call is not
-    /// such, or if its route knows none.
+    /// Sends the request of a plain call, of which only the number is kept. Returns false if the call is not
+    /// plain, or if the route has no plain calls.
     #[inline(always)]
     fn send_plain<A: Content>(
         _: &mut Open<Self, A>,
@@ -34,8 +34,8 @@ pub(crate) trait Route: Sized {
         Ok(false)
     }
 
-    /// Sends the request of a call, if it was not sent yet. Ready if the call is over: it has failed, or the answer
-    /// came meanwhile.
+    /// Sends the request of a call, if it was not sent yet. Returns `Ready` if the call is over: it has failed, or its
+    /// reply came meanwhile.
     fn send<A: Content, T: Take, F: Reads<T>>(
         call: &mut Open<Self, A>,
         context: &mut Context<'_>,
@@ -48,7 +48,7 @@ pub(crate) trait Route: Sized {
         context: &mut Context<'_>,
     ) -> Poll<Result<(), CallError>>;
 
-    /// Returns the answer of a call. The task waits for one that has not come.
+    /// Returns the reply to a call. If there is none yet, the task waits for it.
     fn poll_answer<T>(
         &self,
         sent: &Self::Sent,
@@ -60,25 +60,25 @@ pub(crate) trait Route: Sized {
     /// Returns the context in which the streams of a call's messages are opened.
     fn attached<'a>(&'a self, sent: &'a Self::Sent) -> MessageContext<'a>;
 
-    /// Tells the callee that nobody wants the streams that it opened in answering a call.
+    /// Tells the callee that the streams which it opened in its reply are no longer wanted.
     fn take_back(&self, sent: &Self::Sent);
 
-    /// Gives a call up that was sent, in whose result there may be streams.
+    /// Gives up a call that was sent. Its result may have streams.
     fn abandon(&self, sent: &Self::Sent, gives_streams: bool);
 
-    /// Notes that the task that is polled waits for an answer.
+    /// Notes that the polled task waits for a reply.
     fn awaits_answer(&self) {}
 
-    /// Notes that the task that is polled waits for room.
+    /// Notes that the polled task waits for room.
     fn awaits_room(&self) {}
 
     /// Returns the time.
     fn now_ns(&self) -> u64;
 
-    /// Returns when a call ends whose callee may ask for more time.
+    /// Returns the deadline of a call whose callee may ask for more time.
     fn end_of(&self, sent: &Self::Sent) -> Option<u64>;
 
-    /// Has the task woken at a time.
+    /// Has the task woken at that time.
     fn wake_at(
         &self,
         at: u64,
@@ -87,13 +87,13 @@ pub(crate) trait Route: Sized {
         waker: &Waker,
     );
 
-    /// Returns whether a call that has failed is sent again, when the task is polled after a while.
+    /// Returns whether a call that has failed is sent again, which happens in a later poll.
     fn sends_again(&self, _: &mut Self::Rare, _: &CallError, _: &mut Context<'_>) -> bool {
         false
     }
 }
 
-/// Reads the result of a call where it lies.
+/// A function that reads the result of a call in place.
 pub(crate) trait Reads<T: Take>:
     FnMut(&mut Input<'_>) -> Result<T::Read, WireError>
 {
@@ -104,45 +104,45 @@ impl<T: Take, F: FnMut(&mut Input<'_>) -> Result<T::Read, WireError>> Reads<T> f
 /// The callee's method, or the operation of a channel.
 #[derive(Clone, Copy)]
 pub(crate) struct To {
-    /// The method's place in the service for a handle, and for a node what that is at the callee; or the code of
+    /// The method's index in the service for a handle, and its number at the callee for a node; or the code of
     /// the operation.
     pub(crate) number: u16,
     pub(crate) method: &'static str,
 }
 
 impl To {
-    /// The method that stands at a place of the service.
+    /// Returns the method with this index in the service.
     #[inline(always)]
     pub(crate) fn new(index: usize, method: &'static str) -> To {
         To { number: index as u16, method }
     }
 }
 
-/// A call and how far it is. Dropped, it is given up.
+/// A call and its state. Dropping it gives the call up.
 pub(crate) struct Open<W: Route, A> {
     pub(crate) route: W,
     pub(crate) number: u16,
     pub(crate) method: &'static str,
     pub(crate) state: State<W, A>,
-    /// Dropped where the call is, so that a call without costs one look.
+    /// This is dropped where the call is, so that a call without it costs one comparison.
     pub(crate) rare: ManuallyDrop<Option<Box<Rare<W>>>>,
 }
 
-/// The states of an open call stand first, so that one comparison tells whether a call is open.
+/// The state of a call. The states of an open call come first, so that one comparison tells whether it is open.
 pub(crate) enum State<W: Route, A> {
     Sent(W::Sent),
     /// The call is sampled.
     Sampled(W::Sent, W::Sample),
-    /// The arguments are kept: streams in them go on, or they may have to be sent again.
+    /// The arguments are kept: their streams continue, or they may have to be sent again.
     Kept(W::Sent, Option<W::Sample>, A),
     Unsent(A),
     Over,
 }
 
-/// What few calls have.
+/// The parts that only few calls have.
 pub(crate) struct Rare<W: Route> {
     pub(crate) deadline: Option<Deadline<W>>,
-    /// Whether streams may stand in the result.
+    /// Whether the result may have streams.
     pub(crate) gives_streams: bool,
     /// The context that the caller gives.
     pub(crate) attached: Option<Attached>,
@@ -161,14 +161,14 @@ impl<W: Route> Default for Rare<W> {
 }
 
 impl<W: Route> Rare<W> {
-    /// Until when the call lasts.
+    /// Returns the deadline of the call.
     pub(crate) fn until(&self) -> Option<Until> {
         self.deadline.as_ref().map(|deadline| deadline.until)
     }
 }
 
 impl<W: Route, A> State<W, A> {
-    /// The call as it was sent, while it is open.
+    /// Returns the call as it was sent, while it is open.
     fn sent(&self) -> Option<(&W::Sent, Option<W::Sample>)> {
         match self {
             State::Sent(sent) => Some((sent, None)),
@@ -180,7 +180,7 @@ impl<W: Route, A> State<W, A> {
 }
 
 impl<W: Route, A: Content> State<W, A> {
-    /// Notes that the request was sent. The arguments are kept if they have streams, or if that is asked for.
+    /// Notes that the request was sent. The arguments are kept if they have streams, or if `keeps` says so.
     #[inline(always)]
     pub(crate) fn has_sent(&mut self, sent: W::Sent, keeps: bool) {
         match A::STREAMS || keeps {
@@ -205,7 +205,7 @@ impl<W: Route, A> Open<W, A> {
         Open { route, number, method, state, rare: ManuallyDrop::new(None) }
     }
 
-    /// Gives the call up when that has come.
+    /// Sets the deadline of the call.
     pub(crate) fn lasts(&mut self, until: Option<Until>) {
         if let Some(until) = until {
             let deadline = Some(Deadline { until, alarm: None });
@@ -213,7 +213,7 @@ impl<W: Route, A> Open<W, A> {
         }
     }
 
-    /// Polls whether the time of a call that waits is over. Then the call is given up.
+    /// Polls whether the time of a waiting call is over. If so, the call is given up.
     #[cold]
     fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Open { route, state, rare, .. } = self;
@@ -244,7 +244,7 @@ impl<W: Route, A> Open<W, A> {
         self.drop_rare();
     }
 
-    /// The call has failed, and waits for nothing any more.
+    /// Ends a call that has failed, and that waits for nothing any more.
     #[cold]
     pub(crate) fn fail(&mut self) {
         self.state = State::Over;
@@ -271,7 +271,7 @@ impl<W: Route, A> Drop for Open<W, A> {
 }
 
 impl<W: Route, A: Content> Open<W, A> {
-    /// Polls the call, whose result is read where it lies.
+    /// Polls the call, whose result is read in place.
     #[inline(always)]
     pub(crate) fn poll<T: Take, F: Reads<T>>(
         &mut self,
@@ -322,7 +322,7 @@ impl<W: Route, A: Content> Open<W, A> {
         Poll::Pending
     }
 
-    /// Polls a call that is not plain. Its error is behind a pointer, so that the result of a plain one can lie in
+    /// Polls a call that is not plain. Its error is boxed, so that the result of a plain call can be returned in
     /// registers.
     #[cold]
     #[inline(never)]
@@ -341,7 +341,7 @@ impl<W: Route, A: Content> Open<W, A> {
         }
     }
 
-    /// Notes whether streams may stand in the result, before the call is sent.
+    /// Notes whether the result may have streams, before the call is sent.
     #[inline(always)]
     pub(crate) fn notes_streams<T: Take>(&mut self) {
         if T::STREAMS {
@@ -349,7 +349,7 @@ impl<W: Route, A: Content> Open<W, A> {
         }
     }
 
-    /// Polls the call where streams may stand in it; those of its arguments are handed on to what is read.
+    /// Polls a call whose result may have streams. The streams of its arguments are handed on to those.
     #[inline(never)]
     fn poll_streams<T: Take, F: Reads<T>>(
         &mut self,
@@ -370,12 +370,12 @@ impl<W: Route, A: Content> Open<W, A> {
         self.poll_end(context).map(|()| Err(CallError::Deadline))
     }
 
-    /// Whether the call was sent and has its arguments still.
+    /// Returns whether the call was sent and still has its arguments.
     pub(crate) fn is_kept(&self) -> bool {
         matches!(self.state, State::Kept(..))
     }
 
-    /// Polls a call that was sent, and that has its arguments still, or streams in its result.
+    /// Polls a call that was sent, and that still has its arguments, or has streams in its result.
     #[inline(never)]
     pub(crate) fn poll_sent<T: Take, F: Reads<T>>(
         &mut self,

@@ -1,7 +1,7 @@
-//! How the result of a call is read where it lies: as a value, or into a buffer of the caller's.
+//! How the result of a call is read in place: as a value, or into a buffer of the caller.
 //!
-//! Nothing is written into a buffer before the result lies there to be read, and then from where the callee
-//! wrote it: a call that is dropped leaves its buffer as it was.
+//! A buffer is written only when the whole result is there, directly from the memory where the callee
+//! wrote it: a call that is dropped leaves its buffer unchanged.
 
 #![expect(private_bounds, reason = "the routes are those of this crate")]
 
@@ -15,23 +15,23 @@ use upbeat_core::limits::SHORT_BYTES;
 
 /// How the result of a call is read.
 pub trait Take {
-    /// What is read.
+    /// The value that is read.
     type Read;
-    /// What the caller is given.
+    /// The value that the caller gets.
     type Output;
-    /// Whether streams may stand in the result.
+    /// Whether the result may have streams.
     const STREAMS: bool;
 
-    /// Returns the function that reads the result. One that captures nothing costs nothing to hand on.
+    /// Returns the function that reads the result. A function that captures nothing costs nothing to pass on.
     fn reader(&mut self) -> impl FnMut(&mut Input<'_>) -> Result<Self::Read, WireError>;
 
-    /// The result was read to its end: the streams in it go on, with those of the arguments.
+    /// Continues the streams of a result that was read to its end, together with those of the arguments.
     fn received<A: Content>(_read: &Self::Read, _arguments: Option<&A>) {}
 
-    /// Returns what the caller is given.
+    /// Returns the value that the caller gets.
     fn output(read: Result<Self::Read, CallError>) -> Self::Output;
 
-    /// Polls a call for what the caller is given.
+    /// Polls a call for the value that the caller gets.
     #[inline(always)]
     fn poll<W: Route, A: Content>(
         call: &mut CallFuture<W, A, Self>,
@@ -44,7 +44,7 @@ pub trait Take {
     }
 }
 
-/// Takes the result as a value.
+/// Reads the result as a value.
 pub struct Whole<R>(PhantomData<fn() -> R>);
 
 impl<R> Default for Whole<R> {
@@ -78,7 +78,7 @@ impl<R: Wire> Take for Whole<R> {
         call: &mut CallFuture<W, A, Self>,
         context: &mut Context<'_>,
     ) -> Poll<Self::Output> {
-        // What is long is not returned through all that lies between.
+        // A long result is written into its place once, instead of being moved through every return.
         if matches!(R::EXACT, Some(bytes) if bytes > SHORT_BYTES) && !R::STREAMS {
             let mut place = None;
             let mut long = Long(&mut place);
@@ -89,7 +89,7 @@ impl<R: Wire> Take for Whole<R> {
     }
 }
 
-/// Takes a long result into a place.
+/// Reads a long result into a place.
 struct Long<'p, R>(&'p mut Option<R>);
 
 impl<R: Wire> Take for Long<'_, R> {
@@ -107,7 +107,7 @@ impl<R: Wire> Take for Long<'_, R> {
     }
 }
 
-/// Takes the result as a value that has no streams, by a function that is known where its type's form is not.
+/// Reads the result as a value without streams, by a function of code that knows how the type travels.
 pub(crate) struct By<R>(pub(crate) fn(&mut Input<'_>) -> Result<R, WireError>);
 
 impl<R> Take for By<R> {
@@ -124,7 +124,7 @@ impl<R> Take for By<R> {
     }
 }
 
-/// Takes a `Result<T, E>` of the user's, whose error and ours then stand in one level.
+/// Reads the user's own `Result<T, E>`, and joins its error with `CallError` in one level.
 pub struct Split<T, E>(PhantomData<fn() -> Result<T, E>>);
 
 impl<T, E> Default for Split<T, E> {
@@ -154,7 +154,7 @@ impl<T: Wire, E: Wire> Take for Split<T, E> {
     }
 }
 
-/// Writes the result into a buffer of the caller's.
+/// Writes the result into a buffer of the caller.
 pub struct Fill<'b, R, B: ?Sized> {
     buffer: &'b mut B,
     result: PhantomData<fn() -> R>,
@@ -182,7 +182,7 @@ impl<R: Fills<B>, B: ?Sized> Take for Fill<'_, R, B> {
     }
 }
 
-/// Writes the result into a buffer of the caller's, unless it is the method's error.
+/// Writes the result into a buffer of the caller, unless it is the method's error.
 pub struct TryFill<'b, T, E, B: ?Sized> {
     buffer: &'b mut B,
     result: PhantomData<fn() -> Result<T, E>>,
@@ -216,7 +216,7 @@ impl<T: Fills<B>, E: Wire, B: ?Sized> Take for TryFill<'_, T, E, B> {
     }
 }
 
-/// The user's error and ours in one level.
+/// Joins the user's error and `CallError` in one level.
 #[inline]
 fn flatten<T, E>(result: Result<Result<T, E>, CallError>) -> Result<T, CallError<E>> {
     match result {
@@ -226,7 +226,8 @@ fn flatten<T, E>(result: Result<Result<T, E>, CallError>) -> Result<T, CallError
     }
 }
 
-/// A result was read, with its streams. Those of the arguments go on where the first of the result is read.
+/// Hands the streams of the arguments on to a result that was read: they continue where the first of its streams is
+/// read.
 fn hand_over<A: Content, R: Wire>(arguments: Option<&A>, result: &R) {
     result.streams(&mut |stream| stream.received());
     let Some(arguments) = arguments else { return };

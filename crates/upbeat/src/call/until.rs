@@ -1,4 +1,4 @@
-//! Until when a call lasts.
+//! Deadlines of calls.
 
 use crate::session::Extensions;
 use std::time::Duration;
@@ -9,22 +9,22 @@ use upbeat_memory::ticks::nanoseconds;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Until {
     pub(crate) end: u64,
-    /// Until when the deadline may be extended, if the callee may ask for that.
+    /// The latest time to which the callee may ask to extend the deadline, if it may ask.
     pub(crate) most: Option<u64>,
 }
 
 impl Until {
-    /// Returns a deadline that stands.
+    /// Returns a deadline that cannot be extended.
     pub(crate) fn after(now: u64, time: Duration) -> Until {
         Until { end: now.saturating_add(nanoseconds(time)), most: None }
     }
 
-    /// Returns the deadline that may be extended until `total` is over.
+    /// Returns the same deadline, which may be extended until `total` is over.
     pub(crate) fn extendable(self, now: u64, total: Duration) -> Until {
         Until { most: Some(now.saturating_add(nanoseconds(total))), ..self }
     }
 
-    /// Puts the deadline off to the end that its callee was granted, if it may ask.
+    /// Moves the deadline to the end that its callee was granted, if it may ask.
     pub(crate) fn put_off(&mut self, end: impl FnOnce() -> Option<u64>) {
         if self.most.is_some() {
             self.end = end().unwrap_or(self.end);
@@ -41,14 +41,14 @@ impl Until {
         self.end.saturating_sub(now)
     }
 
-    /// Returns what stands before the request of the call: the time that is left.
+    /// Returns the extensions of the call's request: the time that is left.
     pub(crate) fn extensions(self, now: u64) -> Extensions {
         let left = |end| Until { end, most: None }.left(now) / 1000;
         let (deadline, extendable) = (Some(left(self.end)), self.most.map(left));
         Extensions { deadline, extendable, ..Extensions::NONE }
     }
 
-    /// Returns the term by which a handle answers a callee that asks for more time, if it may ask.
+    /// Returns the term by which a handle answers a callee that asks for more time, if the callee may ask.
     pub(crate) fn term(self) -> Option<Term> {
         self.most.map(|most| Term::new(self.end, most))
     }

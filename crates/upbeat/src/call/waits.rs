@@ -1,7 +1,7 @@
-//! Messages of a node that wait until they may go.
+//! Messages of a node that wait until they can be sent.
 //!
-//! `session::Admission` is the place of such a message. It is left when the message has gone or nobody wants it any
-//! more.
+//! `session::Admission` is the place of such a message. The message gives the place up when it was sent or is no longer
+//! wanted.
 
 use super::Bound;
 use crate::dispatch::Dispatcher;
@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::task::Context;
 use upbeat_memory::local::Local;
 
-/// The things that a message has that waits.
+/// The parts that only a waiting message has.
 #[derive(Default)]
 pub(super) struct Waits {
     pub(super) sample: Option<Box<Sample>>,
@@ -20,7 +20,7 @@ pub(super) struct Waits {
 }
 
 impl Waits {
-    /// Returns the number under which room was asked for.
+    /// Returns the number of the reservation for the message.
     pub(super) fn number(&self) -> Option<u64> {
         self.admission()?.room()
     }
@@ -31,7 +31,7 @@ impl Waits {
     }
 }
 
-/// The place of a message. Dropped, it is withdrawn.
+/// The place of a message, which is withdrawn when it is dropped.
 struct Place {
     node: Local<Rc<Dispatcher>>,
     session: Local<Rc<Session>>,
@@ -53,7 +53,7 @@ impl Drop for Place {
     }
 }
 
-/// Whether a message has asked for room that there is not yet.
+/// Returns whether a message waits for a grant that has not come yet.
 pub(super) fn still_asks(
     bound: &Bound,
     waits: &mut Waits,
@@ -74,7 +74,7 @@ pub(super) fn still_asks(
     Ok(awaits)
 }
 
-/// Has a message wait that was not sent, or says why it does not.
+/// Has a message wait that could not be sent, or returns why it does not wait.
 #[cold]
 pub(super) fn not_sent(
     bound: &Bound,
@@ -95,7 +95,7 @@ pub(super) fn not_sent(
     }
 }
 
-/// The error of a message that was not sent and does not wait.
+/// Returns the error of a message that could not be sent and does not wait.
 #[cold]
 pub(super) fn not_waiting(
     node: &Rc<Dispatcher>,

@@ -1,6 +1,6 @@
-//! Calls and messages of handles that are awaited.
+//! Calls and one-way messages of handles that are awaited.
 //!
-//! A future is polled in whatever thread its runtime likes. Invariant: a poll waits for nobody, neither
+//! The runtime may poll a future in any thread. Invariant: a poll never blocks, neither
 //! for the session nor for room in it.
 
 use super::BoundHandle;
@@ -22,21 +22,21 @@ use upbeat_core::frame::{CallNumber, Head};
 /// A call through a handle.
 pub type HandleCall<'h, A, R> = CallFuture<HandleRoute<&'h BoundHandle>, A, Whole<R>>;
 
-/// A call through a handle of a method that returns a `Result<T, E>` of the user's.
+/// A call through a handle of a method that returns the user's own `Result<T, E>`.
 pub type HandleTryCall<'h, A, T, E> = CallFuture<HandleRoute<&'h BoundHandle>, A, Split<T, E>>;
 
 /// A one-way message through a handle.
 pub type HandleSend<'h, A> = SendFuture<HandleRoute<&'h BoundHandle>, A>;
 
-/// The route of a handle's calls: over the session that its new calls use, or over one that is known.
+/// The route of a handle's calls: the session that new calls use, or a session that is known.
 #[derive(Clone)]
 pub struct HandleRoute<H>(pub(crate) H);
 
 /// A call that was sent.
 enum Begun<R> {
-    /// Its reply is still to come.
+    /// The reply is still to come.
     Open(Arc<Side>, CallNumber),
-    /// Its reply came while the caller looked for it.
+    /// The reply came while the caller polled for it.
     Done(Result<R, CallError>),
 }
 
@@ -69,7 +69,7 @@ impl<H: Finds> Route for HandleRoute<H> {
         };
         let given = Given { until, context: carried };
         let waker = context.waker();
-        // The future of a stream looks for nothing in the lane: it goes on by what others do.
+        // The future of a stream never polls the lane: other futures and the thread of the session wake it.
         let waiter = (A::STREAMS || A::OPERATION || T::STREAMS).then_some(waker);
         let found = route.0.find(asked.as_ref());
         let send = |side: &Arc<Side>, caller: &mut Caller, wants: &mut Wants| {
@@ -176,7 +176,7 @@ impl<H: Finds> Route for HandleRoute<H> {
 }
 
 impl BoundHandle {
-    /// Calls the method that stands at `index` in the service.
+    /// Calls the method at `index` in the service.
     pub fn call<A: Content, R: Wire>(
         &self,
         index: usize,
@@ -186,7 +186,7 @@ impl BoundHandle {
         self.calling(index, method, arguments, Whole::default())
     }
 
-    /// Calls a method whose result is the user's `Result`.
+    /// Calls a method that returns the user's own `Result`.
     pub fn try_call<A: Content, T: Wire, E: Wire>(
         &self,
         index: usize,
@@ -196,7 +196,7 @@ impl BoundHandle {
         self.calling(index, method, arguments, Split::default())
     }
 
-    /// Calls a method whose result is taken in a way that is given.
+    /// Calls a method whose result is read by `take`.
     pub(super) fn calling<A: Content, T: Take>(
         &self,
         index: usize,

@@ -1,7 +1,7 @@
-//! Calls that block the thread that calls.
+//! Calls that block the calling thread.
 //!
-//! Invariant: a call that has its session takes no lock and allocates nothing, and what it reads its result into
-//! may be a buffer of the caller's.
+//! Invariant: a call that has its session takes no lock and allocates nothing, and can read its result into
+//! a buffer of the caller.
 
 use super::caller::Caller;
 use super::lasting::now_ns;
@@ -36,7 +36,7 @@ use std::time::Duration;
 pub struct Blocking<'h> {
     handle: &'h BoundHandle,
     caller: RefCell<Option<Caller>>,
-    /// For how long each call may block, and for how long if its callee asks for more.
+    /// How long each call may block, and how long if its callee asks for more.
     deadline: Option<Duration>,
     total: Option<Duration>,
     /// The context of each call.
@@ -44,16 +44,16 @@ pub struct Blocking<'h> {
 }
 
 impl<'h> Blocking<'h> {
-    /// Makes what calls through `handle`. It takes its session with the first call.
+    /// Returns the blocking form of `handle`. The first call takes a session.
     pub(super) fn new(handle: &'h BoundHandle) -> Blocking<'h> {
         Blocking { handle, caller: RefCell::new(None), deadline: None, total: None, attached: None }
     }
 }
 
 impl Blocking<'_> {
-    /// Gives each call up after `after`, here and at the callee, to whom the deadline travels. What the
-    /// call waits for does not matter: the session, room, or the answer. One-way messages wait for room
-    /// no longer than that, and have not been sent then.
+    /// Gives each call up after `after`, here and at the callee, to which the deadline travels. The deadline
+    /// holds while the call waits for the session, for room, or for the reply. A one-way message waits for room
+    /// until the deadline, and was not sent if it ends so.
     ///
     /// ```no_run
     /// # #[upbeat::service]
@@ -79,7 +79,7 @@ impl Blocking<'_> {
     }
 
     /// Lets callees ask to have the deadline extended, by [`extend`](crate::extend), until `total` is over
-    /// since the call began. Without a deadline before it, it says nothing.
+    /// from the beginning of each call is over. Without a deadline set before, this has no effect.
     ///
     /// ```no_run
     /// # #[upbeat::service]
@@ -101,7 +101,7 @@ impl Blocking<'_> {
         self
     }
 
-    /// Has a value travel with each call and one-way message: see [`Context`](crate::Context).
+    /// Sends a value with each call and one-way message: see [`Context`](crate::Context).
     ///
     /// ```no_run
     /// # #[upbeat::service]
@@ -127,14 +127,14 @@ impl Blocking<'_> {
         self
     }
 
-    /// Until when a call may last that begins now.
+    /// Returns the deadline of a call that begins now.
     fn until(&self) -> Option<Until> {
         let (after, now) = (self.deadline?, now_ns());
         let until = Until::after(now, after);
         Some(self.total.map_or(until, |total| until.extendable(now, total)))
     }
 
-    /// Calls the method that stands at `index` in the service, and waits.
+    /// Calls the method at `index` in the service, and blocks until its reply.
     #[inline]
     pub fn call<A: Content, R: Wire>(
         &self,
@@ -145,7 +145,7 @@ impl Blocking<'_> {
         self.taking(index, method, arguments, Whole::default())
     }
 
-    /// Calls a method whose result is the user's `Result`, and waits.
+    /// Calls a method that returns the user's own `Result`, and blocks until its reply.
     #[inline]
     pub fn try_call<A: Content, T: Wire, E: Wire>(
         &self,
@@ -156,7 +156,7 @@ impl Blocking<'_> {
         self.taking(index, method, arguments, Split::default())
     }
 
-    /// Sends a one-way message, and waits for room.
+    /// Sends a one-way message, and blocks while there is no room.
     #[inline]
     pub fn send<A: Content>(
         &self,
@@ -170,7 +170,7 @@ impl Blocking<'_> {
         self.over(until, |caller| caller.send(To::new(index, method), &arguments, given))
     }
 
-    /// Acts over a session that stands, and opens one where there is none.
+    /// Runs `act` with an open session, and opens one if there is none.
     #[inline]
     fn over<T>(
         &self,
@@ -189,7 +189,7 @@ impl Blocking<'_> {
         }
     }
 
-    /// Takes a session that stands ready, or opens one.
+    /// Takes an idle session, or opens one.
     #[cold]
     fn prepare<'a>(
         &self,
@@ -198,7 +198,7 @@ impl Blocking<'_> {
     ) -> Result<&'a mut Caller, CallError> {
         *caller = None;
         while let Some(mut idle) = self.handle.shared.idle().pop() {
-            // One that stood idle may have ended meanwhile.
+            // An idle session may have ended meanwhile.
             idle.hear();
             if idle.stands(until) {
                 return Ok(caller.insert(idle));
@@ -213,7 +213,7 @@ impl Blocking<'_> {
 impl Drop for Blocking<'_> {
     fn drop(&mut self) {
         if !self.handle.shared.made.is_this() {
-            // The session is the parent's.
+            // The session belongs to the parent.
             std::mem::forget(self.caller.take());
             return;
         }
@@ -222,7 +222,7 @@ impl Drop for Blocking<'_> {
         {
             caller.session.retire_all_slabs();
             caller.flush();
-            // Nobody looks at it from here on.
+            // No thread polls the session from here on.
             let quiet = caller.may_sleep();
             let mut idle = self.handle.shared.idle();
             if quiet && idle.len() < IDLE_MAX {
@@ -232,7 +232,7 @@ impl Drop for Blocking<'_> {
     }
 }
 
-/// A call that blocks the calling thread, and whose result goes into a buffer: see [`Blocking::filling`].
+/// A blocking call whose result goes into a buffer: see [`Blocking::filling`].
 #[must_use = "nothing is called until a method is"]
 pub struct BlockingFilling<'b, B: ?Sized> {
     blocking: &'b Blocking<'b>,
@@ -240,7 +240,7 @@ pub struct BlockingFilling<'b, B: ?Sized> {
 }
 
 impl Blocking<'_> {
-    /// Has the result of the method that is called next written into `buffer`, straight from where the
+    /// Writes the result of the next method that is called into `buffer`, straight from the memory where the
     /// callee wrote it: see [`Call::into`](crate::call::Call::into).
     ///
     /// ```
@@ -262,7 +262,8 @@ impl Blocking<'_> {
 }
 
 impl<B: ?Sized> BlockingFilling<'_, B> {
-    /// Calls the method that stands at `index` in the service, waits, and gives what is known of its result: how many items a sequence has.
+    /// Calls the method at `index` in the service, and blocks until its reply. Returns the number of items, if
+    /// the result is a sequence.
     #[inline]
     pub fn call<A: Content, R: Fills<B>>(
         self,
@@ -274,7 +275,7 @@ impl<B: ?Sized> BlockingFilling<'_, B> {
         blocking.taking(index, method, arguments, Fill::<R, B>::new(buffer))
     }
 
-    /// The same of a method whose result is the user's `Result`.
+    /// Calls a method that returns the user's own `Result`, as [`call`](Self::call) does.
     #[inline]
     pub fn try_call<A: Content, R: Fills<B>, E: Wire>(
         self,
@@ -288,7 +289,7 @@ impl<B: ?Sized> BlockingFilling<'_, B> {
 }
 
 impl Blocking<'_> {
-    /// Calls, and has `take` read the result where it lies.
+    /// Calls a method, and has `take` read the result in place.
     #[inline]
     pub(super) fn taking<A: Content, T: Take>(
         &self,
@@ -299,7 +300,7 @@ impl Blocking<'_> {
     ) -> T::Output {
         let until = self.until();
         if A::STREAMS || T::STREAMS {
-            // Streams go on over the session that several may use.
+            // Streams need the session that several threads may use.
             let call = self.handle.calling(index, method, arguments, take).until(until);
             let mut call = call.attached(self.attached.clone());
             return T::output(wait(poll_fn(|context| call.poll_read(context))));

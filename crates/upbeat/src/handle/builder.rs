@@ -1,4 +1,4 @@
-//! What a handle is made with.
+//! The settings of a handle.
 
 use super::lasting::now_ns;
 use super::{BoundHandle, ConnectTerms, HandleClient, HandleError, Target, open, pages};
@@ -13,7 +13,7 @@ use std::time::Duration;
 use upbeat_core::address::NodeAddress;
 use upbeat_core::limits::TAKEN_BYTES_MAX;
 
-/// Begins a handle.
+/// Returns a builder of a handle.
 ///
 /// ```no_run
 /// # #[upbeat::service]
@@ -43,7 +43,7 @@ pub fn builder() -> HandleBuilder {
     }
 }
 
-/// What a handle is made with.
+/// The settings of a handle.
 #[must_use = "a builder makes no handle before `connect`"]
 pub struct HandleBuilder {
     program: Option<String>,
@@ -58,7 +58,7 @@ pub struct HandleBuilder {
 }
 
 impl HandleBuilder {
-    /// The program of the node that is called.
+    /// Sets the program of the node that is called.
     ///
     /// ```no_run
     /// # #[upbeat::service]
@@ -76,7 +76,7 @@ impl HandleBuilder {
         self
     }
 
-    /// Where the sockets are.
+    /// Sets the directory of the sockets.
     ///
     /// ```no_run
     /// # #[upbeat::service]
@@ -95,8 +95,8 @@ impl HandleBuilder {
         self
     }
 
-    /// How blocking calls wait. An awaited call looks for its reply as well, where this says so and that has paid
-    /// lately, but for 20 us at most: then it is woken.
+    /// Sets how blocking calls wait. An awaited call also polls for its reply, if this setting says so and polling has
+    /// paid lately, but for 20 us at most: then the task sleeps until its reply wakes it.
     ///
     /// ```no_run
     /// # #[upbeat::service]
@@ -115,9 +115,9 @@ impl HandleBuilder {
         self
     }
 
-    /// Bytes of the longest result that calls of the handle take. A longer one is not read, no memory is
-    /// asked for it, and its call fails with [`CallError::ResultTooLarge`](crate::CallError::ResultTooLarge).
-    /// 32 MiB if nobody says.
+    /// Sets the bytes of the longest result that calls of the handle accept. A longer result is not read, no memory is
+    /// allocated for it, and its call fails with [`CallError::ResultTooLarge`](crate::CallError::ResultTooLarge).
+    /// The default is 32 MiB.
     ///
     /// ```no_run
     /// # #[upbeat::service]
@@ -139,8 +139,8 @@ impl HandleBuilder {
         self
     }
 
-    /// Whether the handle shares memory with the node's process, as
-    /// [`Builder::shared_memory`](crate::Builder::shared_memory) has it.
+    /// Sets whether the handle shares memory with the node's process, as
+    /// [`Builder::shared_memory`](crate::Builder::shared_memory) does for a node.
     ///
     /// ```no_run
     /// # #[upbeat::service]
@@ -159,8 +159,8 @@ impl HandleBuilder {
         self
     }
 
-    /// Has one message in so many sampled for the bill, or none if it is 0, as
-    /// [`Builder::sampling`](crate::Builder::sampling) has it. `upbeat bill` shows them under `a handle of` the
+    /// Samples one of so many messages for the bill, or none for 0, as
+    /// [`Builder::sampling`](crate::Builder::sampling) does. `upbeat bill` shows them under `a handle of` the
     /// node's name.
     ///
     /// ```no_run
@@ -179,8 +179,9 @@ impl HandleBuilder {
         self
     }
 
-    /// Connects within so much time or not at all: [`CallError::Deadline`](crate::CallError::Deadline) says so. It is
-    /// for connecting alone; calls are told by [`Blocking::deadline`](super::Blocking::deadline) and
+    /// Limits the time to connect. When it is over, connecting fails with
+    /// [`CallError::Deadline`](crate::CallError::Deadline). The deadlines of calls are set by
+    /// [`Blocking::deadline`](super::Blocking::deadline) and
     /// [`HandleCall::deadline`](super::HandleCall).
     ///
     /// ```no_run
@@ -202,7 +203,7 @@ impl HandleBuilder {
         self
     }
 
-    /// Waits for the node, so long at most, if it is not there yet, if it starts or shuts down, if its host is not
+    /// Waits for so long at most if the node is not there yet, if it starts or shuts down, if its host cannot be
     /// reached, or if it does not serve the service yet: as [`Connect::wait_for`](crate::Connect::wait_for) does for
     /// a client of a node.
     ///
@@ -223,7 +224,7 @@ impl HandleBuilder {
         self
     }
 
-    /// Connects to a node. The methods are compared here, so this waits.
+    /// Connects to a node, and compares the methods. Blocks the calling thread.
     ///
     /// ```no_run
     /// # #[upbeat::service]
@@ -242,8 +243,8 @@ impl HandleBuilder {
         Ok(open(target, terms)?)
     }
 
-    /// Connects to a node without blocking the thread, in any async runtime: a thread of the handle's connects, and
-    /// afterwards serves its awaited calls. Dropped, the future gives the connection up.
+    /// Connects to a node without blocking the thread, in any async runtime: a thread of the handle connects, and
+    /// afterwards serves its awaited calls. Dropping the future gives the connection up.
     ///
     /// ```
     /// # #[upbeat::service]

@@ -1,4 +1,4 @@
-//! A client-only session: lanes and an incarnation of its own, driven by whoever holds it.
+//! A session that only calls, with lanes and an incarnation of its own. Its holder drives it.
 
 mod frames;
 
@@ -36,7 +36,7 @@ use upbeat_memory::sync::fence_full;
 use upbeat_memory::ticks::ticks;
 use upbeat_transport::local_node::LocalNode;
 
-/// The things that a message has that waits in a session. A caller that gives the message up must
+/// The parts that only a waiting message has. A caller that gives the message up must
 /// [withdraw](Caller::withdraw) them.
 #[derive(Default)]
 pub(crate) struct Wants {
@@ -46,29 +46,29 @@ pub(crate) struct Wants {
 }
 
 impl Wants {
-    /// The message waits, and its sample with it.
+    /// Keeps the sample of a message that waits.
     fn keep_sample(&mut self, mut sample: Box<Sample>) {
         sample.note(MessageEvents::FULL);
         self.sample = Some(sample);
     }
 }
 
-/// What is noted between two looks at the session.
+/// Notes between two looks at the session.
 #[derive(Default)]
 struct Noted {
-    /// Whether the session's thread has slept, and not read since what has woken it.
+    /// Whether the session's thread has slept, and has not read the ring that woke it.
     rung: Cell<bool>,
-    /// Whether rings may have been heard along with a segment of the peer's.
+    /// Whether rings may have been read together with a segment of the peer.
     heard: Cell<bool>,
-    /// Whether a future has looked for its reply in vain, and waits for it.
+    /// Whether a future has polled for its reply without success, and waits for it.
     waits: Cell<bool>,
-    /// Whether a future has found its reply, and leaves.
+    /// Whether a future has found its reply, and leaves the session.
     rests: Cell<bool>,
-    /// Whether the session's thread wakes to give up what nobody uses.
+    /// Whether the session's thread wakes to free unused memory.
     tidies: Cell<bool>,
 }
 
-/// The session, its numbers, and how its holder waits.
+/// The session, the methods' numbers, and how the session's holder waits.
 pub(crate) struct Caller {
     target: Target,
     home: LocalNode,
@@ -78,18 +78,18 @@ pub(crate) struct Caller {
     sampling: Sampling,
     pace: IdlePolicy,
     ticker: Ticker,
-    /// When it was last used, in ticks.
+    /// When the session was last used, in ticks.
     used: u64,
     noted: Noted,
-    /// What its thread looks after besides, if it has one of its own.
+    /// The alarms and the stop signal of the session's own thread, if it has one.
     watch: Option<Arc<Watch>>,
-    /// When the thread that blocks gives up what it waits for.
+    /// When the blocking thread gives up its wait.
     until: Cell<Option<Until>>,
 }
 
 impl Caller {
-    /// Opens a session and asks for the methods' numbers, waiting in this thread: until a time at most, or
-    /// while somebody wants it, and then asleep.
+    /// Opens a session and asks for the methods' numbers. Blocks this thread: until a time at most, or
+    /// while the handle exists. The thread of an asynchronous session waits asleep.
     fn open(
         target: &Target,
         service: &'static str,
@@ -116,7 +116,7 @@ impl Caller {
         let (home, carrier) = wait_open(target, watch.as_deref(), until)?;
         drop(carrier.take_old_socket());
         carrier.unshared().into_iter().for_each(memory_is_refused);
-        // A thread that blocks looks by itself.
+        // A blocking thread polls the lane itself.
         let wake: Arc<dyn Fn() + Send + Sync> = match &watch {
             Some(watch) => {
                 let watch = Arc::clone(watch);
@@ -156,7 +156,7 @@ impl Caller {
         Ok(caller)
     }
 
-    /// Calls, and waits for the answer, which `take` reads where it lies: until a time at most.
+    /// Calls a method and blocks until its reply, which `take` reads in place, or until a time at most.
     #[inline]
     pub(super) fn call<A: Content, T>(
         &mut self,
@@ -214,8 +214,8 @@ impl Caller {
         }
     }
 
-    /// Gives a call up. Either its callee is told, or an answer is dropped that may lie in a buffer for
-    /// which the peer waits.
+    /// Gives a call up. Either its callee is told, or its reply is dropped, which may lie in a buffer that
+    /// the peer waits for.
     pub(super) fn abandon(&mut self, call: CallNumber) {
         self.session.end_loan(call);
         if self.session.abandon(call) || self.session.peer_wants_room() {
@@ -223,7 +223,7 @@ impl Caller {
         }
     }
 
-    /// Sends a one-way message, waiting for room: until a time at most.
+    /// Sends a one-way message. Blocks while there is no room, until a time at most.
     pub(super) fn send<A: Content>(
         &mut self,
         to: To,
@@ -250,8 +250,8 @@ impl Caller {
         sent
     }
 
-    /// Sends a call, for whose reply `waiter` waits, or this thread. None if there is no room now, or no number;
-    /// where that had to be asked for, or stood for, it is noted, and `waker` is woken when there is.
+    /// Sends a call, whose reply wakes `waiter`; without one, this thread polls for it. Returns `None` if there is no
+    /// room or no number now. The reservation or the place in the queue is then noted, and `waker` is woken in turn.
     #[inline]
     pub(super) fn send_call<A: Content>(
         &mut self,
@@ -261,7 +261,7 @@ impl Caller {
         waiter: Option<&Waker>,
         waker: &Waker,
     ) -> Result<Option<CallNumber>, CallError> {
-        // One whose future waits elsewhere is never sampled: a call with streams, or an operation of a stream.
+        // A call with streams, or an operation of a stream, has a waiter and is never sampled.
         let sample = if waiter.is_none() { self.sample_of(wants, CALL) } else { None };
         let Some(mut sample) = sample else {
             let waiter = waiter.cloned().map_or(Waiter::Task(MAIN), Waiter::Waker);
@@ -314,7 +314,7 @@ impl Caller {
         sent
     }
 
-    /// Tries to send a message when it is its turn. None if it has to wait: then `waker` is woken when it may go.
+    /// Tries to send a message when it is its turn. Returns `None` if it has to wait: `waker` is woken when it can go.
     #[inline]
     fn try_in_turn<T>(
         &mut self,
@@ -338,7 +338,7 @@ impl Caller {
                 if waits {
                     self.session.withdraw_admission(&mut wants.admission);
                 }
-                // No turn ends here: what is not said now, nobody says later.
+                // There is no end of a turn here that would wake the peer later.
                 self.flush();
                 Ok(Some(sent))
             }
@@ -346,7 +346,7 @@ impl Caller {
         }
     }
 
-    /// Sends a one-way message. False if there is no room now, as with a call.
+    /// Sends a one-way message. Returns false if there is no room now, as with a call.
     pub(super) fn try_send<A: Content>(
         &mut self,
         (to, arguments): (To, &A),
@@ -366,7 +366,7 @@ impl Caller {
         sent
     }
 
-    /// Sends this side's stamps of a one-way message that was flushed to a socket.
+    /// Sends this side's stamps of a one-way message that was written to a socket.
     #[cold]
     fn send_half(&self, sample: Box<Sample>) {
         let half = Half { message: sample.as_oneway(), names: ("", ""), sample };
@@ -397,7 +397,7 @@ impl Caller {
         sent.map(|sent| sent.is_some())
     }
 
-    /// Gives up everything that a message waits for.
+    /// Withdraws everything that a message waits for.
     pub(super) fn withdraw(&mut self, wants: &mut Wants) {
         if self.session.withdraw_admission(&mut wants.admission) {
             self.flush();
@@ -416,7 +416,7 @@ impl Caller {
         self.session.flush(fence_full());
     }
 
-    /// Has a message wait that was not sent, or says why it does not.
+    /// Has a message wait that could not be sent, or returns why it does not wait.
     #[cold]
     fn refused(
         &mut self,
@@ -433,20 +433,20 @@ impl Caller {
         }
         self.flush();
         if self.session.carrier.lanes.wants_room() {
-            // Room that was made before the peer could see that somebody waits is announced by nobody.
+            // The peer does not announce room that it made before it could see that this side waits.
             self.session.settle(false);
         }
         Ok(())
     }
 
-    /// Wakes those that wait for what an ended call has made free.
+    /// Wakes the messages that wait for a number which an ended call has freed.
     pub(super) fn call_ended(&self) {
         if self.session.is_pressed() {
             self.session.settle(false);
         }
     }
 
-    /// Returns the answer of a call. `waiter` waits for one that has not come.
+    /// Returns the reply to a call. If there is none yet, `waiter` waits for it.
     #[inline]
     pub(super) fn poll<R>(
         &self,
@@ -474,13 +474,13 @@ impl Caller {
         });
     }
 
-    /// Closes the session, which nobody wants any more.
+    /// Closes the session, which is no longer wanted.
     fn close(&self) {
         self.session.say_goodbye();
         self.end(Why::Closed);
     }
 
-    /// How the session ended, if it has.
+    /// Returns how the session ended, if it has.
     pub(super) fn ended(&self) -> Option<&Lost> {
         self.session.ended()
     }

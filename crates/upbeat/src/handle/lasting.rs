@@ -1,9 +1,9 @@
-//! The clock of handles, and who wakes the calls that are awaited when their time is over.
+//! The clock of handles, and the alarms that wake awaited calls at their deadlines.
 //!
-//! Times are those of the monotonic clock, in nanoseconds. A thread that blocks sleeps no longer than
-//! its call lasts; for a future it is the thread of the session that sleeps, until the first alarm.
-//! Invariant: a timer of the system's is set for the first alarm or before it, so that whoever enters a
-//! later one tells nobody.
+//! Times are those of the monotonic clock, in nanoseconds. A blocking thread sleeps no longer than until
+//! its call's deadline. For futures, the thread of the session sleeps until the first alarm.
+//! Invariant: a timer of the system is set for the first alarm or before it, so that entering a
+//! later alarm needs no wake-up.
 
 use crate::reactor::timespec;
 use crate::timer::{TimerId, Timers};
@@ -17,20 +17,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use upbeat_memory::fork::Process;
 
-/// The time.
+/// Returns the time.
 pub(super) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// What a socket is waited for.
+/// Returns the events of a socket to wait for.
 pub(super) fn events(writable: bool) -> PollFlags {
     if writable { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN }
 }
 
-/// What the thread of a session looks after besides its socket.
+/// The events that the thread of a session waits for besides its socket.
 pub(super) struct Watch {
-    /// Readable when nobody wants the session any more.
+    /// The descriptor is readable when the session is no longer wanted.
     stop: OwnedFd,
     timer: OwnedFd,
     alarms: Mutex<Alarms>,
@@ -41,7 +41,7 @@ pub(super) struct Watch {
 #[derive(Default)]
 struct Alarms {
     timers: Timers,
-    /// When the system's timer goes off.
+    /// When the system's timer is due.
     set: Option<u64>,
 }
 
@@ -56,14 +56,14 @@ impl Watch {
         })
     }
 
-    /// Whether this is the process that has opened the session, and no child that it has forked.
+    /// Returns whether this process has opened the session. A forked child has not.
     #[inline]
     pub(super) fn is_here(&self) -> bool {
         self.made.is_this()
     }
 
-    /// Tells the thread that the session is not needed any more. Does nothing in a forked child, which shares the descriptor with
-    /// its parent.
+    /// Tells the thread that the session is not needed any more. Does nothing in a forked child, which shares the
+    /// descriptor with its parent.
     pub(super) fn stop(&self) {
         if !self.is_here() {
             return;
@@ -74,12 +74,12 @@ impl Watch {
 
     /// Wakes the thread, which has something to send.
     pub(super) fn kick(&self) {
-        // A time that was long ago.
+        // This time is in the past, so the timer is due at once.
         self.set(&mut self.alarms(), 1);
     }
 
-    /// Waits until the socket has something, and rings the alarms that are due. True if nobody wants
-    /// it any more.
+    /// Waits until the socket has an event, and wakes the alarms that are due. Returns true if the session is no longer
+    /// wanted.
     pub(super) fn wait(
         &self,
         socket: BorrowedFd<'_>,
@@ -88,7 +88,7 @@ impl Watch {
     ) -> bool {
         let of = [(socket, writable), (self.stop.as_fd(), false), (self.timer.as_fd(), false)];
         let mut descriptors = of.map(|(of, out)| PollFd::from_borrowed_fd(of, events(out)));
-        // Interrupted, or whatever it is: looking again is right.
+        // After any result, an interruption too, looking again is right.
         let _ = poll(&mut descriptors, timeout);
         let [_, stop, timer] = descriptors.map(|descriptor| !descriptor.revents().is_empty());
         if timer {
@@ -97,7 +97,7 @@ impl Watch {
         stop
     }
 
-    /// Waits for so long. True if nobody wants the session any more.
+    /// Waits for so long. Returns true if the session is no longer wanted.
     pub(super) fn pause(&self, timeout: &Timespec) -> bool {
         self.wait(self.stop.as_fd(), false, Some(timeout))
     }
@@ -106,7 +106,7 @@ impl Watch {
         self.alarms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has somebody woken at a time.
+    /// Wakes `waker` at a time.
     pub(super) fn wake_at(self: &Arc<Self>, at: u64, waker: &Waker) -> Alarm {
         let mut alarms = self.alarms();
         let timer = alarms.timers.set(at, waker.clone());
@@ -117,14 +117,14 @@ impl Watch {
     }
 
     fn set(&self, alarms: &mut Alarms, at: u64) {
-        // Nothing is the same as never to a timer, and the first nanosecond was long ago.
+        // Zero would disarm the timer, and the first nanosecond is in the past.
         let it_value = timespec(at.max(1));
         let time = Itimerspec { it_interval: timespec(0), it_value };
         let set = timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &time);
         alarms.set = set.ok().map(|_| at);
     }
 
-    /// Wakes those whose time has come.
+    /// Wakes the alarms whose time has come.
     fn ring(&self) {
         let _ = rustix::io::read(&self.timer, &mut [0; 8]);
         let now = now_ns();
@@ -139,7 +139,7 @@ impl Watch {
     }
 }
 
-/// Somebody who is woken at a time. Dropped, he is not.
+/// A waker that is woken at a time. Dropping the alarm cancels it.
 pub(crate) struct Alarm {
     watch: Arc<Watch>,
     at: u64,
@@ -147,12 +147,12 @@ pub(crate) struct Alarm {
 }
 
 impl Alarm {
-    /// Whether it is of this session, and for this time.
+    /// Returns whether the alarm is one of this session, and for this time.
     pub(super) fn is_for(&self, watch: &Arc<Watch>, at: u64) -> bool {
         Arc::ptr_eq(&self.watch, watch) && self.at == at
     }
 
-    /// Has another woken. False if it has gone off.
+    /// Replaces the waker. Returns false if the alarm has gone off.
     pub(super) fn change(&self, waker: &Waker) -> bool {
         let before = self.watch.alarms().timers.change(self.timer, waker);
         before.is_some()
@@ -184,8 +184,8 @@ mod tests {
         }
     }
 
-    /// The first that is due wakes the thread, whatever was entered before it; what was dropped wakes
-    /// nobody.
+    /// The first alarm that is due wakes the thread, in any order of entry. A dropped alarm wakes
+    /// nothing.
     #[test]
     fn alarms_go_off_in_their_order() {
         let watch = Arc::new(Watch::new().unwrap());

@@ -1,4 +1,4 @@
-//! What a handle is told of other hosts.
+//! The settings of a handle for other hosts.
 
 use super::builder::HandleBuilder;
 use crate::remote::peer_timeout;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use upbeat_transport::identity::Identity;
 
 impl HandleBuilder {
-    /// Has messages to another host go under TLS, as [`Builder::identity`](crate::Builder::identity) has it. A
+    /// Sends messages to another host under TLS, as [`Builder::identity`](crate::Builder::identity) does for a node. A
     /// handle has no name, and may use any identity of its program.
     ///
     /// ```no_run
@@ -27,8 +27,8 @@ impl HandleBuilder {
         self
     }
 
-    /// Permits messages to another host to go as they are, as
-    /// [`Builder::insecure_plaintext`](crate::Builder::insecure_plaintext) has it.
+    /// Permits messages to another host in plaintext, as
+    /// [`Builder::insecure_plaintext`](crate::Builder::insecure_plaintext) does for a node.
     ///
     /// ```no_run
     /// # #[upbeat::service]
@@ -47,8 +47,8 @@ impl HandleBuilder {
         self
     }
 
-    /// After what time a connection is taken for broken whose other side does not answer, as
-    /// [`Builder::peer_timeout`](crate::Builder::peer_timeout) has it.
+    /// Sets the time after which a connection counts as broken if its other side does not answer, as
+    /// [`Builder::peer_timeout`](crate::Builder::peer_timeout) does for a node.
     ///
     /// ```no_run
     /// # #[upbeat::service]
@@ -73,9 +73,9 @@ impl HandleBuilder {
         self
     }
 
-    /// For how long a session with a node of another host outlives its connection, as
-    /// [`Builder::resume_within`](crate::Builder::resume_within) has it. A call that blocks connects again in
-    /// the thread that calls; a handle that is not used notices a break when it is.
+    /// Sets how long a session with a node of another host outlives its connection, as
+    /// [`Builder::resume_within`](crate::Builder::resume_within) does for a node. A blocking call connects again in
+    /// the calling thread; a handle without open calls notices a break at its next call.
     ///
     /// ```no_run
     /// # #[upbeat::service]

@@ -1,8 +1,8 @@
-//! The session that the asynchronous calls of a handle share, and the thread that hears its bell.
+//! The session that the asynchronous calls of a handle share, and the thread that sleeps on its doorbell.
 //!
-//! A future writes its request and looks for its answer itself, under a mutex that no node knows.
-//! In between it is the thread that sleeps on the socket, takes what has come and wakes who waits.
-//! Invariant: nothing here waits in the thread of a future; it is the session's own that connects.
+//! A future writes its request and polls for its reply itself, under a mutex that no node uses.
+//! Otherwise the thread sleeps on the socket, takes frames that arrive and wakes their waiters.
+//! Invariant: nothing here blocks the thread of a future; the session's own thread connects.
 
 mod thread;
 
@@ -21,8 +21,8 @@ use upbeat_core::address::NodeAddress;
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_memory::sync::fence_full;
 
-/// The sessions of a handle's asynchronous calls: the one that new calls use, and those that calls or streams
-/// still hold. One lock serves them all, so that a call that begins takes no other.
+/// The sessions of a handle's asynchronous calls: the session that new calls use, and those that calls or streams
+/// still hold. One lock serves them all, so that a call takes one lock only.
 #[derive(Default)]
 pub(super) struct Sides {
     next: u64,
@@ -34,22 +34,22 @@ pub(super) struct Sides {
 pub(crate) struct Side {
     sides: Arc<Mutex<Sides>>,
     number: u64,
-    /// Told when nobody holds the session any more.
+    /// The stop signal for the time when the session is no longer held, and the alarms of its calls.
     watch: Arc<Watch>,
     /// The node that is called.
     to: NodeAddress,
 }
 
-/// How far a session is.
+/// The state of a session.
 enum State {
-    /// The thread connects, and these wait for that.
+    /// The thread connects, and these futures wait for that.
     Opening(Queue),
     Open(Box<Caller>),
-    /// There is no way to the node: said to all who waited.
+    /// The connection failed. All futures that waited get this error.
     Failed(ConnectError),
 }
 
-/// Who waits for the session, by the numbers that they were given.
+/// The futures that wait for the session, by their places.
 #[derive(Default)]
 struct Queue {
     next: u64,
@@ -57,7 +57,7 @@ struct Queue {
 }
 
 impl State {
-    /// Whether the session has ended, or never stood.
+    /// Returns whether the session has ended, or never stood.
     fn has_ended(&self) -> bool {
         match self {
             State::Opening(_) => false,
@@ -68,8 +68,8 @@ impl State {
 }
 
 impl Sides {
-    /// Returns the session that new calls use, which may still be opening, and one that has ended and was
-    /// replaced: it is to be dropped behind the lock.
+    /// Returns the session that new calls use, which may still be opening, and a session that has ended and was
+    /// replaced: the caller drops that one after it has released the lock.
     fn current(
         &mut self,
         shared: &Shared,
@@ -90,7 +90,7 @@ impl Sides {
         Ok((Arc::clone(&started), self.current.replace(started)))
     }
 
-    /// Forgets the session that new calls use. The handle drops it behind the lock.
+    /// Takes away the session that new calls use. The handle drops it after it has released the lock.
     pub(super) fn take_current(&mut self) -> Option<Arc<Side>> {
         self.current.take()
     }
@@ -98,22 +98,22 @@ impl Sides {
 
 /// Finds the session of a message.
 pub(crate) trait Finds {
-    /// Locks the sessions of a handle. Finds the one in which a message waits, or else the one over which it goes.
+    /// Locks the sessions of a handle. Finds the session in which a message waits, or else the one for new messages.
     fn find(&self, asked: Option<&Asked>) -> Result<Found<'_>, CallError>;
 }
 
-/// The session of a message, under the lock. What runs the user's code when it is dropped stands behind the lock.
+/// The session of a message, under the lock. The fields whose drop runs the user's code come after the lock.
 pub(crate) struct Found<'h> {
     sides: MutexGuard<'h, Sides>,
     side: Arc<Side>,
-    /// A session that has ended, and was replaced.
+    /// A session that has ended and was replaced.
     _ended: Option<Arc<Side>>,
     /// A waker that was replaced.
     before: Option<Waker>,
 }
 
 impl BoundHandle {
-    /// Returns the session of a message, or one that is to be opened on these terms.
+    /// Returns the session of a message, or one that is opened on these terms.
     fn found(&self, asked: Option<&Asked>, terms: ConnectTerms) -> Result<Found<'_>, CallError> {
         let shared = &self.shared;
         shared.check_process()?;
@@ -175,7 +175,7 @@ impl Found<'_> {
         }
     }
 
-    /// Sends a message. None if the message has to wait in the session; then the waker is woken when it may go.
+    /// Sends a message. Returns `None` if the message has to wait in the session: the waker is woken when it can go.
     pub(super) fn send<T>(
         mut self,
         asked: &mut Option<Asked>,
@@ -202,7 +202,7 @@ impl Found<'_> {
                 (waits.wants, waits.place) = (wants, None);
             }
             Err(_) => {
-                // It goes no more, whenever its future is dropped.
+                // This message will not be sent any more, whenever its future is dropped.
                 caller.withdraw(&mut wants);
                 asked.iter_mut().for_each(Asked::has_gone);
             }
@@ -213,7 +213,7 @@ impl Found<'_> {
 }
 
 impl Side {
-    /// Starts the thread, which connects.
+    /// Starts the thread of a session, which connects.
     fn start(shared: &Shared, number: u64, terms: ConnectTerms) -> std::io::Result<Side> {
         let watch = Arc::new(Watch::new()?);
         let (target, service) = (shared.target.clone(), shared.service);
@@ -230,14 +230,14 @@ impl Side {
         Ok(side)
     }
 
-    /// Whether this is the process that has opened the session, and no child that it has forked. A child
-    /// takes no lock: another thread of the parent may have held it at the fork.
+    /// Returns whether this process has opened the session. A forked child has not. It
+    /// takes no lock: another thread of the parent may have held the lock at the fork.
     #[inline]
     fn is_here(&self) -> bool {
         self.watch.is_here()
     }
 
-    /// Does something with the session, if it stands, and is not the parent's of a forked child.
+    /// Runs `act` with the session, if it stands, and this is not a forked child of its process.
     fn with<T>(&self, act: impl FnOnce(&mut Caller) -> T) -> Option<T> {
         if !self.is_here() {
             return None;
@@ -252,15 +252,15 @@ impl Side {
         }
     }
 
-    /// Leaves the session to its thread, which sleeps until it is told or rung: what the socket did not take
-    /// is sent by the thread, once it takes more.
+    /// Leaves the session to its thread, which sleeps until a future or the peer wakes it. The thread sends the bytes
+    /// that the socket did not take, once the socket takes more.
     fn leave(&self, caller: &Caller) {
         if !caller.leave() || caller.session.carrier.has_output() {
             self.watch.kick();
         }
     }
 
-    /// What became of a call.
+    /// Returns the state of a call, and its result if the reply is here.
     pub(super) fn poll<R>(
         &self,
         call: CallNumber,
@@ -277,19 +277,19 @@ impl Side {
                 caller.has_waited();
                 caller.call_ended();
             }
-            // Reading it may have given a buffer back for which the peer waits.
+            // Reading the reply may have freed a buffer for which the peer waits.
             caller.relieve(fence_full());
             answer
         });
         answer.unwrap_or(Answer::Open)
     }
 
-    /// Tells the callee that a stream is wanted no more, or whatever of them it opened in answering a call.
+    /// Tells the callee that a stream, or all the streams that the callee opened in a reply, are no longer wanted.
     pub(crate) fn take_back(&self, head: Head) {
         self.with(|caller| take_back(caller, head));
     }
 
-    /// Gives a call up, in whose result there may be streams.
+    /// Gives up a call. Its result may have streams.
     pub(super) fn abandon(&self, call: CallNumber, gives_streams: bool) {
         self.with(|caller| {
             if gives_streams {
@@ -300,12 +300,12 @@ impl Side {
         });
     }
 
-    /// When a call ends, if that may have been put off.
+    /// Returns the deadline of a call, if it may have been extended.
     pub(super) fn end_of(&self, call: CallNumber) -> Option<u64> {
         self.with(|caller| caller.session.end_of(call))?
     }
 
-    /// Has somebody woken at a time, by the alarm that he has or by another.
+    /// Wakes `waker` at a time, by its alarm if it has one for that time, or by a new one.
     pub(super) fn wake_at(&self, alarm: &mut Option<Alarm>, at: u64, waker: &Waker) {
         let is_set = |alarm: &Alarm| alarm.is_for(&self.watch, at) && alarm.change(waker);
         if !alarm.as_ref().is_some_and(is_set) {
@@ -315,7 +315,7 @@ impl Side {
 }
 
 impl Queue {
-    /// Has a message wait for the session, in the place that it has or in a new one. Returns the waker that was
+    /// Has a message wait for the session, in its place or in a new one. Returns the waker that was
     /// replaced.
     fn wait(
         &mut self,
@@ -333,7 +333,7 @@ impl Queue {
 }
 
 /// The thing that a message waits for in a session: the session itself, room that was requested, or a number.
-/// Dropped, it is no longer wanted.
+/// Dropping it withdraws the message.
 pub(crate) struct Asked {
     side: Arc<Side>,
     place: Option<u64>,
@@ -345,17 +345,17 @@ impl Asked {
         Asked { side: Arc::clone(side), place: None, wants: Wants::default() }
     }
 
-    /// The message waits no more.
+    /// Notes that the message does not wait any more.
     fn has_gone(&mut self) {
         (self.place, self.wants) = (None, Wants::default());
     }
 
-    /// Whether it has a place in the session that it would lose in another.
+    /// Returns whether the message has a place in this session, which another session would not know.
     pub(super) fn waits(&self) -> bool {
         self.place.is_some() || self.wants.admission.is_any()
     }
 
-    /// The session.
+    /// Returns the session.
     pub(super) fn side(&self) -> &Arc<Side> {
         &self.side
     }
@@ -398,7 +398,7 @@ impl Drop for Side {
         }
         self.watch.stop();
         let state = lock(&self.sides).states.remove(&self.number);
-        // What it drops may be the user's.
+        // The drop may run the user's code.
         drop(state);
     }
 }

@@ -1,4 +1,4 @@
-//! A thread that waits for a future and does nothing else.
+//! Blocks a thread until a future is done.
 
 use crate::dispatch::Dispatcher;
 use crate::error::CallError;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-/// Waits for a call, or for the next of a stream, in a thread that does nothing else.
+/// Blocks the thread until a call, or the next item of a stream, is done.
 pub(crate) fn wait<T>(future: impl Future<Output = Result<T, CallError>>) -> Result<T, CallError> {
     if Dispatcher::is_driving() {
         return Err(CallError::WouldBlockNode);

@@ -3,8 +3,7 @@
 //! A message that does not fit a slot is written into consecutive slots while no request is refused, up to
 //! [`IN_RING_BYTES_MAX`], or [`IN_STREAMED_RING_BYTES_MAX`] over a byte stream. A longer message, and a long request
 //! while some are refused, is written into a buffer of a slab. A lane that is full too often continues in a larger
-//! segment. Other modules decide who may send and who waits. Invariant: a message that was not committed left no
-//! trace.
+//! segment. Other modules decide who may send and who waits. Invariant: an uncommitted message leaves no trace.
 
 use super::front::{Header, Words};
 use super::send_error::{NoMemory, SendError, bad_length, bad_value, lost_progress};

@@ -1,6 +1,6 @@
-//! What the holder of a handle's session does with the frames that have come.
+//! Handles the frames that arrive in a handle's session.
 //!
-//! A handle serves nothing and has no tasks: replies, and what a session says of itself, are all that there is.
+//! A handle serves nothing and has no tasks: the only frames are replies, and those of the session itself.
 
 use super::Caller;
 use crate::driver::{Driver, Main, take_frames};
@@ -12,12 +12,12 @@ use upbeat_core::bill::way::StampMode;
 use upbeat_core::frame::{CallNumber, FailCode, Head};
 
 impl Caller {
-    /// Takes over every frame that has come. Replies are kept for their waiters.
+    /// Takes over every frame that has arrived. Replies are kept for their waiters.
     pub(in crate::handle) fn drain(&self) {
         self.drain_for(&mut |_| ());
     }
 
-    /// Takes over every frame that has come. `main` is polled while the reply lies open that it waits for.
+    /// Takes over every frame that has arrived. `main` is polled while the reply that it waits for lies open.
     #[inline]
     pub(in crate::handle) fn drain_for(&self, main: Main<'_>) {
         let mut has_taken = false;
@@ -53,7 +53,7 @@ impl Caller {
     }
 }
 
-/// Passes the frame that lies open when a value that is read from it panics, so that the session goes on.
+/// A guard that passes the open frame when a value that is read from it panics, so that the session goes on.
 struct PassOnPanic<'s>(&'s Session);
 
 impl Drop for PassOnPanic<'_> {

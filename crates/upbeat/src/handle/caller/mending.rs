@@ -1,8 +1,8 @@
-//! A handle's session that has lost its connection, and goes on over another.
+//! Connects a handle's session again after it has lost its connection.
 //!
-//! Whoever waits in the session connects again: the thread that blocks, or the thread of the session. A handle that
-//! nobody uses notices the break when it is used. Invariant: nobody waits for a connection longer than for what he
-//! wants of the session.
+//! The thread that waits in the session connects again: the blocking thread, or the thread of the session. A handle
+//! without open calls notices the break at its next call. Invariant: no thread waits for a connection longer than the
+//! deadline of the call for which it waits.
 
 use super::super::Target;
 use super::super::lasting::{Watch, now_ns};
@@ -18,26 +18,26 @@ use upbeat_transport::carrier::Connection;
 use upbeat_transport::opening::Step;
 use upbeat_transport::remote::ResumeRequest;
 
-/// What a thread does for a session that has lost its connection.
+/// The next step of a thread for a session that has lost its connection.
 pub(in crate::handle) enum Mending {
-    /// It connects.
+    /// The thread connects.
     Connect(Box<Reconnect>),
-    /// It waits for so many nanoseconds.
+    /// The thread waits for so many nanoseconds.
     Wait(u64),
     /// Nothing: the session has ended.
     Over,
 }
 
-/// An attempt to connect again, which needs no look at the session.
+/// An attempt to connect again, which needs no lock on the session.
 pub(in crate::handle) struct Reconnect {
     target: Target,
     again: ResumeRequest,
-    /// When the session is over.
+    /// When the session ends without a connection.
     over: u64,
 }
 
 impl Reconnect {
-    /// Connects, waiting in this thread: until a time at most, or while somebody wants the session.
+    /// Connects. Blocks this thread: until a time at most, or while the handle exists.
     pub(in crate::handle) fn connect(
         &self,
         watch: Option<&Watch>,
@@ -55,16 +55,16 @@ impl Reconnect {
 }
 
 impl Caller {
-    /// The connection has gone.
+    /// Notes that the connection has gone.
     #[cold]
     pub(super) fn has_broken(&mut self) {
         self.session.link(|link| link.broke(now_ns()));
     }
 
-    /// What is to be done now for the session, whose connection has gone.
+    /// Returns the next step for the session, whose connection has gone.
     pub(in crate::handle) fn mending(&mut self) -> Mending {
         let (now, link) = (now_ns(), |caller: &Caller| caller.session.link(|link| *link));
-        // It may have been found in reading what came.
+        // The break may have been found by a read.
         self.session.link(|link| link.broke(now));
         match self.session.link(|link| link.due(now)).flatten() {
             Some(Due::GiveUp) => {
@@ -84,7 +84,7 @@ impl Caller {
         }
     }
 
-    /// What has come of an attempt to connect again.
+    /// Handles the result of an attempt to connect again.
     pub(in crate::handle) fn reconnected(
         &mut self,
         connected: Result<(Connection, u64), ConnectError>,
@@ -118,7 +118,7 @@ impl Caller {
         self.end(why);
     }
 
-    /// Does what is to be done next for the session, waiting in this thread.
+    /// Does the next step for the session, and blocks this thread meanwhile.
     pub(super) fn mend(&mut self) {
         let (watch, until) = (self.watch.clone(), self.until.get());
         match self.mending() {
@@ -138,7 +138,7 @@ impl Caller {
         }
     }
 
-    /// Waits until the session has another connection, or has ended: until a time at most.
+    /// Blocks until the session has another connection, or has ended, or until a time at most.
     #[cold]
     pub(super) fn mend_until(&mut self, until: Option<Until>) {
         self.until.set(until);

@@ -1,6 +1,6 @@
-//! How a session of a handle is opened, waiting in this thread.
+//! Opens a session of a handle, and blocks the thread meanwhile.
 //!
-//! Invariant: nobody waits longer than until the time that was given, nor for a handle that nobody wants.
+//! Invariant: the thread does not wait beyond its deadline, nor after its handle was dropped.
 
 use super::super::lasting::{Watch, now_ns};
 use super::super::{ConnectTerms, Target};
@@ -26,11 +26,11 @@ use upbeat_transport::local_node::LocalNode;
 use upbeat_transport::opening::{Opening, Step};
 use upbeat_transport::remote::{RemoteOptions, ResumeRequest, connect, connect_again};
 
-/// What a handle brings to its session.
+/// The handle's sides of sessions that it may open.
 pub(super) struct Homes {
-    /// To one with the node of a name, or with one that is reached over the network.
+    /// The side for a node that is found by its name, or that is reached over the network.
     home: LocalNode,
-    /// To one in memory with the node at an address of this host, once that was tried.
+    /// The side for a node at an address of this host, reached through memory, once that was tried.
     own: OnceCell<LocalNode>,
 }
 
@@ -45,7 +45,7 @@ impl Homes {
         Ok(Homes { home, own: OnceCell::new() })
     }
 
-    /// Returns the home that shares memory with nodes of this host. None if the handle does not.
+    /// Returns the side that shares memory with nodes of this host, or none if the handle shares no memory.
     fn own(&self, target: &Target) -> Option<&LocalNode> {
         if self.own.get().is_none() {
             target.place.as_ref()?;
@@ -55,7 +55,7 @@ impl Homes {
         self.own.get().filter(|own| own.shares())
     }
 
-    /// Returns the home that was brought to a session.
+    /// Returns the side that was used for a session.
     fn of(self, carrier: &Carrier) -> LocalNode {
         match (carrier.peer.at, self.own.into_inner()) {
             (None, Some(own)) => own,
@@ -64,16 +64,16 @@ impl Homes {
     }
 }
 
-/// What is wanted of a node.
+/// The purpose of a connection.
 #[derive(Clone, Copy)]
 pub(super) enum What<'a> {
-    /// A session.
+    /// A new session.
     Session(&'a Homes),
-    /// To go on with a session, which is over at this time.
+    /// A session that is resumed, and that ends at this time otherwise.
     Again(&'a ResumeRequest, u64),
 }
 
-/// A session that is to be opened, or to go on.
+/// A session that is being opened or resumed.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted<'a> {
     pub(super) target: &'a Target,
@@ -84,7 +84,7 @@ pub(super) struct Wanted<'a> {
     pub(super) began: Instant,
 }
 
-/// Opens a session, waiting in this thread. While the node is too busy to accept, this tries again.
+/// Opens a session, and blocks this thread meanwhile. Tries again while the node is too busy to accept.
 pub(super) fn wait_open(
     target: &Target,
     watch: Option<&Watch>,
@@ -123,7 +123,7 @@ pub(super) fn wait_open(
     }
 }
 
-/// Waits for so many nanoseconds, while somebody wants the handle.
+/// Waits for so many nanoseconds, or until the handle is dropped.
 fn pause(watch: Option<&Watch>, ns: u64) -> Result<(), ConnectError> {
     match watch {
         None => std::thread::sleep(Duration::from_nanos(ns)),
@@ -135,7 +135,7 @@ fn pause(watch: Option<&Watch>, ns: u64) -> Result<(), ConnectError> {
 
 impl Caller {
     /// Opens a session and asks for the methods' numbers, and tries again if the node is not there, as long as the
-    /// terms say. This waits in this thread.
+    /// terms allow. Blocks this thread.
     pub(in crate::handle) fn connect(
         target: &Target,
         service: &'static str,
@@ -169,19 +169,19 @@ impl Caller {
     }
 }
 
-/// The handle was dropped while its thread connected.
+/// Returns the error of a handle that was dropped while its thread connected.
 fn dropped() -> ConnectError {
     let text = "the handle was dropped while it connected".into();
     ConnectError::Call(CallError::NotConnected { text })
 }
 
 impl Wanted<'_> {
-    /// Milliseconds since the first attempt.
+    /// Returns the milliseconds since the first attempt.
     fn passed_ms(self) -> u64 {
         self.began.elapsed().as_millis() as u64
     }
 
-    /// What is left of the time that was given.
+    /// Returns the nanoseconds that are left until the deadline.
     fn left_ns(self) -> u64 {
         let left = self.until.map_or(u64::MAX, |until| until.left(now_ns()));
         match self.what {
@@ -190,11 +190,11 @@ impl Wanted<'_> {
         }
     }
 
-    /// Tries to open a session on this host once. The time is counted from the first attempt on.
+    /// Tries once to open a session on this host. The time is counted from the first attempt.
     fn open_by_name(self, home: &LocalNode) -> Result<Step, ConnectError> {
         let Target { place, carriers, to, program, .. } = self.target;
         if let Some(at) = carriers.address(place.as_ref(), program.name(), to.node()) {
-            // Nobody knows the address when the connection is gone.
+            // The handle cannot find this address again, so the session ends with its connection.
             return self.try_at(
                 at,
                 CONNECT_MS_MAX,
@@ -206,7 +206,7 @@ impl Wanted<'_> {
         self.finish(opening.map_err(ConnectError::Open)?)
     }
 
-    /// Tries to open a session at each of the addresses that a host has, or to go on with one.
+    /// Tries to open or resume a session at each of the addresses that a host has.
     pub(super) fn open_at(self, address: &Address) -> Result<Step, ConnectError> {
         let mut attempts = Attempts::new(resolve(address).map_err(ConnectError::Open)?);
         loop {
@@ -231,8 +231,8 @@ impl Wanted<'_> {
         self.target.remote.terms()
     }
 
-    /// Tries to open a session in memory, if an address is this host's own. None if whatever listens at the address is
-    /// to be reached over the network.
+    /// Tries to open a session through memory, if the address is one of this host. Returns `None` if the listener
+    /// there must be reached over the network.
     fn try_own(
         self,
         homes: &Homes,
@@ -256,7 +256,7 @@ impl Wanted<'_> {
         }
     }
 
-    /// Tries to open a session at one address, or to go on with one, until a time at most.
+    /// Tries to open or resume a session at one address, until a time at most.
     fn try_at(
         self,
         at: SocketAddr,
@@ -271,12 +271,12 @@ impl Wanted<'_> {
         self.finish(opening.map_err(ConnectError::Open)?)
     }
 
-    /// Takes the steps of an opening, waiting for each. Gives the last.
+    /// Runs the steps of an opening, and waits between them. Returns the last step.
     fn finish(self, mut opening: Opening) -> Result<Step, ConnectError> {
         loop {
             let is_late = self.left_ns() == 0;
             match opening.step(self.passed_ms()) {
-                // Whatever else there is to say of it.
+                // The deadline replaces any other error.
                 Ok(Step::Waiting) | Err(_) if is_late => {
                     return Err(ConnectError::Call(CallError::Deadline));
                 }

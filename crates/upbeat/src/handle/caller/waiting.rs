@@ -1,6 +1,6 @@
-//! How who holds a session waits in it: for frames, for room, for the session itself.
+//! How the holder of a session waits in it: for frames, for room, and for the session itself.
 //!
-//! Invariant: nobody waits longer than until the time that was given, nor for what nobody wants any more.
+//! Invariant: the thread does not wait beyond its deadline, nor after its handle was dropped.
 
 use super::super::lasting::{Watch, events, now_ns};
 use super::{Caller, Wants};
@@ -20,32 +20,32 @@ use upbeat_core::frame::CallNumber;
 use upbeat_memory::sync::{FenceProof, fence_full};
 use upbeat_memory::ticks::{ticks, ticks_per_second};
 
-/// A session that lay idle for this part of a second, 20 us, has its socket read before it is used. The
+/// The socket of a session that lay idle for this part of a second, 20 us, is read before the session is used. The
 /// read takes a hundredth of that time.
 const IDLE_PARTS: u64 = 50_000;
 
-/// The longest time for which a future looks for its reply within a poll: a part of what its thread takes to be
-/// woken.
+/// The longest time for which a future polls for its reply within one poll: a part of the time that its thread needs
+/// to wake up.
 const LINGER_US: u64 = 20;
 
-/// A future that leaves takes over frames so often that have come meanwhile. Then the thread does.
+/// How often a future that leaves takes over frames that have arrived meanwhile. After that the thread does.
 const LEAVES: u32 = 2;
 
-/// Looks at the socket of a stream before the pace is asked again. One takes the time of some forty at a lane.
+/// Looks at the socket of a stream between two decisions of the policy. One takes the time of forty looks at a lane.
 const STREAM_LOOKS: u32 = 8;
 
 impl Caller {
-    /// Whether the time is over for which the thread blocks.
+    /// Returns whether the deadline of the blocking thread has passed.
     pub(super) fn is_late(&self) -> bool {
         self.until.get().is_some_and(|until| until.is_over(now_ns()))
     }
 
-    /// Nothing has come: waits as the policy says.
+    /// Waits as the policy says, when nothing has arrived.
     pub(super) fn idle(&mut self) {
         if self.session.carrier.is_suspended() {
             return self.mend();
         }
-        // Where each reply comes at once, nothing else would notice others that run on this processor.
+        // If each reply arrives at once, only this tick notices other threads that run on this processor.
         if self.ticker.turn() {
             self.ticker.restart();
             self.pace.tick();
@@ -75,7 +75,7 @@ impl Caller {
         }
     }
 
-    /// Looks at the socket of a stream, several times where this looks at all. Returns whether anything came.
+    /// Looks at the socket of a stream, several times if the policy polls at all. Returns whether anything arrived.
     fn pump(&mut self) -> bool {
         let looks = if self.pace.looks(false) == 1 { 1 } else { STREAM_LOOKS };
         for _ in 0..looks {
@@ -90,8 +90,8 @@ impl Caller {
         false
     }
 
-    /// Waits until the peer has read something, or has room where that was asked for, or a call has ended
-    /// where there was no number for one more, or the peer is gone.
+    /// Blocks until the peer has read something, or grants the room that was asked for, or a call has freed
+    /// a number, or the peer is gone.
     pub(super) fn wait_to_send(&mut self, wants: &mut Wants) -> Result<(), CallError> {
         while self.session.ended().is_none() {
             self.drain();
@@ -110,9 +110,9 @@ impl Caller {
         Ok(())
     }
 
-    /// Sleeps until the peer rings.
+    /// Sleeps until the peer rings the doorbell.
     fn sleep(&mut self) {
-        // What has rung the last time is read when nobody waits for what it told of.
+        // The last ring is read now, when no frame is waiting.
         if self.noted.rung.take() && !self.session.carrier.is_stream() {
             self.hear();
         }
@@ -135,8 +135,8 @@ impl Caller {
         self.home.page().set_polling();
     }
 
-    /// Whether the session stands, for a thread that is about to use it. While it lay idle nobody
-    /// looked at its socket: an end that was not heard of would fail a call that could have gone over
+    /// Returns whether the session stands, for a thread that is about to use it. While the session was idle no thread
+    /// read its socket: an end that was not noticed would fail a call that could have gone over
     /// another session.
     #[inline]
     pub(in crate::handle) fn stands(&mut self, until: Option<Until>) -> bool {
@@ -151,7 +151,7 @@ impl Caller {
         self.session.ended().is_none()
     }
 
-    /// Takes what has come over the socket.
+    /// Reads the socket.
     pub(in crate::handle) fn hear(&mut self) {
         if self.session.ended().is_some() {
             return;
@@ -160,24 +160,24 @@ impl Caller {
             Ok(()) if self.session.carrier.is_suspended() => self.has_broken(),
             Ok(()) => {}
             Err(why) => {
-                // What the peer wrote before it ended counts.
+                // Frames that the peer wrote before its end are taken over first.
                 self.drain();
                 self.end(self.session.why_gone(*why));
             }
         }
     }
 
-    /// Rings a peer that waits for room, where it was made before that could be seen. The fence stands
-    /// behind the last frame that was taken.
+    /// Wakes a peer that waits for room, in case the room was made before the peer announced its wait. The fence
+    /// comes after the last frame that was taken.
     pub(in crate::handle) fn relieve(&self, fenced: FenceProof) {
         if self.session.peer_wants_room() {
             self.session.flush(fenced);
         }
     }
 
-    /// Withdraws the promise, for a thread that is about to wait on the socket. Returns whether it may
-    /// wait: no frame has come, the session stands, room that was asked for is still asked for, and no
-    /// sender was woken that others wait behind.
+    /// Clears the polling flag, for a thread that is about to wait on the socket. Returns whether it may
+    /// wait: no frame has arrived, the session stands, room that was asked for is not there yet, and no
+    /// woken sender has others waiting behind it.
     pub(in crate::handle) fn may_sleep(&self) -> bool {
         let session = &self.session;
         let may = session.carrier.may_sleep(self.home.page(), || {
@@ -185,7 +185,7 @@ impl Caller {
                 session.settle(false);
             }
         });
-        // Frames of control that found room now are read by a receiver that may sleep.
+        // The receiver of control frames that found room now may be asleep.
         if session.is_unflushed() {
             self.flush();
         }
@@ -193,31 +193,31 @@ impl Caller {
         may && !session.awaits_senders() && session.ended().is_none()
     }
 
-    /// Gives the promise.
+    /// Sets the polling flag.
     pub(in crate::handle) fn awake(&self) {
         self.home.page().set_polling();
     }
 
-    /// The thread of the session has slept.
+    /// Records that the thread of the session has slept.
     pub(in crate::handle) fn woke(&self) {
         self.sampling.woke();
         self.awake();
     }
 
-    /// Waits as this policy says, from here on.
+    /// Sets how the session waits from here on.
     pub(in crate::handle) fn looks_as(&mut self, waiting: Waiting) {
         self.pace = IdlePolicy::new(waiting);
     }
 
-    /// In how many nanoseconds the thread that is about to sleep must wake, to give up what nobody uses.
+    /// Returns in how many nanoseconds the thread that is about to sleep must wake to free unused memory.
     pub(in crate::handle) fn tidies_in_ns(&self) -> Option<u64> {
         let kept = self.session.tidy_in_ns();
         self.noted.tidies.set(kept.is_some());
         kept
     }
 
-    /// Looks for the reply of the only open call, for a future that was polled: as long as that has paid lately,
-    /// and no longer than [`LINGER_US`]. If the reply does not come, `waker` is woken when it does.
+    /// Polls for the reply of the only open call, for a future that is polled: as long as that has paid lately,
+    /// and no longer than [`LINGER_US`]. If the reply does not arrive, it wakes `waker` later.
     pub(in crate::handle) fn linger<R>(
         &mut self,
         call: CallNumber,
@@ -225,7 +225,7 @@ impl Caller {
         mut take: impl FnMut(&mut Input<'_>) -> Result<R, WireError>,
     ) -> Option<Result<R, CallError>> {
         let mut result = None;
-        // What a node in this thread serves cannot come meanwhile, and a stream's socket wakes the thread.
+        // A node that this thread drives cannot reply meanwhile, and only the thread of the session reads a stream.
         let lingers = self.session.calls_open() == 1
             && !self.session.carrier.is_stream()
             && !Dispatcher::is_driving();
@@ -251,7 +251,7 @@ impl Caller {
             }
             match self.pace.idle(false) {
                 Idle::Tick if ticks() < most => {}
-                // Another thread may run while the future waits: nobody yields for it here.
+                // Another thread may run while the future waits: there is no need to yield here.
                 Idle::Yield => {
                     self.pace.has_yielded();
                     break;
@@ -262,14 +262,14 @@ impl Caller {
         self.poll(call, || Waiter::Waker(waker.clone()), take).result()
     }
 
-    /// The wait is over of a future that looked for its reply in vain.
+    /// Records that the wait of a future that had polled for its reply is over.
     pub(in crate::handle) fn has_waited(&mut self) {
         if self.noted.waits.take() {
             self.pace.slept();
         }
     }
 
-    /// Looks so many times whether a frame has come, as long as none has.
+    /// Looks so many times for a frame, until one has arrived.
     fn look(&self, looks: u32) {
         for _ in 0..looks {
             if self.session.has_frame() {
@@ -280,9 +280,9 @@ impl Caller {
         }
     }
 
-    /// A future leaves the session, at which nobody looks from here on. Returns whether the thread of the session
-    /// may go on sleeping. Where the future has found its reply and no call is open, the promise stands all the
-    /// same: nothing comes that could not wait for the next call, which is spared two fences.
+    /// Records that a future leaves the session, which is not polled from here on. Returns whether the thread of the
+    /// session may stay asleep. If the future has found its reply and no call is open, the polling flag stays set:
+    /// nothing can arrive that could not wait for the next call, which saves two fences.
     pub(in crate::handle) fn leave(&self) -> bool {
         if self.ended().is_some() {
             return true;
@@ -306,8 +306,8 @@ impl Caller {
     }
 }
 
-/// Waits until the socket has something, or takes something if it is to be writable. True if nobody wants it any
-/// more.
+/// Waits until the socket is readable, or writable if `writable` says so. Returns true if the session is no longer
+/// wanted.
 pub(super) fn wait(
     socket: BorrowedFd<'_>,
     writable: bool,
@@ -315,7 +315,7 @@ pub(super) fn wait(
     timeout: Option<&Timespec>,
 ) -> bool {
     let Some(watch) = watch else {
-        // Interrupted, or whatever it is: looking again is right.
+        // After any result, an interruption too, looking again is right.
         let _ = poll(&mut [PollFd::from_borrowed_fd(socket, events(writable))], timeout);
         return false;
     };

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use upbeat_core::method::Signature;
 
-/// The thread's first part: connects.
+/// Connects: the first part of the thread.
 pub(super) fn open(
     target: &Target,
     service: &'static str,
@@ -26,7 +26,7 @@ pub(super) fn open(
     Ok((Box::new(caller), bell))
 }
 
-/// Tells those who wait what came of it. The session's bell, if it stands and is still wanted.
+/// Wakes the futures that wait for the session. Returns its doorbell, if the session stands and is still wanted.
 pub(super) fn tell(
     sides: &Mutex<Sides>,
     number: u64,
@@ -39,14 +39,14 @@ pub(super) fn tell(
     let mut sides = lock(sides);
     let state = std::mem::replace(sides.states.get_mut(&number)?, next);
     drop(sides);
-    // Wakers are the users' code, and may ask for the session at once.
+    // Wakers are the users' code, and may use the session at once.
     if let State::Opening(queue) = state {
         queue.wakers.into_values().for_each(Waker::wake);
     }
     bell
 }
 
-/// The session's socket, for its thread to sleep on.
+/// Returns the session's socket, for its thread to sleep on.
 fn bell_of(caller: &Caller) -> Result<OwnedFd, CallError> {
     let bell = match caller.session.carrier.socket() {
         Some(socket) => socket.as_fd().try_clone_to_owned(),
@@ -57,20 +57,20 @@ fn bell_of(caller: &Caller) -> Result<OwnedFd, CallError> {
     })
 }
 
-/// What the thread of a session does next.
+/// The next step of a session's thread.
 enum Next {
-    /// It sleeps: for so many nanoseconds at most, and until the socket takes more if that is so.
+    /// The thread sleeps: for so many nanoseconds at most, and until the socket is writable if the flag says so.
     Sleep(Option<u64>, bool),
-    /// The connection has gone.
+    /// The thread connects again.
     Mend(Mending),
-    /// It looks again.
+    /// The thread looks again.
     Look,
-    /// It ends.
+    /// The thread ends.
     End,
 }
 
-/// The thread: hears the bell until the session has ended or nobody holds the handle. A session whose connection
-/// has gone gets another, without the lock.
+/// Runs the thread: it sleeps on the doorbell until the session has ended or the handle is dropped. A session that has
+/// lost its connection gets another, without the lock.
 pub(super) fn hear(sides: &Mutex<Sides>, number: u64, bell: OwnedFd, watch: &Watch) {
     let mut bell = Some(bell);
     loop {
@@ -84,13 +84,13 @@ pub(super) fn hear(sides: &Mutex<Sides>, number: u64, bell: OwnedFd, watch: &Wat
             Next::Look => false,
             Next::Sleep(kept, writable) => {
                 let Some(bell) = &bell else { return };
-                // Memory that lies idle, and a grant that nobody uses, are not slept over.
+                // The thread wakes in time to free idle memory and unused grants.
                 watch.wait(bell.as_fd(), writable, kept.map(timespec).as_ref())
             }
             Next::Mend(Mending::Over) => return,
             Next::Mend(Mending::Wait(ns)) => watch.pause(&timespec(ns)),
             Next::Mend(Mending::Connect(attempt)) => {
-                // The peer is to see the end of the old one.
+                // The peer must see the end of the old connection.
                 drop(bell.take());
                 let mut connected = Some(attempt.connect(Some(watch), None));
                 let mut take = |caller: &mut Caller| {
@@ -112,10 +112,10 @@ pub(super) fn hear(sides: &Mutex<Sides>, number: u64, bell: OwnedFd, watch: &Wat
     }
 }
 
-/// Takes what has come for the session, and says what its thread does next.
+/// Handles everything that has arrived for the session, and returns the next step of its thread.
 fn listen(caller: &mut Caller) -> Next {
     caller.woke();
-    // Who waits for what has come is woken first.
+    // Waiters of arrived frames are woken first.
     caller.drain();
     caller.hear();
     if caller.ended().is_some() {
