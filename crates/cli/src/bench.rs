@@ -45,30 +45,30 @@ pub(crate) struct Arguments {
 }
 
 const HELP: &str = "\
-How it is measured: two processes, each pinned to a CPU, do short rounds of everything by turns.
-Around each round trip stand rounds of its floor, the round trip of two cache lines, and the ratio
-to it is the median over all rounds. Before and after each sweep a probe finds where the two CPUs
-are (one core, one L3, two L3s: virtual machines move them); sweeps in which that changed are
-dropped, and figures of different placements are never mixed.
+Method: two processes, each pinned to a CPU, measure short rounds of all cases alternately. Rounds of
+a case alternate with rounds of its floor, the round trip of two cache lines, and the ratio of the
+two is the median over all rounds. Before and after each sweep over the cases, a probe finds the
+placement of the two CPUs (one core, one L3, two L3s), because virtual machines move them. A sweep
+in which the placement changed is dropped, and figures of different placements are never mixed.
+
+Benchmarks for the developers of Upbeat, such as the tables of papers and other libraries, are in
+the repository: `cargo run --release -p bench -- --help`.
 
 Examples:
   upbeat bench --quick               everything, in half a minute
-  upbeat bench limits                what this machine charges
-  upbeat bench call/null             calls of nothing, of every kind
-  upbeat bench call oneway           calls by their size, one-way messages, streams
+  upbeat bench limits                the costs of this machine, without a library
+  upbeat bench call/null             null calls, between threads and processes
+  upbeat bench call oneway           calls of different sizes, one-way messages, streams
   upbeat bench tcp                   over TCP and TLS on this host, beside bare sockets
   upbeat bench line unix --pin 2,3   some cases, on two CPUs of your choice
-  upbeat bench --json > today.jsonl  for a program
-
-What only the developers of Upbeat measure, such as the tables of papers and other libraries, is
-in the repository: `cargo run --release -p bench -- --help`.";
+  upbeat bench --json > today.jsonl  one JSON object per line, for a program";
 
 const SUITE: Suite = Suite {
     command: "upbeat bench",
     benches: &[
         Bench {
             name: limits::BENCH,
-            about: "what this machine charges, with no library in between",
+            about: "the costs of this machine, without a library",
             list: limits::list,
             subjects: limits::subjects,
             serve: |cpus, _| pair::serve(cpus, limits::server),
@@ -79,7 +79,7 @@ const SUITE: Suite = Suite {
         },
         Bench {
             name: call::BENCH,
-            about: "what a typed call costs",
+            about: "the cost of a typed call",
             list: call::list,
             subjects: call::subjects,
             serve: |cpus, scratch| {
@@ -92,7 +92,7 @@ const SUITE: Suite = Suite {
         },
         Bench {
             name: oneway::BENCH,
-            about: "how many one-way messages get through",
+            about: "the throughput of one-way messages",
             list: oneway::list,
             subjects: oneway::subjects,
             serve: |cpus, scratch| {
@@ -105,7 +105,7 @@ const SUITE: Suite = Suite {
         },
         Bench {
             name: tcp::BENCH,
-            about: "what calls and messages cost over TCP and TLS, and what bare sockets cost",
+            about: "the costs of calls and messages over TCP and TLS, and of bare sockets",
             list: tcp::list,
             subjects: tcp::subjects,
             serve: |cpus, scratch| pair::serve(cpus, |control, _| tcp::server(control, scratch)),

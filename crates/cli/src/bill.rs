@@ -20,6 +20,7 @@ mod trace;
 mod report;
 mod page;
 
+use crate::exit;
 use clap::Args;
 use collect::{Collector, Source, node};
 use compare::{Compared, compare};
@@ -41,38 +42,49 @@ const FIND_EVERY: Duration = Duration::from_millis(200);
 /// The longest time that a user can ask for, in seconds.
 const SECONDS_MAX: f64 = 86_400.0;
 
+const EXAMPLES: &str = "\
+Examples:
+  upbeat bill                              all nodes of this user, for a second
+  upbeat bill shop --seconds 10            the node `shop`, or all nodes of a process by its number
+  upbeat bill --method Bank.transfer       one method
+  upbeat bill --html bill.html             one HTML page
+  upbeat bill shop --save before.json      save the recording
+  upbeat bill shop --compare before.json   what has changed since then
+  upbeat bill --load before.json --json    a saved recording, for a program";
+
 /// The arguments of `upbeat bill`.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Processes by number, or nodes by name; without any, all that this user may look at
+    /// The processes by number, or the nodes by name [default: all that this user may observe]
     #[arg(value_name = "PID|NAME", conflicts_with = "load")]
     targets: Vec<String>,
 
-    /// Collect for so long; samples that lie there already are taken too
+    /// Collect for this many seconds; samples that the nodes already have are included
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = seconds)]
     seconds: f64,
 
-    /// Only methods with this text in `Service.method`
+    /// Show only methods with this text in `Service.method`
     #[arg(long, value_name = "TEXT")]
     method: Option<String>,
 
-    /// Keep what was collected in a file
+    /// Save the recording in a file
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
 
-    /// Show what a file holds instead of collecting
+    /// Show a saved recording instead of collecting
     #[arg(long, value_name = "FILE")]
     load: Option<PathBuf>,
 
-    /// Hold it against what another file holds
+    /// Compare the recording with an earlier one that was saved
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
 
-    /// Write it as one HTML page that needs nothing else
+    /// Write the bill as one HTML page that loads nothing else
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Write the messages that are told one by one as a trace for Perfetto or chrome://tracing
+    /// Write the single messages of the recording as a trace for Perfetto or chrome://tracing
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 
@@ -104,7 +116,10 @@ struct Bill {
 
 /// Runs `upbeat bill`.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), BillError> {
-    // The other recording is loaded first: if the file is missing, the user does not wait for samples.
+    // Files are checked first, so that the user does not wait for samples that cannot be used.
+    for path in [&arguments.save, &arguments.html, &arguments.trace].into_iter().flatten() {
+        exit::check_writable(path).map_err(|error| unwritable(path, error))?;
+    }
     let before = arguments.compare.as_deref().map(Recording::load).transpose()?;
     let mut recording = match &arguments.load {
         Some(path) => Recording::load(path)?,
@@ -137,23 +152,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BillError> {
             report::write(&bill.recording, &bill.findings, compared, &mut to)
         }
     };
-    match printed.and_then(|()| to.flush()) {
-        // A reader that closes the pipe early, like `head`, is not an error.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        printed => printed.map_err(BillError::Output),
-    }
+    printed.and_then(|()| to.flush()).map_err(BillError::Output)
 }
 
 /// Writes a file, and reports it on standard error.
 fn written(path: &Path, text: &str) -> Result<(), BillError> {
-    std::fs::write(path, text).map_err(|error| BillError::File {
-        act: "written",
-        path: path.into(),
-        error,
-    })?;
-    // If standard error is closed, the report is dropped.
-    let _ = writeln!(io::stderr(), "upbeat: wrote {}", path.display());
+    std::fs::write(path, text).map_err(|error| unwritable(path, error))?;
+    exit::report(format_args!("wrote {}", path.display()));
     Ok(())
+}
+
+fn unwritable(path: &Path, error: io::Error) -> BillError {
+    BillError::File { act: "written", path: path.into(), error }
 }
 
 /// The pages from which samples are read.

@@ -25,10 +25,16 @@ use std::time::Duration;
 /// The time for which measurements of the null call and the floor alternate.
 const COMPARISON: Duration = Duration::from_millis(1_200);
 
+const EXAMPLES: &str = "\
+Examples:
+  upbeat demo           a table of the calls, and the null call beside its floor
+  upbeat demo --json    one JSON object per line, for a program";
+
 /// The arguments of `upbeat demo`.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Print one JSON object a line instead of a table
+    /// Print one JSON object per line instead of a table
     #[arg(long)]
     json: bool,
 }

@@ -17,15 +17,15 @@ use upbeat_core::name::ProgramName;
 use upbeat_transport::identity::{Identity, Pattern};
 
 const EXAMPLES: &str = "\
+Copy each identity to the host of its node (`install -m 600`), and start the node with
+UPBEAT_IDENTITY=counter.pem. The authority stays on the host where it was made.
+
 Examples:
   upbeat keys init --program demo                             the authority, once
   upbeat keys issue --program demo counter -o counter.pem     the identity of node `counter`
   upbeat keys issue --program demo 'worker/*' -o worker.pem   of all nodes below `worker/`
   upbeat keys issue --program demo --handle -o handle.pem     of handles, which have no name
-  upbeat keys show counter.pem                                names, authority, validity
-
-Copy each identity to the host of its node (`install -m 600`), and start the node with
-UPBEAT_IDENTITY=counter.pem. The authority stays where it is.";
+  upbeat keys show counter.pem                                names, authority, validity";
 
 /// The arguments of `upbeat keys`.
 #[derive(Debug, Args)]
@@ -44,7 +44,7 @@ enum Command {
     /// Issue the identity of nodes, signed by the authority
     #[command(after_help = EXAMPLES)]
     Issue(IssueArguments),
-    /// Show what an identity or an authority says
+    /// Show the names and the validity of an identity or an authority
     #[command(after_help = EXAMPLES)]
     Show(ShowArguments),
 }
@@ -52,11 +52,11 @@ enum Command {
 /// The program, and the directory of its authority.
 #[derive(Debug, Args)]
 struct Whose {
-    /// The program; without it UPBEAT_PROGRAM, else `default`
+    /// The program [default: $UPBEAT_PROGRAM, else `default`]
     #[arg(long, value_name = "NAME")]
     program: Option<ProgramName>,
 
-    /// The directory of the authority; without it `upbeat` in $XDG_CONFIG_HOME or ~/.config
+    /// The directory of the authority [default: `upbeat` in $XDG_CONFIG_HOME or ~/.config]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
@@ -67,11 +67,11 @@ struct InitArguments {
     #[command(flatten)]
     whose: Whose,
 
-    /// For how many days it is valid
+    /// The number of days for which the authority is valid
     #[arg(long, value_name = "N", default_value_t = 3650, value_parser = days())]
     days: u32,
 
-    /// Take the place of an authority that is there: what it has issued is worth nothing then
+    /// Replace an existing authority; all identities that it issued become invalid
     #[arg(long)]
     force: bool,
 }
@@ -83,14 +83,14 @@ struct IssueArguments {
     #[arg(value_name = "NODE", required_unless_present = "handle", conflicts_with = "handle")]
     nodes: Vec<Pattern>,
 
-    /// Issue it for handles alone, which have no name
+    /// Issue the identity for handles, which have no name
     #[arg(long)]
     handle: bool,
 
     #[command(flatten)]
     whose: Whose,
 
-    /// For how many days it is valid: nothing revokes it before
+    /// The number of days for which the identity is valid; it cannot be revoked earlier
     #[arg(long, value_name = "N", default_value_t = 90, value_parser = days())]
     days: u32,
 
@@ -98,7 +98,7 @@ struct IssueArguments {
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
-    /// Take the place of a file that is there
+    /// Replace an existing file
     #[arg(long)]
     force: bool,
 }

@@ -104,7 +104,7 @@ fn a_table_has_a_line_for_the_chosen_case() {
 fn wrong_arguments_are_explained() {
     let refused = |arguments: &[&str]| UPBEAT.refusal(arguments);
     let said = refused(&["limits/lien"]);
-    assert!(said.contains("no case is called `limits/lien`"), "{said}");
+    assert!(said.contains("no case has the name `limits/lien`"), "{said}");
     assert!(said.contains("`upbeat bench --list`"), "{said}");
     assert!(refused(&["--pin", "0"]).contains("`0` does not name two CPUs"));
     assert!(refused(&["--pin", "0,0"]).contains("not 0 twice"));

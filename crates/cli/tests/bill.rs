@@ -157,7 +157,7 @@ fn errors_name_the_remedy() {
     assert!(error.contains("there is no process 4194305"), "{error}");
     let _silent = Pages::new("errors/silent");
     let error = failed(&["errors/silent", "--seconds", "0"]);
-    assert!(error.contains("nothing was sampled") && error.contains("--seconds"), "{error}");
+    assert!(error.contains("no message was sampled") && error.contains("--seconds"), "{error}");
     let error = failed(&["errors/unicorn"]);
     assert!(error.contains("`errors/unicorn`") && error.contains("`errors/silent`"), "{error}");
     let index = upbeat_memory::counters::Counters::create(1, "errors/counting", 7).unwrap();

@@ -130,7 +130,7 @@ fn a_file_is_replaced_only_with_force() {
     let scratch = Scratch::new("force");
     scratch.good("init");
     assert!(scratch.0.join("config/upbeat/default.authority.pem").is_file());
-    assert!(scratch.bad("init").contains("is there already"));
+    assert!(scratch.bad("init").contains("exists already"));
     scratch.good("issue counter -o a.pem");
     let first = std::fs::read(scratch.0.join("a.pem")).unwrap();
     assert!(scratch.bad("issue counter -o a.pem").contains("--force"));
@@ -150,11 +150,17 @@ fn impossible_requests_are_refused_before_a_file_is_created() {
     let error = scratch.bad("issue --program demo counter -o a.pem");
     assert!(error.contains("upbeat keys init --program demo"), "{error}");
     scratch.good("init --program demo");
-    assert!(scratch.bad("issue --program demo counter -o none/a.pem").contains("nothing can be"));
-    assert!(scratch.bad("issue --program demo counter -o config").contains("no plain file"));
-    assert!(scratch.bad("issue --program demo counter -o /dev/null").contains("no plain file"));
+    assert!(scratch.bad("issue --program demo counter -o none/a.pem").contains("no file can be"));
+    assert!(
+        scratch.bad("issue --program demo counter -o config").contains("is not a regular file")
+    );
+    assert!(
+        scratch.bad("issue --program demo counter -o /dev/null").contains("is not a regular file")
+    );
     std::os::unix::fs::symlink("/dev/null", scratch.0.join("link.pem")).unwrap();
-    assert!(scratch.bad("issue --program demo a -o link.pem --force").contains("no plain file"));
+    assert!(
+        scratch.bad("issue --program demo a -o link.pem --force").contains("is not a regular file")
+    );
     assert!(scratch.bad("issue --program demo -o a.pem").contains("NODE"));
     assert!(scratch.bad("issue --program demo a//b -o a.pem").contains("is no name of a node"));
     assert!(scratch.bad("issue --program a/b c -o a.pem").contains("is no name of a program"));

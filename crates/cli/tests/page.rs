@@ -126,7 +126,7 @@ fn the_page_names_the_causes_of_slow_calls() {
         "us waking quotes, which slept",
         "us waiting for room in a full lane to page/sink",
         "page/sink lost 12.0% of its bets on handlers",
-        "A typical one:",
+        "A typical message:",
         "Slowest of 600 samples:",
     ] {
         assert!(words.contains(told), "{told}\n{words}");

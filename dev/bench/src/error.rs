@@ -33,6 +33,14 @@ impl Error {
         let path = path.to_owned();
         move |error| Error::Picture { path, error }
     }
+
+    /// Returns the exit code that the error causes: 0 if the reader of the results closed the pipe, like `head`.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Error::Bench(error) => error.exit_code(),
+            _ => 1,
+        }
+    }
 }
 
 impl fmt::Display for Error {

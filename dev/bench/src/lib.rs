@@ -89,21 +89,20 @@ Examples:
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match &arguments.other {
-        Some(Other::Peers(arguments)) => peers::run(arguments).map_err(|error| error.to_string()),
-        Some(Other::Incast(arguments)) => incast::run(arguments).map_err(|error| error.to_string()),
-        Some(Other::Cores(arguments)) => cores::run(arguments).map_err(|error| error.to_string()),
-        Some(Other::BenchPeer(arguments)) => {
-            serve(arguments).map_err(|error| format!("the second process: {error}"))
-        }
-        None => run(&arguments).map_err(|error| error.to_string()),
+        Some(Other::Peers(arguments)) => peers::run(arguments),
+        Some(Other::Incast(arguments)) => incast::run(arguments).map_err(Error::from),
+        Some(Other::Cores(arguments)) => cores::run(arguments).map_err(Error::from),
+        Some(Other::BenchPeer(arguments)) => serve(arguments).map_err(Error::from),
+        None => run(&arguments),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("bench: {error}");
-            ExitCode::FAILURE
-        }
+    let Err(error) = done else { return ExitCode::SUCCESS };
+    let code = error.exit_code();
+    if code != 0 {
+        let second = matches!(arguments.other, Some(Other::BenchPeer(_)));
+        let process = if second { "the second process: " } else { "" };
+        eprintln!("bench: {process}{error}");
     }
+    ExitCode::from(code)
 }
 
 /// Runs the first process.

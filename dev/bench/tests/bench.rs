@@ -251,7 +251,7 @@ fn a_crowd_gets_what_there_is_and_loses_nothing() {
 fn mistakes_are_named() {
     let refused = |arguments: &[&str]| BENCH.refusal(arguments);
     let said = refused(&["size/12cm"]);
-    assert!(said.contains("no case is called `size/12cm`"), "{said}");
+    assert!(said.contains("no case has the name `size/12cm`"), "{said}");
     assert!(said.contains("`cargo run --release -p bench -- --list`"), "{said}");
     for arguments in [&["tasks"][..], &[], &["size", "throughput"]] {
         let all = [&["--plot", "/dev/null"], arguments].concat();

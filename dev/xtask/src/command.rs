@@ -1,5 +1,7 @@
 //! A command of this tool: a name, two texts for `--help`, and a function.
 
+use std::io::{ErrorKind, Write};
+
 /// One command. It is a constant of the file that implements it.
 pub(crate) struct Command {
     /// The word on the command line.
@@ -20,4 +22,15 @@ pub(crate) enum Outcome {
     Passed,
     /// The command has printed what is wrong.
     Failed,
+}
+
+/// Prints a text. A reader that closes the pipe early, like `head`, is not an error.
+pub(crate) fn print(text: &str) -> Result<(), String> {
+    let mut to = std::io::stdout().lock();
+    match to.write_all(text.as_bytes()).and_then(|()| to.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(format!("the output cannot be written: {error}"))
+        }
+        _ => Ok(()),
+    }
 }

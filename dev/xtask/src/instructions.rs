@@ -11,7 +11,7 @@ mod gate;
 mod inlined;
 mod categories;
 
-use crate::command::{Command, Outcome};
+use crate::command::{Command, Outcome, print};
 use crate::repository;
 use categories::{Recipe, Shares};
 use figures::{Counted, Figures};
@@ -100,9 +100,9 @@ fn run(arguments: &[String]) -> Result<Outcome, String> {
     }
     for figures in &all {
         if wish.json {
-            println!("{}", figures.json());
+            print(&format!("{}\n", figures.json()))?;
         } else {
-            print!("{}", figures.table(wish.all));
+            print(&figures.table(wish.all))?;
         }
     }
     if wish.write_gate {
@@ -157,7 +157,7 @@ fn say_categories(root: &Path, json: bool) -> Result<Outcome, String> {
         all.push(shares);
     }
     let text = if json { categories::json } else { categories::table };
-    print!("{}", text(&recipe, &all));
+    print(&text(&recipe, &all))?;
     Ok(Outcome::Passed)
 }
 

@@ -12,7 +12,7 @@ mod tidy;
 
 use std::process::ExitCode;
 
-use command::{Command, Outcome};
+use command::{Command, Outcome, print};
 
 /// Every command, in the order in which `--help` lists them.
 const COMMANDS: &[Command] = &[tidy::COMMAND, instructions::COMMAND];
@@ -32,11 +32,11 @@ fn main() -> ExitCode {
 /// Runs the command that the first argument names with the arguments after it.
 fn dispatch(commands: &[Command], arguments: &[String]) -> Result<Outcome, String> {
     let Some((name, rest)) = arguments.split_first() else {
-        print!("{}", overview(commands));
+        print(&overview(commands))?;
         return Ok(Outcome::Failed);
     };
     if asks_for_help(name) || name == "help" {
-        print!("{}", overview(commands));
+        print(&overview(commands))?;
         return Ok(Outcome::Passed);
     }
     let Some(command) = commands.iter().find(|command| command.name == name) else {
@@ -45,7 +45,7 @@ fn dispatch(commands: &[Command], arguments: &[String]) -> Result<Outcome, Strin
         ));
     };
     if rest.iter().any(|argument| asks_for_help(argument)) {
-        print!("{}\n\n{}", command.about, command.usage);
+        print(&format!("{}\n\n{}", command.about, command.usage))?;
         return Ok(Outcome::Passed);
     }
     (command.run)(rest)

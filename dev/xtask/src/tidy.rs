@@ -9,7 +9,7 @@ mod checks;
 
 use std::time::Instant;
 
-use crate::command::{Command, Outcome};
+use crate::command::{Command, Outcome, print};
 use crate::repository;
 use checks::{CHECKS, Check};
 use finding::{Finding, Weight};
@@ -30,7 +30,7 @@ fn run(arguments: &[String]) -> Result<Outcome, String> {
         [] => {}
         [list] if list == "--list" => {
             for check in CHECKS {
-                println!("{:<14} {}", check.name, check.about);
+                print(&format!("{:<14} {}\n", check.name, check.about))?;
             }
             return Ok(Outcome::Passed);
         }
@@ -49,22 +49,22 @@ fn run(arguments: &[String]) -> Result<Outcome, String> {
                 Weight::Error => errors += 1,
                 Weight::Note => notes += 1,
             }
-            print(check, &finding);
+            print(&line(check, &finding))?;
         }
     }
-    println!(
-        "tidy: {} checks over {} files: {errors} wrong, {notes} worth a look ({:.1} s)",
+    print(&format!(
+        "tidy: {} checks over {} files: {errors} wrong, {notes} worth a look ({:.1} s)\n",
         CHECKS.len(),
         tree.texts.len(),
         start.elapsed().as_secs_f64()
-    );
+    ))?;
     Ok(if errors == 0 { Outcome::Passed } else { Outcome::Failed })
 }
 
-fn print(check: &Check, finding: &Finding) {
+fn line(check: &Check, finding: &Finding) -> String {
     let weight = match finding.weight {
         Weight::Error => "error",
         Weight::Note => "note",
     };
-    println!("{weight}[{}] {finding}", check.name);
+    format!("{weight}[{}] {finding}\n", check.name)
 }

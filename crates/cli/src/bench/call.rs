@@ -83,10 +83,10 @@ fn cases() -> Vec<Case> {
             }
         }
         let path = format!("null/shared/{word}/{}", flight::CALLS);
-        let about = format!("call of nothing, {} of them at once, both {word}", flight::CALLS);
+        let about = format!("null call, {} of them at once, both {word}", flight::CALLS);
         add(path, about, Kind::Flight(policy));
     }
-    let about = "round trip of 8 bytes over a unix stream socket, both sides reading until there is something";
+    let about = "round trip of 8 bytes over a unix stream socket, both sides polling";
     add("unix/polling".to_owned(), about.to_owned(), Kind::Socket);
     for (payload, policy) in [
         (Payload::Null, Policy::Polling),
@@ -98,11 +98,11 @@ fn cases() -> Vec<Case> {
         let about = format!("{what} to another process over a byte stream, both {word}");
         add(format!("{size}/stream/{word}"), about, Kind::Stream(payload, policy));
     }
-    let about = "call of nothing from a blocking handle, in a thread that has no node";
+    let about = "null call from a blocking handle, in a thread that has no node";
     add("null/shared/handle".to_owned(), about.to_owned(), Kind::Handle(Waits::Blocking));
-    let about = "call of nothing through a handle, awaited in a task of tokio";
+    let about = "null call through a handle, awaited in a task of tokio";
     add("null/shared/awaited".to_owned(), about.to_owned(), Kind::Handle(Waits::InTokio));
-    let about = format!("call of nothing to a node with {} idle sessions", crowd::IDLE);
+    let about = format!("null call to a node with {} idle sessions", crowd::IDLE);
     add(format!("null/shared/idle{}", crowd::IDLE), about, Kind::Crowd);
     for policy in [Policy::Sleeping, Policy::Adaptive] {
         for nodes in [2, 8] {

@@ -1,6 +1,7 @@
 //! The errors of benchmarks.
 
 use crate::bench::pin::PinError;
+use crate::exit::{self, Failure};
 use rustix::io::Errno;
 use std::fmt;
 use upbeat_memory::segment::SegmentError;
@@ -84,7 +85,7 @@ impl fmt::Display for BenchError {
             BenchError::Pin(error) => error.fmt(f),
             BenchError::Case { name, command } => write!(
                 f,
-                "no case is called `{name}`, nor does one begin so; `{command} --list` names them all"
+                "no case has the name `{name}` or begins with it; `{command} --list` lists all cases"
             ),
             BenchError::Start { error } => {
                 write!(f, "the second process of the benchmark did not start: {error}")
@@ -100,6 +101,23 @@ impl fmt::Display for BenchError {
 }
 
 impl std::error::Error for BenchError {}
+
+impl BenchError {
+    /// Returns the exit code that the error causes: 0 if the reader of the results closed the pipe, like `head`.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            BenchError::Case { .. } => exit::COMMAND_LINE,
+            BenchError::Output { error } => exit::of_output(error),
+            _ => exit::FAILED,
+        }
+    }
+}
+
+impl Failure for BenchError {
+    fn code(&self) -> u8 {
+        self.exit_code()
+    }
+}
 
 impl From<PinError> for BenchError {
     fn from(error: PinError) -> BenchError {

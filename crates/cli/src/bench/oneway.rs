@@ -54,7 +54,7 @@ const CASES: &[Case] = &[
     },
     Case {
         path: "64B/shared/polling",
-        about: "the same of 64 bytes",
+        about: "messages of 64 bytes to another process, both polling",
         kind: Kind::Medium,
         policy: Policy::Polling,
     },
@@ -66,7 +66,7 @@ const CASES: &[Case] = &[
     },
     Case {
         path: "8B/shared/arguments",
-        about: "the same of one that is an argument",
+        about: "items of 8 bytes of a stream that is an argument, both polling",
         kind: Kind::Arguments,
         policy: Policy::Polling,
     },
@@ -78,7 +78,7 @@ const CASES: &[Case] = &[
     },
     Case {
         path: "8B/shared/lone",
-        about: "a lone message of 8 bytes there, and a bare cache line back, both polling",
+        about: "one message of 8 bytes to another process, answered by a cache line, both polling",
         kind: Kind::Lone,
         policy: Policy::Polling,
     },

@@ -141,7 +141,7 @@ impl fmt::Display for PinError {
             }
             PinError::Number { text } => write!(f, "`{text}` is not the number of a CPU"),
             PinError::TooHigh { cpu } => {
-                write!(f, "CPU {cpu} cannot be: the numbers end at {}", CpuSet::MAX_CPU - 1)
+                write!(f, "CPU {cpu} does not exist: the largest number is {}", CpuSet::MAX_CPU - 1)
             }
             PinError::Same { cpu } => write!(
                 f,
@@ -163,7 +163,7 @@ impl fmt::Display for PinError {
                 write!(f, "this process cannot be pinned to CPU {cpu}: {error}")
             }
             PinError::System { cpu: None, error } => {
-                write!(f, "the system does not say which CPUs may be used: {error}")
+                write!(f, "the CPUs that this process may use cannot be read: {error}")
             }
         }
     }
@@ -209,7 +209,7 @@ mod tests {
         assert!(error("0,x").contains("`x` is not the number"));
         assert!(error("-1,0").contains("`-1` is not the number"));
         assert!(error("0,").contains("`` is not the number"));
-        assert!(error("0,99999").contains("CPU 99999 cannot be"));
+        assert!(error("0,99999").contains("CPU 99999 does not exist"));
         assert!(error("1,1").contains("not 1 twice"));
     }
 

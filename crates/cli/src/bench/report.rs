@@ -148,10 +148,11 @@ fn grid(rows: &[&Row], to: &mut impl Write) -> io::Result<()> {
 
 /// The explanation of the table.
 pub const NOTES: &str = "\
-min and p50 are of batches; p99 and p99.9 of operations timed one by one, which adds one reading
-of the clock to each, or of batches where marked *. The ratios are medians over rounds that
-alternate with their floor in the same two processes: `line` is the round trip of two cache lines
-at the better of two paces of polling, `tight` the same without a pause between looks.
+min and p50 are the times of batches. p99 and p99.9 are the times of single operations, each with
+one reading of the clock, or the times of batches if marked with *. The ratios are medians over
+rounds that alternate with rounds of their floor in the same two processes: `line` is the round trip
+of two cache lines at the faster of two polling rates, `tight` the round trip without a pause between
+polls.
 ";
 
 fn compared(row: &Row) -> String {

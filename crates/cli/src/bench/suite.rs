@@ -15,22 +15,22 @@ use std::time::Duration;
 /// The choice of cases, the time for them, and the form of the output.
 #[derive(Debug, Args)]
 pub struct Choice {
-    /// Benchmarks, cases, or the first words of cases; everything if nothing is named
+    /// The benchmarks or cases, by name or by the first words of a name [default: all]
     #[arg(value_name = "CASE")]
     pub cases: Vec<String>,
-    /// Say which cases there are, and measure nothing
+    /// List the cases and measure nothing
     #[arg(long)]
     pub list: bool,
-    /// End within 30 seconds, with fewer rounds of everything
+    /// End within 30 seconds, with fewer rounds of each case
     #[arg(long)]
     pub quick: bool,
-    /// How long each benchmark measures, if all of it: at least a round of every case
+    /// The seconds for all cases of a benchmark; each case gets at least one round
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub seconds: Option<u64>,
-    /// Print one JSON object a line instead of a table
+    /// Print one JSON object per line instead of a table
     #[arg(long)]
     pub json: bool,
-    /// The CPUs of the measuring process and of the other [default: the first two allowed]
+    /// The CPUs of the measuring process and of the second process [default: the first two allowed]
     #[arg(long, value_name = "A,B")]
     pub pin: Option<Wanted>,
 }
@@ -174,7 +174,7 @@ impl Chosen<'_> {
 
     /// Prints the cases and their descriptions.
     pub fn list(&self) -> Result<(), BenchError> {
-        self.write_list().or_else(unless_closed)
+        self.write_list().map_err(output)
     }
 
     fn write_list(&self) -> std::io::Result<()> {
@@ -213,25 +213,21 @@ impl Chosen<'_> {
             let schedule = self.choice.schedule(bench);
             let rows = measure(bench, cpus, schedule, &wanted, &mut progress)?;
             progress.end();
-            print(bench, &rows, &wanted, self.choice.json).or_else(unless_closed)?;
+            print(bench, &rows, &wanted, self.choice.json).map_err(output)?;
             then(bench, &rows)?;
             if !rows.is_empty() && !bench.notes.is_empty() {
                 notes = bench.notes;
             }
         }
         if !self.choice.json {
-            write!(std::io::stdout(), "{notes}").or_else(unless_closed)?;
+            write!(std::io::stdout(), "{notes}").map_err(output)?;
         }
         Ok(())
     }
 }
 
-/// Ignores the error of a reader that closes the pipe early, like `head`.
-fn unless_closed(error: std::io::Error) -> Result<(), BenchError> {
-    match error.kind() {
-        std::io::ErrorKind::BrokenPipe => Ok(()),
-        _ => Err(BenchError::Output { error }),
-    }
+fn output(error: std::io::Error) -> BenchError {
+    BenchError::Output { error }
 }
 
 fn measure(

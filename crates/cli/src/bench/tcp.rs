@@ -89,7 +89,7 @@ impl What {
 
     fn about(self) -> &'static str {
         match self {
-            What::Null => "call of nothing",
+            What::Null => "null call",
             What::KiB1 => "call with 1 KiB each way, as an array by value",
             What::KiB64 => "call with 64 KiB each way, as a vector",
             What::MiB1 => "messages of 1 MiB, added up as a vector",
@@ -161,7 +161,7 @@ fn cases() -> Vec<Case> {
                 let bare = format!("{size}/bare-{link}/{waits}");
                 let how = match policy {
                     Policy::Sleeping => "blocking",
-                    _ => "trying again and again",
+                    _ => "polling",
                 };
                 let about = format!("{moved} over a bare {link} connection, both sides {how}");
                 if cases.iter().all(|case| case.path != bare) {

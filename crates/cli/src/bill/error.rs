@@ -1,12 +1,13 @@
 //! The errors of `upbeat bill`.
 
+use crate::exit::{self, Failure};
 use std::fmt;
 use std::path::PathBuf;
 use upbeat_memory::observe::ObserveError;
 
 /// The advice on how to take more samples.
-const SAMPLE_MORE: &str = "one message in 1,000 is sampled where nobody says otherwise; build the \
-    node with `.sampling(10)`, or start its program with UPBEAT_SAMPLING=10, for one in ten";
+const SAMPLE_MORE: &str = "by default, a node samples one message in 1,000; to sample one in ten, \
+    build the node with `.sampling(10)`, or start its program with UPBEAT_SAMPLING=10";
 
 /// The reason why `upbeat bill` fails.
 #[derive(Debug)]
@@ -81,12 +82,12 @@ impl fmt::Display for BillError {
         match self {
             BillError::NoProcess(pid) => write!(
                 f,
-                "there is no process {pid}; without a number, `upbeat bill` looks at all nodes"
+                "there is no process {pid}; without a number, `upbeat bill` observes all nodes"
             ),
             BillError::Refused { pid, error } => write!(
                 f,
-                "process {pid} may not be looked at ({error}): be the user whose process it is, \
-                 or root; a process that guards itself shows nothing"
+                "process {pid} may not be observed ({error}): run `upbeat bill` as the user of the \
+                 process or as root; a process that forbids debuggers can be observed by root alone"
             ),
             BillError::Unreadable { pid, error } => write!(
                 f,
@@ -94,38 +95,49 @@ impl fmt::Display for BillError {
                  version with which the program was built"
             ),
             BillError::NoNode(pid) => {
-                write!(f, "process {pid} has no node of Upbeat that others can see")
+                write!(f, "process {pid} has no node of Upbeat that can be observed")
             }
             BillError::NoSuchNode { name, seen } => {
-                write!(f, "no node is named `{name}`; {}", listed("there are", seen))
+                write!(f, "no node is named `{name}`; {}", listed("nodes", seen))
             }
             BillError::NoNodes => {
-                write!(f, "no process of this user has a node; start a program, then ask again")
+                write!(
+                    f,
+                    "no process of this user has a node; start a program, then run this command again"
+                )
             }
             BillError::NotSampling(nodes) => {
                 let nodes = listed("nodes", nodes);
                 write!(f, "no message was sampled yet, or sampling is off; {nodes}; {SAMPLE_MORE}")
             }
             BillError::NoSamples { nodes, seconds, unusable } => {
-                write!(f, "nothing was sampled within {seconds:.1} s; {}", listed("nodes", nodes))?;
+                write!(
+                    f,
+                    "no message was sampled within {seconds:.1} s; {}",
+                    listed("nodes", nodes)
+                )?;
                 match unusable {
-                    0 => write!(f, "; look for longer with --seconds; {SAMPLE_MORE}"),
+                    0 => write!(f, "; collect for longer with --seconds; {SAMPLE_MORE}"),
                     n => write!(
                         f,
-                        "; {n} samples came that this version does not understand: use the \
-                         `upbeat` of the version with which the program was built"
+                        "; this version cannot read {n} samples: use the `upbeat` of the version with \
+                         which the program was built"
                     ),
                 }
             }
             BillError::NoSuchMethod { text, seen } => {
-                write!(f, "no sampled method has `{text}` in its name; {}", listed("seen", seen))
+                write!(
+                    f,
+                    "no sampled method has `{text}` in its name; {}",
+                    listed("sampled methods", seen)
+                )
             }
             BillError::File { act, path, error } => {
                 write!(f, "{} cannot be {act}: {error}", path.display())
             }
             BillError::Recording { path, error } => write!(
                 f,
-                "{} is no recording of `upbeat bill --save` that this version reads: {error}",
+                "{} is not a recording of `upbeat bill --save` that this version can read: {error}",
                 path.display()
             ),
             BillError::Output(error) => write!(f, "the bill cannot be written: {error}"),
@@ -134,6 +146,15 @@ impl fmt::Display for BillError {
 }
 
 impl std::error::Error for BillError {}
+
+impl Failure for BillError {
+    fn code(&self) -> u8 {
+        match self {
+            BillError::Output(error) => exit::of_output(error),
+            _ => exit::FAILED,
+        }
+    }
+}
 
 /// Formats a few names, and the number of further names.
 fn listed(what: &str, names: &[String]) -> String {

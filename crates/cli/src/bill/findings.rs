@@ -149,11 +149,11 @@ fn headline(subject: &Subject) -> Option<(Finding, Vec<Cause>)> {
         let line = subject.lines.iter().find(|line| (line.item, line.leg) == (item, leg));
         let usual = line.map_or(0.0, |line| line.ns.p50);
         let why = match item {
-            Item::Write => "; either its socket was full, or the machine gave",
-            _ => " and nobody waits in it, so most likely the machine gave",
+            Item::Write => "; either its socket was full, or the",
+            _ => " and does not block, so most likely the",
         };
         detail += &format!(
-            " `{item}` takes {} at the median{why} the processor to somebody else.",
+            " `{item}` takes {} at the median{why} kernel ran another process on the CPU.",
             time(usual)
         );
     }
@@ -171,12 +171,12 @@ fn doing(subject: &Subject, item: Item, leg: Leg, told: &MessageTimes) -> String
     match (cause(item, leg), told.lock.as_deref()) {
         (Cause::Room, _) => format!("waiting for room in a full lane to `{to}`"),
         (Cause::CalleeSlept, _) => format!("waking `{to}`, which slept"),
-        (Cause::CallerSlept, _) => format!("waking `{from}`, which slept when the answer came"),
+        (Cause::CallerSlept, _) => format!("waking `{from}`, which slept when the reply came"),
         (Cause::CalleeBusy, _) => {
-            format!("lying before `{to}`, which was busy or had no processor")
+            format!("waiting for `{to}`, which was busy or had no CPU")
         }
         (Cause::CallerBusy, _) => {
-            format!("the answer lying before `{from}`, which was busy or had no processor")
+            format!("the reply waiting for `{from}`, which was busy or had no CPU")
         }
         (Cause::Budget, _) if longest_run > HANDLER_BUDGET_NS as f64 => {
             format!("running the handler without a pause (its budget is {})", budget())
@@ -188,7 +188,7 @@ fn doing(subject: &Subject, item: Item, leg: Leg, told: &MessageTimes) -> String
             Some(("condition", name)) => format!("the handler waiting for the condition `{name}`"),
             _ => "the handler waiting for a call, a timer or an event".into(),
         },
-        (Cause::Queue, _) => format!("the handler being ready while `{to}` ran others"),
+        (Cause::Queue, _) => format!("the handler being ready while `{to}` ran other tasks"),
         (Cause::Pause, _) => match leg {
             Leg::Caller => format!("in `{item}` at `{from}`"),
             Leg::Callee => format!("in `{item}` at `{to}`"),
@@ -216,17 +216,17 @@ fn messages(subject: &Subject) -> &'static str {
 fn how_often(subject: &Subject, delay: &Delay) -> String {
     let of = format!("{} of {} sampled", grouped(delay.stories), grouped(subject.samples.stories));
     let who = match delay.cause {
-        Cause::Budget => "ran over the budget",
-        Cause::Pause => "were held up so",
-        _ => "waited so",
+        Cause::Budget => "exceeded the budget",
+        Cause::Pause => "had this delay",
+        _ => "waited for this reason",
     };
     if delay.stories == 1 {
-        return format!("{of} {who}: for {}.", time(delay.max));
+        return format!("{of} {who}: {}.", time(delay.max));
     }
     if time(delay.p50) == time(delay.max) {
-        return format!("{of} {who}: for {} each.", time(delay.max));
+        return format!("{of} {who}: {} each.", time(delay.max));
     }
-    format!("{of} {who}: for {} at the median, {} at most.", time(delay.p50), time(delay.max))
+    format!("{of} {who}: {} at the median, {} at most.", time(delay.p50), time(delay.max))
 }
 
 fn is_told(subject: &Subject, delay: &Delay) -> bool {
@@ -255,16 +255,16 @@ fn other(subject: &Subject, delay: &Delay) -> Finding {
         }
         (Cause::CalleeSlept, _) => format!("`{to}` slept: waking it took up to {most}"),
         (Cause::CallerSlept, _) => {
-            format!("`{from}` slept when the answer came: waking it took up to {most}")
+            format!("`{from}` slept when the reply came: waking it took up to {most}")
         }
         (Cause::CalleeBusy, _) => {
-            format!("`{to}` was busy or had no processor: messages lay there for up to {most}")
+            format!("`{to}` was busy or had no CPU: messages waited for up to {most}")
         }
         (Cause::CallerBusy, _) => {
-            format!("`{from}` was busy or had no processor: answers lay there for up to {most}")
+            format!("`{from}` was busy or had no CPU: replies waited for up to {most}")
         }
         (Cause::Budget, _) => {
-            format!("the handler ran {most} without a pause, its budget is {}", budget())
+            format!("the handler ran for {most} without a pause; its budget is {}", budget())
         }
         (Cause::Lock, Some(name)) => {
             format!("the handler waited up to {most} for the lock `{name}`")
@@ -277,7 +277,7 @@ fn other(subject: &Subject, delay: &Delay) -> Finding {
             format!("the handler waited up to {most} for a call, a timer or an event")
         }
         (Cause::Queue, _) => {
-            format!("the handler was ready for up to {most} while `{to}` ran others")
+            format!("the handler was ready for up to {most} while `{to}` ran other tasks")
         }
         (Cause::Pause, name) => format!("`{}` took up to {most}", name.unwrap_or("a step")),
     };
@@ -305,7 +305,7 @@ fn lost(node: &Node, bet: &'static Bet) -> Option<Finding> {
         reasons(node, bet)
     );
     let detail = format!(
-        "The bet: {} {} taken, {} lost, since the node began.",
+        "The bet: {} Taken {} times and lost {} times since the node started.",
         bet.sentence,
         grouped(row.taken()),
         grouped(row.lost)
@@ -338,13 +338,13 @@ fn missed(recording: &Recording) -> Vec<Finding> {
         let samples = counted(missed.overwritten, "sample was", "samples were");
         found.push(note(
             format!("{samples} overwritten before being read"),
-            "The figures are of those that were read. Sample more rarely to keep them all.",
+            "The figures include only the samples that were read. Sample fewer messages to keep all samples.",
         ));
     }
     if missed.unusable > 0 {
         let samples = counted(missed.unusable, "sample is", "samples are");
         found.push(note(
-            format!("{samples} in no figure: this version does not understand them"),
+            format!("{samples} not included: this version cannot read them"),
             "Use the `upbeat` of the version with which the program was built.",
         ));
     }

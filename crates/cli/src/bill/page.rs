@@ -13,7 +13,7 @@ mod tables;
 use crate::bench::report::time;
 use crate::bill::compare::Compared;
 use crate::bill::findings::{Finding, Level};
-use crate::bill::grid::{capital, counted, grouped};
+use crate::bill::grid::{capital, counted};
 use crate::bill::recording::{Line, Recording, Subject};
 use crate::bill::report::summary;
 use call::{mean_bar, panel, told_bar};
@@ -78,7 +78,7 @@ fn found(recording: &Recording, findings: &[Finding]) -> String {
         let (class, word) = match finding.level {
             Level::Late => ("late", "late"),
             Level::Note => ("note", "note"),
-            Level::Calm => ("calm", "as usual"),
+            Level::Calm => ("calm", "usual"),
         };
         let subject = finding.subject.and_then(|at| Some((at, recording.subjects.get(at)?)));
         let slow = subject.filter(|_| finding.level == Level::Late);
@@ -121,26 +121,26 @@ fn method(at: usize, subject: &Subject, open: bool) -> String {
     let row = |name: &str, ns: f64, bar: String| {
         format!("<div class=\"row\"><span>{name}</span>{bar}<b>{}</b></div>", time(ns))
     };
-    let mut bars = row("mean of all", whole.mean, mean_bar(subject));
+    let mut bars = row("mean of all messages", whole.mean, mean_bar(subject));
     let mut panels = String::new();
     if let Some(told) = subject.typical() {
-        bars += &row("a typical one", told.total(), told_bar(subject, told));
-        panels += &panel(subject, "A typical one:", told);
+        bars += &row("a typical message", told.total(), told_bar(subject, told));
+        panels += &panel(subject, "A typical message:", told);
     }
     if let Some(told) = subject.slow() {
         bars += &row(&slow_name, told.total(), told_bar(subject, told));
         panels += &panel(subject, &format!("{}:", capital(&slow_name)), told);
     }
     let counts = format!(
-        "{} told whole, {} in pairs of stamps; the means are of {}",
-        counted(samples.stories, "message", "messages"),
-        grouped(samples.pairs),
-        escaped(&samples.means_from),
+        "{}, {}; the means are from {}",
+        counted(samples.stories, "full sample", "full samples"),
+        counted(samples.pairs, "pair of stamps", "pairs of stamps"),
+        escaped(subject.means_from()),
     );
     let chart = if samples.stories > 0 {
         chart::big(&subject.totals, whole, &slow_name)
     } else {
-        "<p>None was told whole, so nothing is known of single messages.</p>".into()
+        "<p>There are no full samples, so no single message can be shown.</p>".into()
     };
     format!(
         "<details id=\"m{at}\" class=\"method\"{}><summary><h2>{}</h2> <span>{} from {} to {}</span>\

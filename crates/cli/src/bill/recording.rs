@@ -245,7 +245,9 @@ impl Recording {
         let bytes = std::fs::metadata(path).map_err(refused)?.len();
         let wrong = |error| BillError::Recording { path: path.into(), error };
         if bytes > FILE_BYTES_MAX {
-            return Err(wrong(format!("it has {bytes} bytes, the most are {FILE_BYTES_MAX}")));
+            return Err(wrong(format!(
+                "it has {bytes} bytes; the largest permitted size is {FILE_BYTES_MAX}"
+            )));
         }
         let text = std::fs::read_to_string(path).map_err(refused)?;
         Recording::parse(&text).map_err(wrong)
@@ -260,10 +262,13 @@ impl Recording {
         }
         let head: Head = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if head.format != FORMAT {
-            return Err(format!("it is of the format `{}`", cleaned(&head.format)));
+            return Err(format!("its format is `{}`", cleaned(&head.format)));
         }
         if head.version != VERSION {
-            return Err(format!("it is of version {}, this is {VERSION}", head.version));
+            return Err(format!(
+                "the file has version {}, and this command reads version {VERSION}",
+                head.version
+            ));
         }
         let mut recording: Recording =
             serde_json::from_str(text).map_err(|error| error.to_string())?;
@@ -337,6 +342,15 @@ impl Subject {
         format!("{}.{}", self.service, self.method)
     }
 
+    /// Returns the name of the samples from which the means come.
+    pub(crate) fn means_from(&self) -> &str {
+        match self.samples.means_from.as_str() {
+            "pairs" => "pairs of stamps",
+            "stories" => "full samples",
+            other => other,
+        }
+    }
+
     /// Returns the story whose time is nearest to the median.
     pub(crate) fn typical(&self) -> Option<&MessageTimes> {
         self.typical.and_then(|at| self.told.get(at))
@@ -382,7 +396,7 @@ impl Subject {
             told.phases.len() == phases && told.phases.iter().all(|ns| ns.is_finite() && *ns >= 0.0)
         };
         if !self.told.iter().all(whole) {
-            return Err(format!("a story of {} is not whole", cleaned(&self.title())));
+            return Err(format!("a full sample of {} is incomplete", cleaned(&self.title())));
         }
         Ok(())
     }

@@ -93,12 +93,12 @@ fn breakdown(subject: &Subject, to: &mut impl Write) -> io::Result<()> {
     let Subject { from, to: callee, whole, .. } = subject;
     writeln!(
         to,
-        "\n{}  {} from `{from}` to `{callee}`  ({} told whole, {} in pairs; means from {})",
+        "\n{}  {} from `{from}` to `{callee}`  ({}, {}; means from {})",
         subject.title(),
         subject.way.name,
-        grouped(subject.samples.stories),
-        grouped(subject.samples.pairs),
-        subject.samples.means_from,
+        counted(subject.samples.stories, "full sample", "full samples"),
+        counted(subject.samples.pairs, "pair of stamps", "pairs of stamps"),
+        subject.means_from(),
     )?;
     let row = |line: &Line| {
         let mut row: Vec<String> =
@@ -132,12 +132,12 @@ fn bets(recording: &Recording, to: &mut impl Write) -> io::Result<()> {
         cells
     };
     let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
-    writeln!(to, "\nBets since the nodes began")?;
+    writeln!(to, "\nBets since the nodes started")?;
     grid(&["node", "bet on", ">taken", ">won", ">lost", ">part", "lost because"], &rows, "  ", to)?;
     match left_out {
         0 => Ok(()),
         more => {
-            writeln!(to, "  {} of which none was lost", counted(more as u64, "other", "others"))
+            writeln!(to, "  {} without a loss", counted(more as u64, "other bet", "other bets"))
         }
     }
 }
@@ -185,7 +185,7 @@ mod tests {
             "Bank.transfer call from `desk` to `bank`",
             "item where part mean",
             "p99.9",
-            "Bets since the nodes began",
+            "Bets since the nodes started",
             "waited for a lock (1,200)",
             "compared",
             "+0.0%",

@@ -1,6 +1,7 @@
 //! The errors of `upbeat demo`.
 
 use crate::bench::error::BenchError;
+use crate::exit::{self, Failure};
 use std::fmt;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -69,7 +70,7 @@ impl fmt::Display for DemoError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DemoError::Scratch { path, error } => {
-                write!(f, "the directory {} cannot be made: {error}", path.display())
+                write!(f, "the directory {} cannot be created: {error}", path.display())
             }
             DemoError::Start { node, error } => {
                 write!(f, "the process of node `{node}` did not start: {error}")
@@ -82,7 +83,7 @@ impl fmt::Display for DemoError {
             }
             DemoError::Runtime { act, text } => write!(f, "{act} failed: {text}"),
             DemoError::Outcome { call, text } => {
-                write!(f, "{call} should not have ended so: {text}")
+                write!(f, "{call} ended with an unexpected result: {text}")
             }
             DemoError::Bench(error) => write!(f, "the floor: {error}"),
             DemoError::Output(error) => write!(f, "the results cannot be written: {error}"),
@@ -92,6 +93,17 @@ impl fmt::Display for DemoError {
 }
 
 impl std::error::Error for DemoError {}
+
+impl Failure for DemoError {
+    fn code(&self) -> u8 {
+        match self {
+            DemoError::Interrupted => exit::INTERRUPTED,
+            DemoError::Bench(error) => error.exit_code(),
+            DemoError::Output(error) => exit::of_output(error),
+            _ => exit::FAILED,
+        }
+    }
+}
 
 impl From<BenchError> for DemoError {
     fn from(error: BenchError) -> DemoError {

@@ -9,7 +9,7 @@ use std::io::{self, BufWriter, Write};
 const TRANSPORT: &str = "shared";
 
 const LEGEND: &str = "\
-inline: the handler was done when it was first polled; promoted: it had to wait and became a task.
+inline: the first poll finished the handler; promoted: the handler had to wait and became a task.
 ";
 
 /// The results of the demo.
@@ -74,11 +74,7 @@ impl Report {
     pub(crate) fn print(&self, json: bool) -> io::Result<()> {
         let mut to = BufWriter::new(io::stdout().lock());
         let printed = if json { self.json(&mut to) } else { self.text(&mut to) };
-        match printed.and_then(|()| to.flush()) {
-            // A reader that closes the pipe early, like `head`, is not an error.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            printed => printed,
-        }
+        printed.and_then(|()| to.flush())
     }
 
     fn json(&self, to: &mut impl Write) -> io::Result<()> {
@@ -116,7 +112,7 @@ impl Report {
     /// Returns the sentence that compares the null call with the floor.
     fn sentence(&self) -> String {
         match &self.line {
-            Err(why) => format!("The null call was compared with no floor: {why}."),
+            Err(why) => format!("The null call was not compared with the floor: {why}."),
             Ok(line) => {
                 let place = match line.placement {
                     Placement::OneCore => "two threads of one core",
@@ -231,6 +227,6 @@ mod tests {
     #[test]
     fn without_a_floor_the_sentence_gives_the_reason() {
         let report = Report { line: Err("one CPU".into()), ..report() };
-        assert_eq!(report.sentence(), "The null call was compared with no floor: one CPU.");
+        assert_eq!(report.sentence(), "The null call was not compared with the floor: one CPU.");
     }
 }

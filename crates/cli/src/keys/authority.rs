@@ -2,6 +2,7 @@
 
 use super::error::KeysError;
 use super::target::Target;
+use crate::exit;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType,
     date_time_ymd,
@@ -37,10 +38,15 @@ pub(crate) fn init(
     force: bool,
 ) -> Result<(), KeysError> {
     let certificate = make(program, directory, days, force)?.certificate;
-    println!("the authority of program `{program}` is in {}", path(program, directory).display());
-    println!("valid until {}, SHA-256 {}", certificate.valid().end, certificate.fingerprint());
-    println!("issue an identity: upbeat keys issue --program {program} NODE -o NODE.pem");
-    Ok(())
+    let text = format!(
+        "the authority of program `{program}` is in {}\n\
+         valid until {}, SHA-256 {}\n\
+         issue an identity: upbeat keys issue --program {program} NODE -o NODE.pem\n",
+        path(program, directory).display(),
+        certificate.valid().end,
+        certificate.fingerprint()
+    );
+    exit::print(&text).map_err(KeysError::Output)
 }
 
 /// Makes an authority in a directory.

@@ -1,5 +1,6 @@
 //! The errors of `upbeat keys`.
 
+use crate::exit::{self, Failure};
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -83,19 +84,22 @@ impl fmt::Display for KeysError {
             KeysError::Program(error) => write!(f, "UPBEAT_PROGRAM: {error}"),
             KeysError::NoHome => write!(
                 f,
-                "there is no place for the authority: neither XDG_CONFIG_HOME nor HOME is set; name a \
+                "the directory of the authority is unknown: neither XDG_CONFIG_HOME nor HOME is set; name a \
                  directory with --dir"
             ),
             KeysError::Exists(path) => {
                 let path = path.display();
-                write!(f, "{path} is there already: name another file, or replace it with --force")
+                write!(
+                    f,
+                    "{path} exists already: name another file, or replace the file with --force"
+                )
             }
             KeysError::NoFile(path) => {
-                write!(f, "{} is no plain file: name another path", path.display())
+                write!(f, "{} is not a regular file: name another path", path.display())
             }
             KeysError::Directory { path, error } => write!(
                 f,
-                "nothing can be written in {}: {error}; name a directory that is there and yours",
+                "no file can be created in {}: {error}; name an existing directory that you may write to",
                 path.display()
             ),
             KeysError::Write { path, error } => {
@@ -110,16 +114,16 @@ impl fmt::Display for KeysError {
             ),
             KeysError::Authority { path, reason } => write!(
                 f,
-                "{} is no authority that can be used: {reason}; `upbeat keys init` makes one",
+                "{} cannot be used as an authority: {reason}; `upbeat keys init` makes an authority",
                 path.display()
             ),
             KeysError::Expired { path, at } => write!(
                 f,
-                "the authority at {} has expired at {at}: make another with `upbeat keys init --force`, \
+                "the authority at {} expired at {at}: make another with `upbeat keys init --force`, \
                  and issue all identities anew",
                 path.display()
             ),
-            KeysError::Identity(error) => write!(f, "what was made cannot be used: {error}"),
+            KeysError::Identity(error) => write!(f, "the new identity cannot be loaded: {error}"),
             KeysError::Read(error) => write!(f, "{error}"),
             KeysError::Make(reason) => write!(f, "a certificate cannot be made: {reason}"),
             KeysError::Output(error) => write!(f, "the results cannot be written: {error}"),
@@ -128,3 +132,13 @@ impl fmt::Display for KeysError {
 }
 
 impl std::error::Error for KeysError {}
+
+impl Failure for KeysError {
+    fn code(&self) -> u8 {
+        match self {
+            KeysError::Names(_) => exit::COMMAND_LINE,
+            KeysError::Output(error) => exit::of_output(error),
+            _ => exit::FAILED,
+        }
+    }
+}

@@ -3,6 +3,7 @@
 use super::authority::{Authority, alternative, load, valid_for};
 use super::error::KeysError;
 use super::target::Target;
+use crate::exit;
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose};
 use std::path::Path;
 use std::time::SystemTime;
@@ -37,9 +38,13 @@ pub(crate) fn issue(
 ) -> Result<(), KeysError> {
     let (identity, authority) = make(authority, names, days, output, force)?;
     let left = identity.expires_in(SystemTime::now()).as_secs();
-    println!("the identity of {names} is in {}", output.display());
-    println!("valid for {} days, authority {}", days_of(left), authority.certificate.fingerprint());
-    Ok(())
+    let text = format!(
+        "the identity of {names} is in {}\nvalid for {} days, authority {}\n",
+        output.display(),
+        days_of(left),
+        authority.certificate.fingerprint()
+    );
+    exit::print(&text).map_err(KeysError::Output)
 }
 
 /// Makes an identity, and returns it with the authority that signed it.

@@ -1,9 +1,9 @@
 //! `upbeat keys show` prints what the file of an identity or of an authority contains, trusted or not.
 
 use super::error::KeysError;
+use crate::exit;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::io::{self, Write};
 use std::path::Path;
 use std::time::SystemTime;
 use upbeat_transport::identity::{Bundle, Certificate, IdentityFlaw, Moment};
@@ -30,11 +30,7 @@ pub(crate) fn show(path: &Path, as_json: bool) -> Result<(), KeysError> {
         }
         false => text(path, chain.first(), &authorities, now),
     };
-    match io::stdout().lock().write_all(shown.as_bytes()) {
-        // A reader that closes the pipe early, like `head`, is not an error.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.map_err(KeysError::Output),
-    }
+    exit::print(&shown).map_err(KeysError::Output)
 }
 
 fn object(

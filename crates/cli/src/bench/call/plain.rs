@@ -60,7 +60,7 @@ impl Payload {
     /// Describes the call.
     pub(super) fn about(self) -> String {
         match self {
-            Payload::Null => "call of nothing".to_owned(),
+            Payload::Null => "null call".to_owned(),
             Payload::KiB1 => "call with 1KiB each way, as an array by value".to_owned(),
             Payload::KiB1Reference => "call with 1KiB each way, by reference".to_owned(),
             Payload::KiB1Vec => "call with 1KiB each way, as a vector".to_owned(),

@@ -19,10 +19,14 @@ fn every_problem_is_a_finding() {
     let lock = of(&found, "of Bank.transfer: ");
     assert!(lock.title.starts_with("Slowest of 600 samples of Bank.transfer: 5"), "{}", lock.title);
     assert!(lock.title.contains("us waiting for the lock `accounts`"), "{}", lock.title);
-    assert!(lock.detail.contains("12 of 600 sampled waited so: for 50."), "{}", lock.detail);
+    assert!(
+        lock.detail.contains("12 of 600 sampled waited for this reason: 50."),
+        "{}",
+        lock.detail
+    );
     let budget = of(&found, "of Bank.audit: ");
     assert!(budget.title.contains("us running the handler without a pause (its budget is 100 us)"));
-    assert!(budget.detail.contains("6 of 300 sampled ran over the budget"), "{}", budget.detail);
+    assert!(budget.detail.contains("6 of 300 sampled exceeded the budget"), "{}", budget.detail);
     let slept = of(&found, "of Prices.price: ");
     assert!(slept.title.contains("us waking `quotes`, which slept"), "{}", slept.title);
     let full = of(&found, "of Sink.note: ");
@@ -63,9 +67,9 @@ fn other_delays_of_a_method_are_further_findings() {
     let slept = of(&found, "`bank` slept: waking it took up to 48.0 us");
     assert_eq!(
         slept.detail,
-        "3 of 600 sampled waited so: for 5.00 us at the median, 48.0 us at most."
+        "3 of 600 sampled waited for this reason: 5.00 us at the median, 48.0 us at most."
     );
-    of(&found, "the handler ran 310 us without a pause, its budget is 100 us");
+    of(&found, "the handler ran for 310 us without a pause; its budget is 100 us");
     assert!(!found.iter().any(|one| one.title.contains("a step")), "single pauses are usual");
 }
 
@@ -114,7 +118,7 @@ fn a_long_step_without_waiting_is_attributed_to_the_machine() {
     let found = findings(&recording);
     let finding = of(&found, &title);
     assert!(finding.title.contains("in `decode` at"), "{}", finding.title);
-    assert!(finding.detail.contains("gave the processor to somebody else"), "{}", finding.detail);
+    assert!(finding.detail.contains("the kernel ran another process"), "{}", finding.detail);
 }
 
 #[test]
@@ -134,7 +138,7 @@ fn missing_samples_are_reported() {
     recording.missed = Missed { overwritten: 5_000, unusable: 1 };
     let found = findings(&recording);
     of(&found, "5,000 samples were overwritten");
-    of(&found, "1 sample is in no figure");
+    of(&found, "1 sample is not included");
 }
 
 #[test]

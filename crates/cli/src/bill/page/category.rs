@@ -21,11 +21,11 @@ pub(super) const CATEGORIES: [Category; 10] = [
     Category { class: "callee", word: "callee", sentence: "steps of the callee" },
     Category { class: "run", word: "handler", sentence: "the handler runs" },
     Category { class: "room", word: "room", sentence: "waits for room in a full lane" },
-    Category { class: "wake", word: "wake", sentence: "wakes a node that sleeps" },
-    Category { class: "busy", word: "busy", sentence: "lies before a busy node" },
+    Category { class: "wake", word: "wake", sentence: "wakes a sleeping node" },
+    Category { class: "busy", word: "busy", sentence: "waits for a busy node" },
     Category { class: "lock", word: "lock", sentence: "waits for a lock" },
     Category { class: "wait", word: "wait", sentence: "waits for a call, a timer, an event" },
-    Category { class: "queue", word: "queue", sentence: "is ready while others run" },
+    Category { class: "queue", word: "queue", sentence: "is ready while other tasks run" },
 ];
 
 /// The time below which a phase of waiting counts as an ordinary step.

@@ -127,8 +127,8 @@ pub(super) fn bets(recording: &Recording) -> String {
         );
     }
     if left_out > 0 {
-        let others = counted(left_out as u64, "other", "others");
-        let _ = write!(html, "<tr><td colspan=\"8\">{others} of which none was lost</td></tr>");
+        let others = counted(left_out as u64, "other bet", "other bets");
+        let _ = write!(html, "<tr><td colspan=\"8\">{others} without a loss</td></tr>");
     }
     html
 }

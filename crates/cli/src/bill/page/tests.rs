@@ -18,7 +18,7 @@ fn the_page_has_every_finding() {
         "waiting for room in a full lane to <code><bdi>sink</bdi></code>",
         "lost 12.0% of its bets on handlers",
         "<details id=\"m0\" class=\"method\" open>",
-        "A typical one:",
+        "A typical message:",
         "Slowest of 600 samples:",
         "+0.0%",
         "2023-11-14 22:13 UTC",

@@ -23,7 +23,7 @@ fn an_invalid_recording_is_refused_with_the_reason() {
     assert!(refused("\"version\":1", "\"version\":2").contains("version 2"));
     assert!(refused("\"way\":\"call\"", "\"way\":\"swim\"").contains("unknown way `swim`"));
     assert!(refused("\"item\":\"room\"", "\"item\":\"air\"").contains("unknown item `air`"));
-    assert!(refused("\"phases\":[", "\"phases\":[1.0,").contains("is not whole"));
+    assert!(refused("\"phases\":[", "\"phases\":[1.0,").contains("is incomplete"));
 }
 
 #[test]
