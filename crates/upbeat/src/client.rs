@@ -1,8 +1,8 @@
-//! Clients: what `#[upbeat::service]` makes of a trait for those who call it, and how it is bound.
+//! Clients: the types that `#[upbeat::service]` makes of a trait for its callers, and how they are bound.
 //!
-//! On connecting, the client asks for the numbers of its methods. One that the callee has with
-//! another signature is an error then, which names both; one that it does not have is an error only
-//! when it is called, so methods may be added on either side.
+//! On connecting, the client asks for the numbers of its methods. If the callee has a method with
+//! another signature, connecting fails with an error that names both. If the callee lacks a method, only
+//! a call of that method fails, so methods may be added on either side.
 
 use crate::call::{Bound, MISSING};
 use crate::dispatch::Dispatcher;
@@ -12,7 +12,7 @@ use std::rc::Rc;
 use upbeat_core::bind::{BIND, BindReply, BindRequest};
 use upbeat_core::method::Signature;
 
-/// What belongs to a service, whatever its methods ask for: so a service's own methods can speak of it.
+/// A type that belongs to a service, without any bounds, so that a service's own methods can name it.
 pub trait OfService {
     /// The name of the service.
     const NAME: &'static str;
@@ -27,14 +27,14 @@ pub trait Client: Sized {
     /// The name of the service.
     const SERVICE: &'static str;
 
-    /// The methods that it calls, in the order of their places.
+    /// Returns the methods that the client calls, in the order of their indexes.
     fn signatures() -> Vec<Signature>;
 
-    /// The client at the end of this way.
+    /// Returns the client for a bound service.
     fn from_bound(bound: Bound) -> Self;
 }
 
-/// What a client asks for on connecting.
+/// Returns the request that a client sends on connecting.
 pub(crate) fn request(
     service: &'static str,
     signatures: &[Signature],
@@ -43,11 +43,11 @@ pub(crate) fn request(
         .map_err(|error| ConnectError::Service { text: error.to_string() })
 }
 
-/// How often a connection is opened again to a name whose node leaves meanwhile.
+/// How often a connection is opened again to a name whose node closes meanwhile.
 pub(crate) const LEAVING_MAX: u32 = 3;
 
-/// Whether a client has met a node that was about to end. Another node may share the name; if none does, the next attempt
-/// says so.
+/// Returns whether a client has met a node that was about to end. Another node may share the name; if none does, the
+/// next attempt fails with that error.
 pub(crate) fn has_met_leaving(error: &ConnectError) -> bool {
     match error {
         ConnectError::Open(OpenError::Closed { .. })
@@ -59,7 +59,7 @@ pub(crate) fn has_met_leaving(error: &ConnectError) -> bool {
     }
 }
 
-/// The numbers of the methods, from what the callee answers.
+/// Returns the numbers of the methods, from the callee's reply.
 pub(crate) fn numbers(
     request: &BindRequest,
     answer: Result<Vec<u8>, CallError>,

@@ -1,7 +1,7 @@
 //! Several nodes on threads of their own, which share a name.
 //!
-//! Which node a client gets is the transport's; here are the threads: they start together, and end together. Invariant:
-//! no node accepts a client before all nodes are built, and no thread outlives its [`Cores`].
+//! The transport chooses the node that a client gets; this module has the threads: they start together, and end
+//! together. Invariant: no node accepts a client before all nodes are built, and no thread outlives its [`Cores`].
 
 use crate::contain::{drop_payload, panic_text};
 use crate::error::{BuildError, CoresError};
@@ -19,7 +19,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 use upbeat_memory::fork::Process;
 
-/// Serves a service on so many threads, each with a node of this name and with what the closure makes for it.
+/// Serves a service on so many threads, each with a node of this name and a service that the closure makes.
 ///
 /// A client's session goes to the node with the fewest sessions, and all calls of that client go there. State that all
 /// threads share is behind an `Arc`, which the closure clones. Threads are not bound to processors: the system moves
@@ -51,7 +51,7 @@ use upbeat_memory::fork::Process;
 /// ```
 ///
 /// # Errors
-/// Where a node cannot be built, a thread panics meanwhile, or the system refuses a thread: then all threads have ended.
+/// A node cannot be built, a thread panics meanwhile, or the system refuses a thread. All threads have ended then.
 ///
 /// # Panics
 /// When `cores` is 0.
@@ -68,7 +68,8 @@ pub fn serve_on<S: Serve>(
     })
 }
 
-/// Has so many threads each drive a node that the closure builds there: with options, several services, an identity.
+/// Starts so many threads, each of which drives a node that the closure builds there. Use it for nodes with options,
+/// several services, or an identity.
 /// Nodes that share a name are built alike: with the same program, the same directory and, where they listen for other
 /// hosts, the same address.
 ///
@@ -104,7 +105,7 @@ pub fn serve_on<S: Serve>(
 /// ```
 ///
 /// # Errors
-/// As [`serve_on`]; with the error of the closure where that returns one.
+/// The errors of [`serve_on`], and the error of the closure where that returns one.
 ///
 /// # Panics
 /// When `cores` is 0.
@@ -118,7 +119,7 @@ pub fn nodes_on<E: Send + 'static>(
     let (says, hears) = channel();
     let shared = Arc::<Shared>::default();
     let mut all = Cores { threads: Vec::new(), shared, ours, theirs, process: Process::this() };
-    // Dropped before `all`, so that no thread waits to start when they are waited for.
+    // This is dropped before `all`, so that no thread waits to start when the threads are joined.
     let mut starting = Vec::new();
     for core in 0..cores {
         let (build, says) = (Arc::clone(&build), says.clone());
@@ -130,7 +131,7 @@ pub fn nodes_on<E: Send + 'static>(
                 shared.state().panicked.get_or_insert((core, panic_text(&*panic)));
                 drop_payload(panic);
             }
-            // Has `until_ctrl_c` look at what has become of the thread.
+            // This wakes `until_ctrl_c`, which looks whether the thread has panicked.
             let _ = Write::write(&mut &*theirs, &[0]);
         };
         let thread = Builder::new().name(format!("core {core}")).spawn(part)?;
@@ -139,10 +140,10 @@ pub fn nodes_on<E: Send + 'static>(
     }
     drop(says);
     let said: Vec<_> = hears.iter().collect();
-    // A thread that has panicked has said nothing.
+    // A thread that has panicked has sent nothing.
     if said.len() == cores && said.iter().all(|(_, built)| built.is_ok()) {
         for start in starting {
-            // The thread waits for it.
+            // The thread waits for this message.
             let _ = start.send(());
         }
         return Ok(all);
@@ -159,7 +160,7 @@ pub fn nodes_on<E: Send + 'static>(
     }
 }
 
-/// Builds a node in this thread, and drives it as soon as all others are built, until it is to end.
+/// Builds a node in this thread, and drives the node from the time when all others are built until it must end.
 fn drive<E>(
     core: usize,
     build: &dyn Fn() -> Result<Node, E>,
@@ -172,7 +173,7 @@ fn drive<E>(
         Err(error) => (None, Err(error)),
     };
     drop(says.send((core, built)));
-    // All others are built when nobody is left who says so.
+    // The owner knows that all nodes are built when every sender is dropped.
     drop(says);
     if let (Some(node), Ok(())) = (node, starts.recv())
         && let Some(grace) = node.block_on(shared.is_to_end())
@@ -181,8 +182,8 @@ fn drive<E>(
     }
 }
 
-/// The threads of [`serve_on`] or [`nodes_on`]. Dropped, their nodes end at once, as a [`Node`] does that is dropped, and
-/// the threads are waited for.
+/// The threads of [`serve_on`] or [`nodes_on`]. Dropping it ends their nodes at once, as dropping a [`Node`] does, and
+/// waits for the threads.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -194,14 +195,14 @@ fn drive<E>(
 pub struct Cores {
     threads: Vec<JoinHandle<()>>,
     shared: Arc<Shared>,
-    /// Readable when a thread has ended, or on a signal.
+    /// The socket that is readable when a thread has ended, or on a signal.
     ours: UnixStream,
     theirs: Arc<UnixStream>,
     process: Process,
 }
 
 impl Cores {
-    /// Waits in this thread until the process is asked to stop, by SIGINT (ctrl-c) or SIGTERM. The nodes serve on:
+    /// Blocks this thread until the process is asked to stop, by SIGINT (ctrl-c) or SIGTERM. The nodes still serve:
     /// [`shut_down`](Cores::shut_down) ends them.
     ///
     /// ```no_run
@@ -232,7 +233,7 @@ impl Cores {
     /// use std::time::Duration;
     ///
     /// let cores = upbeat::nodes_on(2, || upbeat::Node::builder("doc/ends").local_only().build())?;
-    /// // What was accepted has a second to be answered.
+    /// Accepted calls have a second to get their replies.
     /// cores.shut_down(Duration::from_secs(1))?;
     /// # Ok(()) }
     /// ```
@@ -247,7 +248,7 @@ impl Cores {
     fn end(&mut self, grace: Option<Duration>) -> Result<(), CoresError> {
         self.shared.end(grace);
         for thread in self.threads.drain(..) {
-            // It has told what has become of it.
+            // The thread has stored its outcome.
             let _ = thread.join();
         }
         self.outcome()
@@ -279,13 +280,13 @@ impl std::fmt::Debug for Cores {
     }
 }
 
-/// What the threads and their owner tell each other.
+/// The state that the threads and their owner share.
 #[derive(Default)]
 struct Shared(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// With what time for what was accepted the nodes are to end, once they are.
+    /// The time that nodes have for accepted calls, once they must end.
     grace: Option<Option<Duration>>,
     wakers: Vec<Waker>,
     /// The first thread that has panicked, and its message.
@@ -306,7 +307,7 @@ impl Shared {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Waits until the nodes are to end. Returns the time for what was accepted, if there is any.
+    /// Waits until the nodes must end. Returns the time for accepted calls, if there is any.
     async fn is_to_end(&self) -> Option<Duration> {
         poll_fn(|context| {
             let mut state = self.state();

@@ -1,7 +1,7 @@
-//! What a user is told when something does not work.
+//! The errors of calls, and their texts for users.
 //!
-//! One enum per family: calls, and connecting. A method that returns `Result<T, E>` is called with
-//! `Result<T, CallError<E>>`: the user's error and ours in one level.
+//! There is one enum for each family: calls, and connecting. A method that returns `Result<T, E>` is called with
+//! `Result<T, CallError<E>>`: the user's error and Upbeat's are in one level.
 
 mod build;
 
@@ -31,7 +31,7 @@ pub use upbeat_transport::error::{BindError, HomeError, OpenError, PlaceError, U
 pub use upbeat_transport::identity::{IdentityError, Untrusted};
 pub use upbeat_transport::tls::{Distrust, TlsError};
 
-/// Why a call has no result.
+/// The reason why a call has no result.
 ///
 /// ```
 /// use upbeat::CallError;
@@ -57,99 +57,99 @@ pub enum CallError<E = Infallible> {
     Unknown(Box<Lost>),
     /// The peer was lost before the call was sent. It has not run.
     NotSent(Box<Lost>),
-    /// The callee says why there is no result.
+    /// The callee reports why there is no result.
     Failed {
         /// The kind of failure.
         code: FailCode,
-        /// The callee's words.
+        /// The callee's text.
         text: Box<str>,
     },
     /// The deadline passed.
     Deadline,
-    /// The callee does not have this method; it has others of the service.
+    /// The callee does not have this method, although it has others of the service.
     NoSuchMethod {
         /// The method's name.
         method: &'static str,
     },
     /// The arguments, or the result, cannot be carried.
     Value {
-        /// What is wrong with it.
+        /// The reason.
         text: Box<str>,
     },
-    /// The result has more bytes than this node, or handle, takes, and was not read. The call has run.
+    /// The result has more bytes than this node, or handle, accepts, and was not read. The call has run.
     ResultTooLarge {
-        /// Its bytes.
+        /// The bytes of the result.
         bytes: usize,
-        /// The most bytes that are taken.
+        /// The most bytes that are accepted.
         most: usize,
     },
     /// There is no memory for the result, which was not read. The call has run.
     ResultNoMemory {
-        /// Bytes that were wanted.
+        /// The bytes of the result.
         bytes: usize,
     },
-    /// The message is longer than messages may be. It was not sent.
+    /// The message is longer than messages may be, and was not sent.
     TooLarge {
-        /// Its bytes.
+        /// The bytes of the message.
         bytes: usize,
-        /// The most bytes that are carried.
+        /// The most bytes of a message.
         most: usize,
     },
-    /// The result has more items than the caller's buffer, in which there are none of them. The call
+    /// The result has more items than the caller's buffer, and none of them was written. The call
     /// has run.
     NoRoom {
-        /// Items of the result.
+        /// The number of items of the result.
         items: usize,
-        /// Items of the buffer.
+        /// The number of items that the buffer can hold.
         room: usize,
     },
-    /// A stream was broken off before its end.
+    /// A stream ended before its last item.
     Stream {
-        /// Why.
+        /// The reason.
         text: Box<str>,
     },
     /// A layer of the service refused the call. Its method has not run.
     Refused {
-        /// The layer's words.
+        /// The layer's text.
         text: Box<str>,
     },
-    /// The context cannot travel with the call. It was not sent.
+    /// The context cannot travel with the call, which was not sent.
     Context {
-        /// Which value, and why.
+        /// The value, and the reason.
         text: Box<str>,
     },
-    /// There is no room for the message now, and it was not to wait. It was not sent.
+    /// There is no room for the message now, and `try_send` does not wait. The message was not sent.
     Full,
     /// There is no memory for the message.
     NoMemory {
-        /// Bytes that were wanted.
+        /// The bytes that were needed.
         bytes: usize,
-        /// What the system says.
+        /// The system's text.
         text: Box<str>,
     },
-    /// The call has run, and its reply was dropped when it came, because replies that nobody has read
-    /// filled the memory that a session keeps for them.
+    /// The call has run, but its reply was dropped on arrival, because unread replies
+    /// filled the memory that a session has for them.
     ReplyDropped {
         /// Bytes of the reply.
         bytes: usize,
         /// The most bytes of unread replies that a session copies.
         most: usize,
     },
-    /// Too many calls of this session are open, and this one was not to wait. It was not sent.
+    /// Too many calls of this session are open, and `try_send` does not wait. The call was not sent.
     TooManyCalls {
-        /// The most that may be open.
+        /// The most calls that may be open.
         most: usize,
     },
-    /// A handle has no way to its node any more, and could not find a new one.
+    /// A handle has lost its session, and could not open a new one.
     NotConnected {
-        /// Why.
+        /// The reason.
         text: Box<str>,
     },
-    /// Blocking here would stop the node that this thread runs.
+    /// A blocking call would stop the node that this thread drives.
     WouldBlockNode,
 }
 
-/// How a session ended, and with whom.
+/// How a session ended, and the peer of that session.
 ///
 /// ```
 /// use upbeat::{Lost, Why};
@@ -159,13 +159,13 @@ pub enum CallError<E = Infallible> {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// The peer's name, or what is known of it.
+    /// The peer's name, or a description of a peer without a name.
     pub peer: String,
     /// Why the session ended.
     pub why: Why,
 }
 
-/// Why a session ended.
+/// The reason why a session ended.
 ///
 /// ```
 /// use upbeat::{Lost, Why};
@@ -180,7 +180,7 @@ pub enum Why {
     Died,
     /// The peer is a node that was shut down, or dropped.
     Closed,
-    /// The peer is a handle that was dropped, or that closed a session it needs no more: nothing is wrong.
+    /// The peer is a handle that was dropped, or that has closed a session it no longer needs. This is no fault.
     HandleClosed,
     /// This node was shut down.
     ShutDown,
@@ -188,33 +188,33 @@ pub enum Why {
     Misbehaved(Rule),
     /// The peer broke a rule of the lane or the socket, in words.
     Broken(String),
-    /// This process has no descriptor left for what the peer sent.
+    /// This process has no descriptor left for a message of the peer.
     Descriptors {
-        /// How many it may have.
+        /// The most descriptors that the process may have.
         limit: u64,
     },
-    /// This process could not map memory of the peer's, for a reason of its own.
+    /// This process could not map memory of the peer, for a reason of its own.
     Unmapped {
-        /// What could not be mapped, and why.
+        /// The memory that could not be mapped, and the reason.
         text: String,
     },
-    /// The peer gave the session up because it lacks something, or because this side broke a rule.
+    /// The peer gave the session up because a resource is missing there, or because this side broke a rule.
     GivenUp {
-        /// What it says.
+        /// The peer's text.
         text: String,
     },
-    /// The connection to the peer's host broke, or nothing has come over it for too long, and the session was
-    /// not to outlive that, or no other connection was made in time.
+    /// The connection to the peer's host broke, or nothing has arrived over it for too long. The session was
+    /// not to outlive its connection, or no other connection was made in time.
     Unreachable {
-        /// What the system says, or what became of the attempts to connect again.
+        /// The system's text, or the result of the attempts to connect again.
         text: String,
     },
-    /// This process is a forked child of the one whose handle opened the session.
+    /// This process is a forked child of the process whose handle opened the session.
     Forked,
 }
 
 impl<E> CallError<E> {
-    /// The error of a call that has no reply when its session is lost.
+    /// Returns the error of a call that has no reply when its session is lost.
     #[cold]
     pub(crate) fn at_loss(is_sent: bool, lost: Lost) -> CallError<E> {
         match Ending::of(is_sent) {
@@ -223,7 +223,7 @@ impl<E> CallError<E> {
         }
     }
 
-    /// The same error with another type for the method's own, through `f`.
+    /// Returns the same error with the method's own error converted by `f`.
     ///
     /// ```
     /// use upbeat::CallError;
@@ -256,7 +256,7 @@ impl<E> CallError<E> {
         }
     }
 
-    /// Whether the call may have run although there is no result.
+    /// Returns whether the call may have run although there is no result.
     ///
     /// ```
     /// use upbeat::CallError;
@@ -292,7 +292,7 @@ impl<E> CallError<E> {
 }
 
 impl CallError<Infallible> {
-    /// The same error for a method that has errors of its own.
+    /// Returns the same error for a method that has an error type of its own.
     ///
     /// ```
     /// use upbeat::CallError;
@@ -311,7 +311,7 @@ impl<E: fmt::Display> fmt::Display for CallError<E> {
     }
 }
 
-/// The text for a user, and the variant behind it: a `main` that returns this error prints it so.
+/// Prints the text for a user, and the variant behind it: a `main` that returns this error prints it so.
 impl<E: fmt::Debug> fmt::Debug for CallError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.show(f, E::fmt)?;
@@ -346,7 +346,7 @@ impl<E> CallError<E> {
         }
     }
 
-    /// Writes what happened, and the method's own error by `method`.
+    /// Writes the text for a user. `method` writes the method's own error.
     fn show(
         &self,
         f: &mut fmt::Formatter<'_>,
@@ -468,7 +468,7 @@ impl Lost {
         Lost { peer: peer.to_owned(), why }
     }
 
-    /// Whether a node may stand under the peer's name again after a while.
+    /// Returns whether a node under the peer's name may exist again after a while.
     pub(crate) fn may_come_back(&self) -> bool {
         matches!(self.why, Why::Died | Why::Closed | Why::Unreachable { .. })
     }

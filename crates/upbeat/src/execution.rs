@@ -1,15 +1,15 @@
-//! How handlers are run: as active messages, optimistically, as tasks, or as it pays.
+//! Executions of handlers: as active messages, optimistically, as tasks, or adaptively.
 //!
-//! One source, four executions, so that they can be measured against each other in one program.
-//! What runs them is the service's; how it is chosen is said here. Invariant: whichever is chosen,
-//! a call is run at most once and answered once.
+//! A handler is written once and can be run in four ways, so that one program can compare them.
+//! `service` runs handlers; this module defines the choice. Invariant: with any choice,
+//! a call is run at most once and gets one reply.
 
 use std::cell::Cell;
 use std::fmt;
 use std::str::FromStr;
 
-/// How a node runs the handlers of its methods. A method under `#[method(execution = "…")]` has its
-/// own.
+/// How a node runs the handlers of its methods. `#[method(execution = "…")]` sets it for one
+/// method.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -23,26 +23,26 @@ use std::str::FromStr;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Execution {
-    /// Active messages: a handler runs where its message lies and may not wait. One that would is
-    /// ended there, and its caller told by
+    /// Active messages: a handler runs where its message lies, and must not wait. A handler that would wait is
+    /// ended, and its caller gets
     /// [`FailCode::WouldWait`](crate::error::FailCode::WouldWait).
     Am,
-    /// Optimistically: a handler runs where its message lies, and goes on as a task if it has to
+    /// Optimistically: a handler runs where its message lies, and continues as a task if it has to
     /// wait.
     #[default]
     Orpc,
-    /// A task for each request, in front of the tasks that wait to run.
+    /// A task for each request, in front of the tasks that are ready to run.
     Trpc,
-    /// A task for each request, behind them.
+    /// A task for each request, behind the tasks that are ready to run.
     TrpcBack,
     /// Optimistically while that pays: a method whose handlers mostly have to wait is run as
     /// [`Execution::Trpc`], and tried again now and then. Requests of such a method begin behind
-    /// those of others that came in the same turn, so no order is promised between methods.
+    /// other requests that arrived in the same turn, so there is no order between methods.
     Adaptive,
 }
 
 impl Execution {
-    /// All of them, with their names.
+    /// All executions, with their names.
     const ALL: [(Execution, &str); 5] = [
         (Execution::Am, "am"),
         (Execution::Orpc, "orpc"),
@@ -88,27 +88,27 @@ impl fmt::Display for UnknownExecution {
 
 impl std::error::Error for UnknownExecution {}
 
-/// The whole of a share.
+/// A share of 1.
 const WHOLE: u32 = 1 << 16;
-/// The share of lost bets from which on a task at once is cheaper than a bet: a lost bet costs little
-/// more than that, a won one half.
+/// The share of lost bets from which on a task for each request is cheaper: a lost bet costs little
+/// more than such a task, and a won bet half of it.
 const HOPELESS: u32 = WHOLE / 8 * 7;
-/// How much of the past the share is of: so many bets, as a power of two.
+/// The number of recent bets that the share covers, as a power of two.
 const MEMORY: u32 = 5;
-/// Requests of a method that is hopeless of which one is bet on.
+/// One of so many requests of a hopeless method is a bet.
 const TRIAL: u32 = 32;
 
-/// What has become of a method's bets lately.
+/// The recent bets of a method.
 #[derive(Debug, Default)]
 pub(crate) struct Luck {
     /// The share of lost bets, of [`WHOLE`].
     lost: Cell<u32>,
-    /// Requests until one is bet on although it is hopeless.
+    /// The requests until the next bet of a hopeless method.
     until_trial: Cell<u32>,
 }
 
 impl Luck {
-    /// Whether the next request is bet on.
+    /// Decides whether the next request is a bet.
     #[inline]
     pub(crate) fn bets(&self) -> bool {
         if self.lost.get() < HOPELESS {
@@ -119,15 +119,15 @@ impl Luck {
         left == 0
     }
 
-    /// A bet was won.
+    /// Counts a bet that was won.
     #[inline]
     pub(crate) fn won(&self) {
         self.lost.set(self.lost.get() - (self.lost.get() >> MEMORY));
-        // What was won may be won again.
+        // The next request is a bet as well, since it may be won too.
         self.until_trial.set(0);
     }
 
-    /// A bet was lost.
+    /// Counts a bet that was lost.
     #[inline]
     pub(crate) fn lost(&self) {
         self.lost.set(self.lost.get() + ((WHOLE - self.lost.get()) >> MEMORY));
@@ -138,7 +138,7 @@ impl Luck {
 mod tests {
     use super::*;
 
-    /// Of so many requests, how many are bet on, where one in `one_in` loses.
+    /// Returns how many of so many requests are bets, where `loses` tells which bets are lost.
     fn bets(luck: &Luck, requests: u32, loses: impl Fn(u32) -> bool) -> u32 {
         let mut bets = 0;
         for request in 0..requests {
@@ -164,7 +164,7 @@ mod tests {
         bets(&luck, 200, |_| true);
         let tried = bets(&luck, 3_300, |_| true);
         assert!((90..=110).contains(&tried), "{tried}");
-        // It wins from here on: after a trial each request is bet on again.
+        // From here on, bets are won: after a trial, each request is a bet again.
         let tried = bets(&luck, 1_000, |_| false);
         assert!(tried > 950, "{tried}");
     }

@@ -1,7 +1,7 @@
 //! Typed calls between threads and processes for the price of a cache line.
 //!
-//! A program is a set of nodes, one to an address space or a thread. A node serves services, which
-//! are traits under [`macro@service`], and calls those of others. A call is written into a line of
+//! A program is a set of nodes, one for each process or thread. A node serves services, which
+//! are traits under [`macro@service`], and calls services of other nodes. A call is written into a line of
 //! memory that both sides map; its handler runs where the message lies, and becomes a task only when
 //! it has to wait.
 //!
@@ -38,7 +38,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Another calls, from a node of its own or, in any thread, through a handle:
+//! Another process calls, from a node of its own or, in any thread, through a handle:
 //!
 //! ```no_run
 //! # #[upbeat::service]
@@ -64,22 +64,22 @@
 //! # Threads
 //!
 //! A [`Node`], its clients and its tasks stay on the thread that drives it, by [`Node::block_on`] or by
-//! turns of a loop of its own ([`Node::turn`]). A call that another executor awaits while nobody drives the
-//! node panics after some seconds, and says so. Methods take turns: between two awaits nothing else
-//! of the node runs. A handle is `Send`, `Sync` and `Clone`.
+//! turns in a loop of the application ([`Node::turn`]). A call that another executor awaits while nobody drives the
+//! node panics after some seconds, and says so. Methods take turns: between two awaits of one method no other
+//! handler of the node runs. A handle is `Send`, `Sync` and `Clone`.
 //!
-//! What computes for long does so in [`Node::compute`], on another thread, while the node serves others,
-//! or has a [`poll_point`] in its loops.
+//! A long computation belongs in [`Node::compute`], which runs it on another thread while the node serves others,
+//! or needs a [`poll_point`] in its loops.
 //!
 //! # Outcomes
 //!
-//! A call runs at most once. [`CallError`] says why there is no result, and [`Lost`] which peer was
-//! lost. Dropping a call cancels it at the callee. A method that panics fails its call alone.
+//! A call runs at most once. [`CallError`] says why there is no result, and [`Lost`] names the peer that was
+//! lost. Dropping a call cancels it at the callee. A method that panics fails only its own call.
 //!
 //! # Costs
 //!
-//! What can be counted of an operation (cache lines, bytes, copies, allocations, system calls, wakes)
-//! is said before it is done, by [`quote`](mod@quote):
+//! [`quote`](mod@quote) tells the countable costs of an operation (cache lines, bytes, copies, allocations, system
+//! calls, wakes) before it is done:
 //!
 //! ```
 //! use upbeat::quote::{Operation, Payload, Reader, quote};
@@ -93,10 +93,10 @@
 //!
 //! # Names
 //!
-//! Nodes find each other by name within a program: that of [`Builder::program`], else of the
-//! environment's `UPBEAT_PROGRAM`, else `default`. Their sockets lie in `$XDG_RUNTIME_DIR/upbeat` or
-//! `/tmp/upbeat-<uid>`, or where [`Builder::directory`] says. A name belongs to one
-//! process at a time, of which several nodes may share it ([`serve_on`]).
+//! Nodes find each other by name within a program. The program is set by [`Builder::program`], or else by the
+//! environment variable `UPBEAT_PROGRAM`, or else is `default`. The sockets are in `$XDG_RUNTIME_DIR/upbeat` or
+//! `/tmp/upbeat-<uid>`, or in the directory that [`Builder::directory`] sets. A name belongs to one
+//! process at a time, and several nodes of that process may share it ([`serve_on`]).
 #![forbid(unsafe_code)]
 
 extern crate self as upbeat;

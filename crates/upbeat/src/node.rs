@@ -1,4 +1,4 @@
-//! The node: one address space's part in a program, owned by one thread.
+//! The node: the part of one process or thread in a program. One thread owns it.
 
 mod builder;
 
@@ -35,21 +35,21 @@ use std::time::Duration;
 use upbeat_core::address::NodeAddress;
 use upbeat_memory::local::Local;
 
-/// How often a node that closes looks whether everything is answered.
+/// How often a closing node looks whether all accepted calls have their replies.
 const CLOSING_LOOK: Duration = Duration::from_millis(1);
 
-/// A node. Cheap to clone, within its thread.
+/// A node, which is cheap to clone within its thread.
 ///
-/// With its last clone a node ends: its tasks are dropped, its sessions closed, its name is free. A
-/// clone that a task or a service of the node itself keeps is one of them, so such a node is ended
+/// A node ends with its last clone: its tasks are dropped, its sessions are closed, and its name is free. A
+/// clone that a task or a service of the node itself keeps counts too, so such a node is ended
 /// by [`Node::shut_down`], which should end every node that has accepted calls.
 ///
 /// The futures of a node (calls, one-way messages, [`Node::connect`], tasks' handles) make progress only
-/// while its thread drives the node: by [`Node::block_on`], by [`Node::turn`] in a loop of its own, or by
-/// `upbeat::tokio::drive`. Another executor may poll such a future between two turns. Where nobody drives
+/// while its thread drives the node: by [`Node::block_on`], by [`Node::turn`] in a loop of the application, or by
+/// `upbeat::tokio::drive`. Another executor may poll such a future between two turns. If nobody drives
 /// the node, the future would wait for ever: it panics after some seconds, and says what to write instead.
 ///
-/// A forked child has none of the nodes of its parent: there, dropping one does nothing, and driving one
+/// A forked child has none of its parent's nodes: there, dropping a node does nothing, and driving a node
 /// panics. The child may build a node of its own.
 ///
 /// ```
@@ -65,7 +65,7 @@ pub struct Node {
     end: Local<Rc<End>>,
 }
 
-/// Ends the node with the last [`Node`] that stands for it, whatever clients and tasks still hold.
+/// Ends the node when its last [`Node`] is dropped, even if clients and tasks still exist.
 struct End {
     inner: Rc<Dispatcher>,
     statistics: Collected,
@@ -86,7 +86,7 @@ impl End {
 impl Drop for End {
     fn drop(&mut self) {
         if !self.inner.is_here() {
-            // What it shares with its parent is the parent's: sockets, their files, the epoll.
+            // Sockets, their files and the epoll are shared with the parent, and belong to it.
             std::mem::forget(Rc::clone(&self.inner));
             return;
         }
@@ -95,7 +95,7 @@ impl Drop for End {
 }
 
 impl Node {
-    /// Makes a node of this name with everything else as usual.
+    /// Makes a node of this name with default settings.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -107,7 +107,7 @@ impl Node {
         Node::builder(name).build()
     }
 
-    /// Begins a node of this name.
+    /// Returns a builder for a node of this name.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -121,7 +121,7 @@ impl Node {
         Builder::new(name)
     }
 
-    /// The node's name.
+    /// Returns the node's name.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -136,8 +136,8 @@ impl Node {
     /// Serves a service from now on: `node.serve(CounterServer::new(counter))?`.
     ///
     /// # Errors
-    /// If the node serves a service of this name already, if it has been shut down, or if the methods of its
-    /// services are more than a session can number.
+    /// The node serves a service of this name already, it has been shut down, or its services have more methods
+    /// than a session can number.
     ///
     /// ```
     /// # #[upbeat::service]
@@ -184,10 +184,10 @@ impl Node {
     }
 
     /// Connects to a node of the same program, and binds a client there. Clients of one peer share
-    /// a session. A session that the peer has opened is used as well, if the peer proves its name: its
-    /// process holds the lock of the name. A node that is too busy has ten
-    /// seconds to accept the connection; one that is not there yet is waited for if
-    /// [`wait_for`](Connect::wait_for) says so.
+    /// a session. A session that the peer has opened is used as well, if the peer proves its name by holding
+    /// the lock of that name in its process. A node that is too busy has ten
+    /// seconds to accept the connection. [`wait_for`](Connect::wait_for) waits for a node that does not
+    /// exist yet.
     ///
     /// ```no_run
     /// # #[upbeat::service]
@@ -209,8 +209,8 @@ impl Node {
         Connect::new(self, NodeAddress::new(name).map(Whom::from).map_err(ConnectError::from))
     }
 
-    /// A handle for other threads, to a node of the same program. It waits for the peer, so it is
-    /// made outside of the node's tasks.
+    /// Returns a handle for other threads, to a node of the same program. Connecting blocks this thread, so call it
+    /// outside of the node's tasks.
     ///
     /// ```no_run
     /// # #[upbeat::service]
@@ -238,15 +238,15 @@ impl Node {
         handle::open(target, ConnectTerms::default())
     }
 
-    /// Computes on another thread, while this node serves others. The closure is begun at once and
-    /// borrows nothing of the node; where it is one of more than there are processors, it waits for
-    /// those before it. It is for what computes, not for what waits.
+    /// Computes on another thread, while this node serves others. The closure starts at once and
+    /// borrows nothing of the node; if there are more computations than processors, it waits for
+    /// earlier ones. Use it for computations, and not for blocking waits.
     ///
-    /// While a computation is under way a node that has nothing to do sleeps, however it waits
-    /// else, so that the processor is left to it; a message wakes the node and is served ahead.
+    /// While a computation is under way, a node that has nothing to do sleeps, with any [`Waiting`](crate::Waiting),
+    /// so that the processor is left to the computation. A message wakes the node and is served first.
     ///
     /// # Panics
-    /// If there is no thread yet and none can be started. A panic of the closure goes on where the
+    /// When there is no thread yet and none can be started. A panic of the closure is resumed where the
     /// [`Compute`] is awaited.
     ///
     /// ```
@@ -269,7 +269,7 @@ impl Node {
     /// Drives the node until a future is done. Handlers and tasks run meanwhile.
     ///
     /// # Panics
-    /// Inside a node's task or handler: that would stop the node for good.
+    /// Inside of a task or handler of a node: that would stop the node for good.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -282,7 +282,7 @@ impl Node {
         let _enter = Enter::new(inner);
         let wakeup = Wakeup::of(inner.roster(), MAIN);
         let waker = wakeup.waker();
-        // Left behind the future, also where that panics: what it holds is told to peers first.
+        // The node is left after the future, even if that panics: messages of the future's drop are sent first.
         let _leave = Leave(inner);
         let mut future = pin!(future);
         let mut value = None;
@@ -310,8 +310,8 @@ impl Node {
         }
     }
 
-    /// One look at everything that may have come, for a loop of the application's own. Gives
-    /// whether there was anything. Before such a loop waits for [`Node::as_fd`] it asks
+    /// Looks once at all sources of messages, for a loop of the application. Returns
+    /// whether there was anything. Before such a loop waits for [`Node::as_fd`] it calls
     /// [`Node::may_wait`].
     ///
     /// ```
@@ -322,7 +322,7 @@ impl Node {
     /// let task = node.spawn(async { 6 * 7 });
     /// while node.turn() {}
     /// if node.may_wait() {
-    ///     // Nothing more has come: the loop may wait until `node.as_fd()` is readable.
+    /// Nothing more has arrived: the loop may wait until `node.as_fd()` is readable.
     ///     let _ = node.as_fd();
     /// }
     /// assert_eq!(node.block_on(task), Ok(42));
@@ -333,15 +333,15 @@ impl Node {
         self.inner.turn(&mut |_| {})
     }
 
-    /// Does something of a loop's own inside the node, as its tasks do.
+    /// Runs code of an application's loop inside the node, as a task of the node would.
     #[cfg(feature = "tokio")]
     pub(crate) fn inside<T>(&self, act: impl FnOnce() -> T) -> T {
         let _enter = Enter::new(&self.inner);
         act()
     }
 
-    /// Says that the loop is about to wait for the node's descriptor, so that peers ring. False if
-    /// something has come: then the loop turns instead.
+    /// Announces that the loop is about to wait for the node's descriptor, so that peers ring it. Returns false if
+    /// something has arrived: the loop then turns instead.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -359,16 +359,16 @@ impl Node {
         self.inner.may_wait()
     }
 
-    /// Closes the node: takes no more requests, answers what it has accepted for at most `grace`,
-    /// then tells its peers.
+    /// Closes the node: accepts no more requests, replies to accepted ones for at most `grace`,
+    /// then closes its sessions.
     ///
     /// # Panics
-    /// Inside a node's task or handler: that would stop the node for good.
+    /// Inside of a task or handler of a node: that would stop the node for good.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let node = upbeat::Node::builder("doc/shut-down").local_only().build()?;
-    /// // What was accepted has a second to be answered.
+    /// Accepted calls have a second to get their replies.
     /// node.shut_down(std::time::Duration::from_secs(1));
     /// assert_eq!(node.sessions(), 0);
     /// # Ok(()) }
@@ -383,14 +383,14 @@ impl Node {
                     time::sleep(CLOSING_LOOK).await;
                 }
             };
-            // What is not answered by then is told that the session has ended.
+            // Calls without a reply end with their session.
             let _ = time::within(grace, quiet).await;
         });
         self.end.end();
     }
 }
 
-/// Leaves the node when it is no longer driven.
+/// A guard that leaves the node when it is no longer driven.
 struct Leave<'n>(&'n Rc<Dispatcher>);
 
 impl Drop for Leave<'_> {

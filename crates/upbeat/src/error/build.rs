@@ -1,4 +1,4 @@
-//! Why a node cannot be built.
+//! The errors of building a node.
 
 use super::{ServeError, debug_as_text};
 use crate::execution::UnknownExecution;
@@ -11,7 +11,7 @@ use upbeat_core::name::NameError;
 use upbeat_transport::error::{BindError, HomeError, PlaceError, Unreached};
 use upbeat_transport::identity::IdentityError;
 
-/// Why there is no node.
+/// The reason why a node cannot be built.
 ///
 /// ```
 /// use upbeat::{BuildError, Node};
@@ -23,7 +23,7 @@ use upbeat_transport::identity::IdentityError;
 /// ```
 #[non_exhaustive]
 pub enum BuildError {
-    /// That is no name for a node or a program.
+    /// The name of the node or of its program is not valid.
     Name(NameError),
     /// The node's memory cannot be made.
     Home(HomeError),
@@ -31,58 +31,58 @@ pub enum BuildError {
     Place(PlaceError),
     /// The name cannot be taken, or the node cannot listen.
     Bind(BindError),
-    /// That is no address to listen at.
+    /// The address to listen at is not valid.
     Listen(AddressError),
-    /// The host of the address to listen at has no address.
+    /// The host in the address to listen at has no address.
     ListenHost {
         /// The address.
         at: String,
-        /// What the system says.
+        /// The system's reason.
         why: Unreached,
     },
     /// The identity cannot be used.
     Identity(IdentityError),
-    /// The identity is another's.
+    /// The identity belongs to another node or program.
     OtherIdentity {
-        /// Its file.
+        /// The file of the identity.
         path: PathBuf,
-        /// What it names.
+        /// The names in the identity.
         names: String,
-        /// For whom it should be.
+        /// The names that the node needs.
         wanted: String,
     },
-    /// There is an identity, and messages are to go as they are: one of both.
+    /// The node has an identity and also permits plaintext: only one of both is possible.
     Protection,
-    /// The node is to listen for other hosts, and nothing says how messages are to be protected.
+    /// The node listens for other hosts, but has neither an identity nor permission for plaintext.
     Unprotected {
         /// The address.
         at: String,
     },
     /// `UPBEAT_SAMPLING` is no number.
     Sampling {
-        /// What it is.
+        /// The value of the variable.
         text: String,
     },
     /// `UPBEAT_STUCK_MS` is no number.
     Stuck {
-        /// What it is.
+        /// The value of the variable.
         text: String,
     },
     /// `UPBEAT_STATISTICS` is neither `0`, `1` nor `json`.
     Statistics {
-        /// What it is.
+        /// The value of the variable.
         text: String,
     },
-    /// `UPBEAT_EXECUTION` names none.
+    /// `UPBEAT_EXECUTION` is no execution.
     Execution(UnknownExecution),
     /// The process has no descriptor left.
     Descriptors {
-        /// How many it may have.
+        /// The most descriptors that the process may have.
         limit: u64,
     },
-    /// A service cannot be served: a function that builds a node and serves there returns one error for both.
+    /// A service cannot be served. A function that builds a node and serves there can so return one error type.
     Serve(ServeError),
-    /// The system refused.
+    /// The system refused an operation.
     System(std::io::Error),
 }
 
@@ -101,7 +101,7 @@ impl From<ServeError> for BuildError {
     }
 }
 
-/// The limit of descriptors of this process, if it is what an error is about.
+/// Returns the limit of descriptors of this process, if an error is about that.
 fn descriptors_in(error: &std::io::Error) -> Option<u64> {
     let limit = || getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     (Errno::from_io_error(error) == Some(Errno::MFILE)).then(limit)

@@ -1,4 +1,4 @@
-//! Why a client, or a handle, does not connect.
+//! The errors of connecting a client or a handle.
 
 use super::{
     AddressError, CallError, Clash, FailCode, NameError, NodeAddressError, OpenError, debug_as_text,
@@ -6,7 +6,7 @@ use super::{
 use std::fmt;
 use std::time::Duration;
 
-/// Why there is no client for a node.
+/// The reason why a client could not connect.
 ///
 /// ```
 /// # #[upbeat::service]
@@ -28,23 +28,23 @@ use std::time::Duration;
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// That is no name for a node.
+    /// The name of the node is not valid.
     Name(NameError),
-    /// That is no address of a host.
+    /// The address of the host is not valid.
     Address(AddressError),
-    /// The node is on another host, and nothing says how messages to it are to be protected.
+    /// The node is on another host, but this side has neither an identity nor permission for plaintext.
     Unprotected {
         /// The node, and its address.
         to: String,
     },
-    /// The node of a reference is on another host, and the reference says no address of it.
+    /// The node of a reference is on another host, and the reference has no address of it.
     NoAddress {
         /// The node.
         to: String,
     },
     /// No session could be opened.
     Open(OpenError),
-    /// The peer serves other services, not this one.
+    /// The peer does not serve this service.
     NotServed {
         /// The service.
         service: String,
@@ -53,27 +53,27 @@ pub enum ConnectError {
     },
     /// Both sides have these methods with different signatures.
     Clash(Vec<Clash>),
-    /// The service cannot be asked for, or what came back cannot be understood.
+    /// The request for the service cannot be made, or the peer's reply cannot be understood.
     Service {
-        /// What is wrong.
+        /// The reason.
         text: String,
     },
-    /// The session ended, or refused, before the methods were known.
+    /// The session ended, or the peer refused the request, before the methods were known.
     Call(CallError),
     /// This node was shut down.
     ShutDown,
-    /// The node was waited for ([`Connect::wait_for`](crate::Connect::wait_for)), and was not there in time.
+    /// The node did not appear in time ([`Connect::wait_for`](crate::Connect::wait_for)).
     NotInTime {
-        /// How long the node was waited for.
+        /// How long the client has waited.
         waited: Duration,
-        /// Why the last attempt has failed.
+        /// The error of the last attempt.
         last: Box<ConnectError>,
     },
 }
 
 impl ConnectError {
-    /// Whether a later attempt may succeed although nothing is mended here: the node is not there yet, or not any
-    /// more, or it does not serve the service yet.
+    /// Returns whether a later attempt may succeed without a change here: the node does not exist yet, or no longer
+    /// exists, or does not serve the service yet.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             ConnectError::Open(error) => error.may_pass(),
@@ -86,7 +86,7 @@ impl ConnectError {
         }
     }
 
-    /// The same error, of the last attempt to connect to a node that was waited for.
+    /// Returns the error for a node that did not appear in time, whose last attempt failed with this one.
     pub(crate) fn after(self, waited: Duration) -> ConnectError {
         ConnectError::NotInTime { waited, last: Box::new(self) }
     }

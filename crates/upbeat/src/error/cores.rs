@@ -1,9 +1,9 @@
-//! Why nodes on several threads do not start, or have ended.
+//! The errors of nodes on several threads.
 
 use std::convert::Infallible;
 use std::fmt;
 
-/// What went wrong with nodes on threads of their own. `E` is the error of the closure that builds a node.
+/// The error of nodes on threads of their own. `E` is the error of the closure that builds a node.
 ///
 /// ```
 /// use upbeat::{CoresError, Node};
@@ -20,7 +20,7 @@ pub enum CoresError<E = Infallible> {
     Build {
         /// The number of the thread, from 0 on.
         core: usize,
-        /// Why.
+        /// The error of the closure.
         error: E,
     },
     /// A thread has panicked, and its node has ended.

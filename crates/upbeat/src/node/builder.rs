@@ -1,4 +1,4 @@
-//! What a node is made with.
+//! The settings of a node.
 
 mod remote;
 
@@ -27,7 +27,7 @@ use upbeat_core::name::NodeName;
 use upbeat_memory::counters::Counters;
 use upbeat_transport::{local, shared};
 
-/// What a node is made with.
+/// The settings of a node.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -64,13 +64,13 @@ pub struct Builder {
     remote: Remote,
 }
 
-/// The bytes that a node holds of others' messages.
+/// The limits for bytes of messages that a node holds.
 struct Bounds {
-    /// Of requests of all sessions whose handlers have become tasks.
+    /// The bytes of requests of all sessions whose handlers have become tasks.
     budget: u64,
-    /// The same of one session, if it is not a quarter of that.
+    /// The bytes of requests of one session, if not a quarter of the budget.
     session_budget: Option<u64>,
-    /// Of one message.
+    /// The bytes of one message.
     longest: usize,
 }
 
@@ -81,7 +81,7 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// Returns the bytes of one session.
+    /// Returns the budget of one session.
     fn share(&self) -> u64 {
         self.session_budget.unwrap_or(self.budget.div_ceil(4))
     }
@@ -108,7 +108,7 @@ impl Builder {
         }
     }
 
-    /// The program that the node belongs to. Nodes of other programs cannot reach it.
+    /// Sets the program that the node belongs to. Nodes of other programs cannot reach it.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -124,7 +124,7 @@ impl Builder {
         self
     }
 
-    /// How the node waits.
+    /// Sets how the node waits.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -138,13 +138,13 @@ impl Builder {
         self
     }
 
-    /// Has one message in so many sampled for the bill, or none if it is 0. If nobody says, it is
-    /// what the environment variable `UPBEAT_SAMPLING` says, else one in 1,000, which costs less
-    /// than one percent of the time of the shortest calls. `upbeat bill` shows what samples tell.
+    /// Samples one of so many messages for the bill, or none for 0. The default is
+    /// the value of the environment variable `UPBEAT_SAMPLING`, or else 1,000, which costs less
+    /// than one percent of the time of the shortest calls. `upbeat bill` shows the samples.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// // Long calls, few of them: each is looked at.
+    /// Long calls, few of them: each is sampled.
     /// let node = upbeat::Node::builder("doc/samples").sampling(1).local_only().build()?;
     /// # Ok(()) }
     /// ```
@@ -153,14 +153,14 @@ impl Builder {
         self
     }
 
-    /// Bytes of requests that the node holds which were accepted and are not finished: the arguments
-    /// of handlers that have become tasks, and 256 bytes for each. Beyond it, requests wait until
-    /// some have finished, and their senders wait with them; a session of which nothing is held is
-    /// still listened to, so that who overloads a node does not shut out others. 256 MiB if nobody
-    /// says.
+    /// Limits the bytes of requests that the node has accepted and not finished: the arguments
+    /// of handlers that have become tasks, and 256 bytes for each. Beyond the limit, requests wait until
+    /// some have finished, and their senders wait with them. A session without such requests is
+    /// still served, so that a caller who overloads a node does not shut out others. The default is
+    /// 256 MiB.
     ///
-    /// As many bytes of replies wait at most until their callers read; a call whose reply is beyond that
-    /// fails. Before that, requests of a session wait of which 2 MiB of replies wait.
+    /// The same limit applies to replies that wait until their callers read; a call whose reply exceeds it
+    /// fails. Before that, requests of a session with 2 MiB of waiting replies wait.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -169,14 +169,15 @@ impl Builder {
     /// ```
     ///
     /// # Panics
-    /// When it is 0.
+    /// When the limit is 0.
     pub fn budget(mut self, bytes: u64) -> Builder {
         assert!(bytes > 0, "a node without a budget accepts nothing");
         self.bounds.budget = bytes;
         self
     }
 
-    /// The same of a single session: a quarter of the node's budget if nobody says.
+    /// Limits the bytes of accepted requests of one session, as [`budget`](Builder::budget) does for the node. The
+    /// default is a quarter of the node's budget.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -185,19 +186,19 @@ impl Builder {
     /// ```
     ///
     /// # Panics
-    /// When it is 0.
+    /// When the limit is 0.
     pub fn session_budget(mut self, bytes: u64) -> Builder {
         assert!(bytes > 0, "a session without a budget accepts nothing");
         self.bounds.session_budget = Some(bytes);
         self
     }
 
-    /// Bytes of the longest message that the node takes: arguments of a request that it serves, or the
-    /// result of a call that it makes. A longer message is not read, and no memory is asked for it. A
+    /// Sets the bytes of the longest message that the node accepts: arguments of a request that it serves, or the
+    /// result of a call that it makes. A longer message is not read, and no memory is allocated for it. A
     /// call with longer arguments fails at its caller with
-    /// [`FailCode::ArgumentsTooLarge`](crate::error::FailCode::ArgumentsTooLarge), one with a longer
+    /// [`FailCode::ArgumentsTooLarge`](crate::error::FailCode::ArgumentsTooLarge), a call with a longer
     /// result with [`CallError::ResultTooLarge`](crate::CallError::ResultTooLarge), and a one-way
-    /// message is dropped, which is told on standard error. 32 MiB if nobody says. A method may take
+    /// message is dropped with a line on standard error. The default is 32 MiB. A method may accept
     /// less: `#[method(max_bytes = …)]`.
     ///
     /// ```
@@ -209,15 +210,15 @@ impl Builder {
     /// ```
     ///
     /// # Panics
-    /// When it is less than 1 MiB, or more than 1 GiB.
+    /// When the limit is less than 1 MiB, or more than 1 GiB.
     pub fn max_message_bytes(mut self, bytes: usize) -> Builder {
         self.bounds.longest = longest(bytes);
         self
     }
 
-    /// Has every request that does not fit a slot ask for room before it goes. Without, they go at
-    /// once, and ask where they were refused, which is what pays; this is to measure against. If
-    /// nobody says, it is what the environment variable `UPBEAT_CONSERVATIVE` says.
+    /// Makes every request that does not fit a slot ask for room before it is sent. Otherwise such requests are
+    /// sent at once, and ask for room after a refusal, which is faster; this setting is for comparison. The
+    /// default is the value of the environment variable `UPBEAT_CONSERVATIVE`.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -229,9 +230,9 @@ impl Builder {
         self
     }
 
-    /// How the node runs the handlers of methods that do not say so themselves. If nobody says, it is
-    /// what the environment variable `UPBEAT_EXECUTION` says (`am`, `orpc`, `trpc`, `trpc-back` or
-    /// `adaptive`), else [`Execution::Orpc`].
+    /// Sets how the node runs the handlers of methods without an execution of their own. The default is
+    /// the value of the environment variable `UPBEAT_EXECUTION` (`am`, `orpc`, `trpc`, `trpc-back` or
+    /// `adaptive`), or else [`Execution::Orpc`].
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -246,7 +247,7 @@ impl Builder {
         self
     }
 
-    /// Where the sockets are: a directory of this user's alone.
+    /// Sets the directory of the sockets, which only this user may use.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -258,7 +259,7 @@ impl Builder {
         self
     }
 
-    /// No other process can reach the node, and it reaches none.
+    /// Keeps the node within its process: no other process can reach the node, and the node reaches none.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -271,12 +272,12 @@ impl Builder {
         self
     }
 
-    /// Whether the node shares memory with other processes, which is the fastest way. Without, its sessions
-    /// with them go over byte streams of unix sockets, as between containers that have a socket in common and
-    /// may not share memory, and over the network at an address of this host; calls take some microseconds longer.
-    /// If nobody says, it is what the
-    /// environment variable `UPBEAT_SHARED_MEMORY` says, else the node does where both sides can; where the
-    /// system refuses it, that is told once on standard error.
+    /// Sets whether the node shares memory with other processes, which is the fastest way. Otherwise its sessions
+    /// with them use byte streams of unix sockets, as between containers that have a socket in common and
+    /// must not share memory, and the network at an address of this host; calls take some microseconds longer.
+    /// The default is the value of the
+    /// environment variable `UPBEAT_SHARED_MEMORY`, or else yes where both sides can; if the
+    /// system refuses shared memory, a line on standard error says so once.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -292,7 +293,7 @@ impl Builder {
         self
     }
 
-    /// Is called for every session that ends, with how it ended.
+    /// Sets a function that is called for every session that ends, with how it ended.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -305,10 +306,10 @@ impl Builder {
         self
     }
 
-    /// Has waits of the types of [`sync`](crate::sync) reported that last longer than this, with
-    /// what they wait for and who holds it; none, if it is nothing. If nobody says, it is what the
-    /// environment variable `UPBEAT_STUCK_MS` says, in milliseconds, else 10 seconds in debug builds
-    /// and nothing in others. What is not asked for costs nothing.
+    /// Reports waits in the types of [`sync`](crate::sync) that last longer than this, with
+    /// the awaited lock or condition and its holder; zero reports none. The default is the value of the
+    /// environment variable `UPBEAT_STUCK_MS`, in milliseconds, or else 10 seconds in debug builds
+    /// and zero in others. Reports that are not wanted cost nothing.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -323,16 +324,16 @@ impl Builder {
         self
     }
 
-    /// How long the node is not driven before futures that are awaited meanwhile are polled again; a few
-    /// such polls in a row panic. For tests: there is no reason to change it.
+    /// Sets how long the node may stay undriven before awaited futures are polled again; a few
+    /// such polls in a row panic. This is for tests: there is no other reason to change it.
     #[doc(hidden)]
     pub fn undriven_period(mut self, period: Duration) -> Builder {
         self.undriven_period = period;
         self
     }
 
-    /// Is called with each wait that lasts too long, instead of a line on standard error. It is
-    /// called where the wait is, so it does not wait itself.
+    /// Sets a function that is called with each wait that lasts too long, instead of a line on standard error. The
+    /// function is called by the node itself, so it must not block.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -345,11 +346,11 @@ impl Builder {
         self
     }
 
-    /// Has it counted for each method what it was called for and what became of that, which
-    /// [`Node::statistics`] gives at any time; when the node shuts down or is dropped it is written on
-    /// standard error, as a table. If nobody says, it is what the environment variable
-    /// `UPBEAT_STATISTICS` says: `1`, `json` for a line of JSON, or `0`. A call then takes a few
-    /// instructions more.
+    /// Counts the calls of each method and their outcomes, which
+    /// [`Node::statistics`] returns at any time; when the node shuts down or is dropped, they are written to
+    /// standard error, as a table. The default is the value of the environment variable
+    /// `UPBEAT_STATISTICS`: `1`, `json` for a line of JSON, or `0`. A call then takes a few more
+    /// instructions.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -362,7 +363,8 @@ impl Builder {
         self
     }
 
-    /// The same, but this is called with them when the node ends, and nothing is written.
+    /// Counts the calls of each method as [`statistics`](Builder::statistics) does, and calls this function with the
+    /// counts when the node ends, instead of writing them.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -375,9 +377,9 @@ impl Builder {
         self
     }
 
-    /// Makes the node, and takes its name. Nodes of one process share a name, if they have the same program and the same
-    /// directory, or are all [local only](Builder::local_only): a new session goes to the node with the fewest. A name
-    /// that another process has is refused.
+    /// Makes the node, and takes its name. Nodes of one process may share a name, if they have the same program and the
+    /// same directory, or are all [local only](Builder::local_only): a new session goes to the node with the fewest. A
+    /// name that another process has is refused.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -397,7 +399,7 @@ impl Builder {
         let home = home.map_err(BuildError::Home)?;
         home.unshared().into_iter().for_each(memory_is_refused);
         let counters = match Counters::create(Counter::COUNT, &self.name, home.incarnation()) {
-            // Nobody can look at them then.
+            // Observers cannot see counters in private memory.
             Err(error) if error.is_refused() => {
                 Counters::heap(Counter::COUNT, &self.name, home.incarnation())
             }

@@ -1,6 +1,6 @@
 //! The future that connects a client.
 //!
-//! Nothing happens before the first poll. Dropped before its end, the future gives the connection up.
+//! Nothing happens before the first poll. Dropping the future gives the connection up.
 
 use super::{Node, Whom};
 use crate::call::Bound;
@@ -55,7 +55,7 @@ enum State<'n> {
     Over,
 }
 
-// What is no client is complained about once, where it is connected: nothing below asks for a client again.
+// A type that is no client is reported once, where the application connects: nothing below needs a client again.
 impl<'n, C> Connect<'n, C> {
     pub(crate) fn new(node: &'n Node, whom: Result<Whom, ConnectError>) -> Connect<'n, C>
     where
@@ -71,11 +71,11 @@ impl<'n, C> Connect<'n, C> {
         }
     }
 
-    /// Waits for the node, so long at most, if it is not there yet, if it starts or shuts down, if its host is not
-    /// reached, or if it does not serve the service yet. Connecting is tried again after 1 to 2 ms, then less and
-    /// less often, some ten times a second at last. When the time is over, [`ConnectError::NotInTime`] has the
-    /// error of the last attempt; an attempt that is under way then is brought to its end. What waiting cannot mend,
-    /// such as a name that is no name or methods with other signatures, ends the wait at once.
+    /// Waits for so long at most if the node does not exist yet, if it starts or shuts down, if its host cannot be
+    /// reached, or if it does not serve the service yet. The client tries again after 1 to 2 ms, then less and
+    /// less often, up to some ten times a second. When the time is over, [`ConnectError::NotInTime`] has the
+    /// error of the last attempt; an attempt that is under way then is finished first. Errors that waiting cannot mend,
+    /// such as an invalid name or methods with other signatures, end the wait at once.
     ///
     /// ```
     /// # #[upbeat::service]

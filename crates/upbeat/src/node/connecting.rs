@@ -26,12 +26,12 @@ use upbeat_transport::opening::Opening;
 use upbeat_transport::remote::{connect, connect_again};
 use upbeat_transport::socket_directory::SocketDirectory;
 
-/// Which node has made a reference to itself.
+/// The node that has made a reference to itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Origin {
-    /// Where its name holds: nodes of which this is the same find each other by their names.
+    /// The scope of the node's name: nodes in the same scope find each other by their names.
     pub(crate) names: u64,
-    /// Its incarnation, by which a session with it is known.
+    /// The node's incarnation, by which a session with it is known.
     pub(crate) incarnation: u64,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Origin {
 #[derive(Clone, Debug)]
 pub(crate) struct Whom {
     pub(crate) to: NodeAddress,
-    /// What a reference says besides.
+    /// The origin in a reference, if there is one.
     pub(crate) origin: Option<Origin>,
 }
 
@@ -50,7 +50,7 @@ impl From<NodeAddress> for Whom {
 }
 
 impl Node {
-    /// Where the node listens for other hosts, if it does.
+    /// Returns the address at which the node listens for other hosts, if it does.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -62,8 +62,8 @@ impl Node {
         self.inner.listens_at()
     }
 
-    /// Returns what a reference to this node says: its name, and its address if other hosts reach it at one. None if
-    /// it has no name.
+    /// Returns the parts of a reference to this node: its name, and its address if it listens for other hosts. Returns
+    /// `None` if the node has no name.
     pub(crate) fn referred(&self) -> Option<(NodeAddress, Origin)> {
         let inner = &self.inner;
         let name = NodeAddress::from(inner.home.name()?.clone());
@@ -73,7 +73,7 @@ impl Node {
         Some((to.unwrap_or(name), Origin { names, incarnation: inner.home.incarnation() }))
     }
 
-    /// Opens a session with a node and binds a service there, or takes the session that stands.
+    /// Opens a session with a node and binds a service there, or uses an open session.
     pub(super) async fn bind(
         &self,
         whom: &Whom,
@@ -87,8 +87,8 @@ impl Node {
         client::bind(&self.inner, session, request, service).await
     }
 
-    /// The session with the node of a reference: by its name where the name holds here too, over the session that
-    /// stands between the two, or at its address.
+    /// Returns the session with the node of a reference: found by its name if this node is in the same scope, or an
+    /// open session with that incarnation, or a new session at its address.
     async fn open_referred(
         &self,
         to: &NodeAddress,
@@ -96,7 +96,7 @@ impl Node {
     ) -> Result<Rc<Session>, ConnectError> {
         let (inner, name) = (&self.inner, NodeAddress::from(to.node().clone()));
         let place = inner.settings.place.as_ref();
-        // A node that is local only knows no names but those of its process.
+        // A node that is local only knows the names of its process alone.
         let known = [names_hold_in(place), names_hold_in(None)];
         let holds = place.is_none() || known.contains(&names);
         match inner.session_of(to.node(), incarnation) {
@@ -107,7 +107,7 @@ impl Node {
         }
     }
 
-    /// The session with a node: one that stands, or a new one.
+    /// Returns the session with a node: an open one, or a new one.
     async fn open(&self, to: &NodeAddress) -> Result<Rc<Session>, ConnectError> {
         let inner = &self.inner;
         if to.address().is_some() && inner.settings.remote.is_unprotected() {
@@ -135,7 +135,7 @@ impl Node {
         }
     }
 
-    /// Tries to open a session on this host once.
+    /// Tries once to open a session on this host.
     async fn open_by_name(
         &self,
         to: &NodeAddress,
@@ -156,7 +156,7 @@ impl Node {
 
 impl Dispatcher {
     /// Tries to open a session at each of the addresses that a host has, until a time at most; or connects
-    /// again for one that has lost its connection.
+    /// again for a session that has lost its connection.
     pub(crate) async fn open_at(
         self: &Rc<Self>,
         to: &NodeAddress,
@@ -189,8 +189,8 @@ impl Dispatcher {
         })
     }
 
-    /// Tries to open a session in memory, if an address is this host's own, or takes the one that stands. None if
-    /// whatever listens at the address is to be reached over the network.
+    /// Tries to open a session through memory, if the address is one of this host, or uses an open one. Returns `None`
+    /// if the listener at the address must be reached over the network.
     async fn try_own(
         self: &Rc<Self>,
         to: &NodeAddress,
@@ -223,7 +223,7 @@ impl Dispatcher {
     ) -> Result<Rc<Session>, OpenError> {
         let mut terms = self.settings.remote.terms();
         if to.address().is_none() {
-            // Nobody knows the address when the connection is gone.
+            // The node cannot find this address again, so the session ends with its connection.
             terms.resume_within_ms = 0;
         }
         let call = |home: &LocalNode, number, now_ms| {
@@ -240,7 +240,7 @@ impl Dispatcher {
         self.join(to, whose, session, call).await
     }
 
-    /// Begins to open a session, or joins in where that has begun, and waits for it.
+    /// Begins to open a session, or joins an attempt that has begun, and waits for it.
     async fn join(
         self: &Rc<Self>,
         to: &NodeAddress,

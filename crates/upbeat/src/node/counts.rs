@@ -1,4 +1,4 @@
-//! What a node says of itself: what is open, what was counted, what is sampled.
+//! The counts of a node: open sessions, counters, samples.
 
 use super::Node;
 use crate::dispatch::OverRun;
@@ -6,7 +6,7 @@ use crate::statistics::Statistics;
 use upbeat_core::bill::Counter;
 
 impl Node {
-    /// Sessions that are open.
+    /// Returns the number of open sessions.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -18,7 +18,7 @@ impl Node {
         self.inner.sessions().len()
     }
 
-    /// Streams that are open in sessions in which this node serves: results of its methods that are not
+    /// Returns the number of open streams in sessions in which this node serves: results of its methods that are not
     /// read to their ends, and arguments.
     ///
     /// ```
@@ -31,9 +31,9 @@ impl Node {
         self.inner.streams_open()
     }
 
-    /// The methods whose handlers have run beyond their budgets without a pause. That is looked at
-    /// where a handler goes on as a task, where its message is sampled, and where its method has a
-    /// rule of its own; the first time it is said on standard error as well.
+    /// Returns the methods whose handlers have run beyond their budgets without a pause. The node checks that
+    /// where a handler continues as a task, where its message is sampled, and where its method has a
+    /// rule of its own. The first time, a line on standard error reports it as well.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -45,8 +45,8 @@ impl Node {
         self.inner.over_runs()
     }
 
-    /// What each method was called for so far, if the node was built with
-    /// [`statistics`](crate::Builder::statistics); no method if it was not.
+    /// Returns the calls of each method and their outcomes so far, if the node was built with
+    /// [`statistics`](crate::Builder::statistics), and no methods otherwise.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -59,7 +59,7 @@ impl Node {
         self.end.read()
     }
 
-    /// What has been counted so far.
+    /// Returns the value of a counter.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -73,8 +73,8 @@ impl Node {
         self.inner.counted(counter)
     }
 
-    /// The bytes that nodes and handles of other hosts make this node hold now, of those that
-    /// [they may](crate::Builder::remote_bytes).
+    /// Returns the bytes that nodes and handles of other hosts make this node hold now, within
+    /// [their limit](crate::Builder::remote_bytes).
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -87,12 +87,12 @@ impl Node {
         self.inner.remote_bytes()
     }
 
-    /// Has one message in so many sampled for the bill from now on; 0 for none.
+    /// Samples one of so many messages for the bill from now on, or none for 0.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let node = upbeat::Node::builder("doc/set-sampling").local_only().build()?;
-    /// // Every message, while something is looked for.
+    /// Every message is sampled during a search for a problem.
     /// node.set_sampling(1);
     /// assert_eq!(node.sampling(), 1);
     /// # Ok(()) }
@@ -101,7 +101,7 @@ impl Node {
         self.inner.sampling().set(one_in);
     }
 
-    /// One message in so many is sampled for the bill; 0 for none.
+    /// Returns the `n` of one sampled message in `n`, or 0 for none.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

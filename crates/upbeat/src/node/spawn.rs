@@ -20,7 +20,7 @@ impl Node {
         self.inner.spawn(future, Start::default())
     }
 
-    /// The same with a [`Priority`](crate::Priority), and as one likes ahead of others of it.
+    /// Runs a future as a task of this node with a [`Priority`](crate::Priority), if wanted ahead of other tasks of it.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -41,7 +41,7 @@ impl Node {
     }
 }
 
-/// Runs a future as a task of the node inside of which this is called; as [`Node::spawn`].
+/// Runs a future as a task of the node that this is called in, as [`Node::spawn`] does.
 ///
 /// # Panics
 /// Outside of a node's tasks and handlers.
@@ -57,6 +57,6 @@ impl Node {
 /// # Ok(()) }
 /// ```
 pub fn spawn<F: Future + 'static>(future: F) -> JoinHandle<F::Output> {
-    // Not shown to it: a future that is refused is dropped here, and may look for its node.
+    // The future is not in the closure: a refused future is dropped here, and its drop may use the node.
     Dispatcher::current("upbeat::spawn").spawn(future, Start::default())
 }

@@ -1,4 +1,4 @@
-//! What a node is told of other hosts.
+//! The settings of a node for other hosts.
 
 use super::Builder;
 use crate::error::BuildError;
@@ -11,17 +11,17 @@ use upbeat_transport::identity::Identity;
 use upbeat_transport::local_node::LocalNode;
 use upbeat_transport::remote::Listener;
 
-/// The environment variable that says where a node listens for other hosts, where the application does not.
+/// The environment variable with the address at which a node listens for other hosts, if the application sets none.
 const LISTEN_VARIABLE: &str = "UPBEAT_LISTEN";
 
 impl Builder {
-    /// Has nodes of other hosts reach the node at an address: `0.0.0.0:7411` for every IPv4 address of this
-    /// host, `[::]:7411` for IPv6 ones and IPv4 ones too, `localhost:7411` for this host alone. They
-    /// [connect](crate::Node::connect) to `name@host:7411`. Port 0 has the system choose one, which
-    /// [`Node::listens_at`](crate::Node::listens_at) tells. If nobody says, it is what the environment
-    /// variable `UPBEAT_LISTEN` says, else other hosts do not reach the node.
+    /// Makes the node reachable for other hosts at an address: `0.0.0.0:7411` for every IPv4 address of this
+    /// host, `[::]:7411` for IPv6 and IPv4 addresses, `localhost:7411` for this host alone. Other nodes
+    /// [connect](crate::Node::connect) to `name@host:7411`. With port 0 the system chooses a port, which
+    /// [`Node::listens_at`](crate::Node::listens_at) returns. The default is the value of the environment
+    /// variable `UPBEAT_LISTEN`; without it, other hosts do not reach the node.
     ///
-    /// Messages go under TLS, by the node's [identity](Builder::identity), or as they are where both sides
+    /// Messages go under TLS, by the node's [identity](Builder::identity), or in plaintext where both sides
     /// [permit it](Builder::insecure_plaintext).
     ///
     /// ```
@@ -45,11 +45,11 @@ impl Builder {
         self
     }
 
-    /// Has messages between hosts go under TLS 1.3, by an identity that `upbeat keys issue` has made: both
+    /// Sends messages between hosts under TLS 1.3, by an identity that `upbeat keys issue` has made: both
     /// sides show a certificate of the program's own authority, and each checks the other's before a frame is
-    /// read. It has to be for this program and this node. If its file is replaced while the node runs, new
-    /// connections use what it holds then. If nobody says, it is the file that the environment variable
-    /// `UPBEAT_IDENTITY` names.
+    /// read. The identity must be for this program and this node. If its file is replaced while the node runs, new
+    /// connections use the new content. The default is the file in the environment variable
+    /// `UPBEAT_IDENTITY`.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -64,8 +64,8 @@ impl Builder {
         self
     }
 
-    /// Permits messages between hosts to go as they are: whoever is between the two can read and change them,
-    /// and whoever reaches the port can call. It is for networks where nobody else is.
+    /// Permits messages between hosts in plaintext: anybody between the two hosts can read and change them,
+    /// and anybody who reaches the port can call. Use it only in networks without other users.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -81,9 +81,9 @@ impl Builder {
         self
     }
 
-    /// After what time a connection to another host is taken for broken whose other side does not answer: its
-    /// host, or the network, is down. 10 seconds if nobody says. What becomes of the session then says
-    /// [`resume_within`](Builder::resume_within).
+    /// Sets the time after which a connection to another host counts as broken if its other side does not answer: its
+    /// host, or the network, is down. The default is 10 seconds. [`resume_within`](Builder::resume_within) decides
+    /// what happens to the session then.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -95,15 +95,15 @@ impl Builder {
     /// ```
     ///
     /// # Panics
-    /// When it is less than a second.
+    /// When the time is less than a second.
     pub fn peer_timeout(mut self, time: Duration) -> Builder {
         self.remote.peer_timeout = Some(peer_timeout(time));
         self
     }
 
-    /// How many sessions nodes and handles of one address may have with this node, as a listener: an IPv4
-    /// address, or the first 64 bits of an IPv6 address. 4,096 if nobody says. Further callers are told so, the
-    /// node warns once on standard error, and the counter `callers turned away` counts them.
+    /// Limits the sessions that nodes and handles of one address may have with this node, as a listener. An address is
+    /// an IPv4 address, or the first 64 bits of an IPv6 address. The default is 4,096. Further callers are refused with
+    /// this reason, the node warns once on standard error, and the counter `callers turned away` counts them.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -113,16 +113,16 @@ impl Builder {
     /// ```
     ///
     /// # Panics
-    /// When it is 0.
+    /// When the limit is 0.
     pub fn sessions_per_address(mut self, sessions: usize) -> Builder {
         assert!(sessions > 0, "a node that permits no sessions need not listen");
         self.remote.gate.sessions_per_address = sessions;
         self
     }
 
-    /// How many sessions the node has with nodes and handles of other hosts at most, whichever side opens them: each
-    /// takes a descriptor. 61,504 if nobody says, which is also the most. Further callers are told so. A session that has lost
-    /// its connection goes on over another all the same.
+    /// Limits the sessions that the node has with nodes and handles of other hosts, whichever side opens them: each
+    /// takes a descriptor. The default is 61,504, which is also the most. Further callers are refused with this reason.
+    /// A session that has lost its connection may still continue over another.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -132,7 +132,7 @@ impl Builder {
     /// ```
     ///
     /// # Panics
-    /// When it is 0, or more than 61,504.
+    /// When the limit is 0, or more than 61,504.
     pub fn remote_sessions(mut self, sessions: usize) -> Builder {
         assert!(
             (1..=REMOTE_SESSIONS_MAX).contains(&sessions),
@@ -142,9 +142,9 @@ impl Builder {
         self
     }
 
-    /// How many connections of other hosts the node accepts a second, and as many at once after a pause. The
-    /// others wait in the system's queue. 1,000 if nobody says: a handshake under TLS takes a processor about a
-    /// millisecond.
+    /// Limits the connections of other hosts that the node accepts a second; as many are accepted at once after a
+    /// pause. The others wait in the system's queue. The default is 1,000: a handshake under TLS takes a processor
+    /// about a millisecond.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -154,19 +154,19 @@ impl Builder {
     /// ```
     ///
     /// # Panics
-    /// When it is 0.
+    /// When the limit is 0.
     pub fn accepts_per_second(mut self, connections: u32) -> Builder {
         assert!(connections > 0, "a node that accepts no connections need not listen");
         self.remote.gate.accepts_per_second = connections;
         self
     }
 
-    /// How many bytes nodes and handles of other hosts make this node hold, all together: the rings into which their
-    /// lanes grow, and the buffers of their long messages. Where no more fit, a peer goes on with the ring and the buffers
-    /// that it has; a message for which it has none fails at its sender with
+    /// Limits the bytes that all nodes and handles of other hosts together make this node hold: the rings into which
+    /// their lanes grow, and the buffers of their long messages. At the limit, a peer continues with the ring and the
+    /// buffers that it has; a message that needs more fails at its sender with
     /// [`CallError::NoMemory`](crate::CallError::NoMemory), and the counter `remote bytes declined` counts it.
-    /// [`Node::remote_bytes`](crate::Node::remote_bytes) says what is held. 256 MiB if nobody says, or four of the
-    /// [longest messages](Builder::max_message_bytes) where these take more.
+    /// [`Node::remote_bytes`](crate::Node::remote_bytes) returns the bytes held. The default is 256 MiB, or four of the
+    /// [longest messages](Builder::max_message_bytes) if these are more.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -180,12 +180,12 @@ impl Builder {
         self
     }
 
-    /// For how long a session with a node of another host outlives its connection. While it does, the side
-    /// that has opened it connects again, and calls, one-way messages and streams wait; then they go on as if
-    /// nothing had been, each once and in order. When the time is over, calls that were sent end as
-    /// [`Unknown`](crate::CallError::Unknown), others as [`NotSent`](crate::CallError::NotSent). 5 seconds if
-    /// nobody says; the shorter time of both sides counts, and nothing outlives its connection if it is
-    /// nothing.
+    /// Sets how long a session with a node of another host outlives its connection. During that time the side
+    /// that has opened the session connects again, and calls, one-way messages and streams wait; then they continue
+    /// without loss, each once and in order. When the time is over, calls that were sent end as
+    /// [`Unknown`](crate::CallError::Unknown), others as [`NotSent`](crate::CallError::NotSent). The default is
+    /// 5 seconds. The shorter time of both sides counts; with zero, the session ends with its
+    /// connection.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -201,7 +201,7 @@ impl Builder {
     }
 }
 
-/// Listens for other hosts, if the application says so or the environment.
+/// Returns the listener for other hosts, if the application or the environment sets an address.
 pub(super) fn listener(
     remote: &Remote,
     home: &LocalNode,
@@ -220,7 +220,7 @@ pub(super) fn listener(
         OpenError::Unreached { at, why } => BuildError::ListenHost { at, why },
         error => BuildError::System(std::io::Error::other(error)),
     })?;
-    // Of several addresses of a name the first that is this host's.
+    // Of several addresses of a name, this is the first that belongs to this host.
     let mut failed = BindError::Unnamed;
     for at in found {
         match Listener::bind(at, home, remote.terms()) {
