@@ -1,10 +1,10 @@
 //! References to services, which may be passed in messages and called by whoever has them.
 //!
-//! A reference is a node's name and a service, no session and no claim: to pass one costs what a text
-//! costs, and it is a caller's connection that finds out what is there. One that a node has made of itself says
-//! besides where its name holds, at which address other hosts reach it, and which incarnation it is, so that its
-//! session is found by whoever has one. Invariant: whatever was passed, a client comes of it only where the node
-//! serves the service with the signatures that both know.
+//! A reference is a node's name and a service. It has no session and proves nothing: passing it costs as much as a
+//! text, and only a caller's connection finds out what is there. A reference that a node has made of itself also
+//! has the scope of its name, the address at which other hosts reach it, and its incarnation, so that
+//! the session with it is found. Invariant: whatever was passed, only a node that
+//! serves the service with matching signatures gives a client.
 
 use crate::client::{Client, OfService};
 use crate::node::{Connect, Node, Origin, Whom};
@@ -14,11 +14,11 @@ use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use upbeat_core::address::{NodeAddress, NodeAddressError};
 
-/// A service at a node of the program, as an argument, a result, or a part of one: who gets it can call
+/// A service at a node of the program, as an argument, a result, or a part of one. Its receiver can call
 /// back, or pass it on.
 ///
-/// It names the node, not its incarnation: a node that was started anew under that name is called, if
-/// it serves the service. A session that both nodes have is used in either direction: a node that listens at no
+/// A reference names the node, not its incarnation: after a restart under that name, calls go to the new node, if
+/// it serves the service. A session between both nodes is used in either direction: a node that listens at no
 /// address is called back over the session that it has opened. A node of another host with which there is no
 /// session is called at the address at which it [listens](crate::Builder::listen).
 ///
@@ -54,16 +54,16 @@ use upbeat_core::address::{NodeAddress, NodeAddressError};
 /// ```
 pub struct ServiceRef<C> {
     to: NodeAddress,
-    /// None of a reference that was made by a name or an address.
+    /// The origin; none in a reference that was made from a name or an address.
     origin: Option<Origin>,
     client: PhantomData<fn() -> C>,
 }
 
 impl<C> ServiceRef<C> {
-    /// The service at this node, which is to serve it.
+    /// Returns a reference to a service at this node, which must serve it.
     ///
     /// # Panics
-    /// When the node has no name, by which it could be found.
+    /// When the node has no name by which it could be found.
     ///
     /// ```
     /// # #[upbeat::service]
@@ -83,8 +83,8 @@ impl<C> ServiceRef<C> {
         ServiceRef { to, origin: Some(origin), client: PhantomData }
     }
 
-    /// The service at a node, which is given as to [`Node::connect`]: by its name, which is one of the host where
-    /// the reference is used, or by its name and address, which lead to it from other hosts.
+    /// Returns a reference to a service at a node, given as to [`Node::connect`]: by its name, which belongs to the
+    /// host where the reference is used, or by its name and address, which lead to it from other hosts.
     ///
     /// ```
     /// # #[upbeat::service]
@@ -101,7 +101,7 @@ impl<C> ServiceRef<C> {
         Ok(ServiceRef { to: NodeAddress::new(node)?, origin: None, client: PhantomData })
     }
 
-    /// The name of the node.
+    /// Returns the name of the node.
     ///
     /// ```
     /// # #[upbeat::service]
@@ -118,7 +118,7 @@ impl<C> ServiceRef<C> {
         self.to.node().as_str()
     }
 
-    /// A client of the service, from this node: see [`Node::connect`].
+    /// Connects a client of the service, from this node: see [`Node::connect`].
     ///
     /// ```
     /// # #[upbeat::service]
@@ -143,7 +143,7 @@ impl<C> ServiceRef<C> {
 }
 
 impl<C> ServiceRef<C> {
-    /// Returns where the node's name holds, if that is known.
+    /// Returns the scope of the node's name, if it is known.
     fn names(&self) -> Option<u64> {
         self.origin.map(|origin| origin.names)
     }

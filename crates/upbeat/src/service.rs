@@ -1,11 +1,11 @@
-//! Services: what a request runs.
+//! Services: the code that runs requests.
 //!
 //! A method is an `async fn`. Its future is built in a slot that is kept for it and polled once,
 //! with no task and no queue: an active message. Should it have to wait, the slot becomes the task
-//! and the method takes another; nothing is moved and nothing runs twice. What is to be run in another
-//! way is entered as another kind of method (`ruled`), so that the common way asks nothing.
+//! and the method takes another; nothing is moved and nothing runs twice. A handler that must be run in
+//! another way belongs to another kind of method (`ruled`), so that the common path has no test for it.
 //!
-//! Invariant: a call that was accepted is answered once: by the method's result, or by the reason
+//! Invariant: an accepted call gets one reply: the method's result, or the reason
 //! why there is none.
 
 mod rules;
@@ -52,7 +52,7 @@ use upbeat_core::orphan::is_too_late;
 use upbeat_memory::future_slot::FilledSlot;
 use upbeat_memory::ticks::Ticks;
 
-/// A service that a node can serve: what `#[upbeat::service]` makes of a trait.
+/// A service that a node can serve. `#[upbeat::service]` implements it for the server of a trait.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not what a node serves",
     label = "write `…Server::new(…)`, the server that `#[upbeat::service]` has made of its trait"
@@ -65,11 +65,11 @@ pub trait Serve {
     fn methods<W: Wraps>(self, methods: &mut Methods<'_, W>);
 }
 
-/// Whether something stands around the methods of a service. What is entered is decided by its type, so that a program
+/// Decides whether methods are entered with layers around them. It is a type, so that a program
 /// without layers has no code for them.
 #[doc(hidden)]
 pub trait Wraps: Sized {
-    /// Enters a method, with what stands around it.
+    /// Enters a method, with its layers.
     fn enter<A, R, F, const ONEWAY: bool>(
         methods: &mut Methods<'_, Self>,
         name: &'static str,
@@ -81,20 +81,20 @@ pub trait Wraps: Sized {
         F: Future<Output = R> + 'static;
 }
 
-/// Nothing stands around the methods.
+/// No layers around the methods.
 #[doc(hidden)]
 pub struct Bare;
 
-/// Where a service enters its methods.
+/// A service enters its methods here.
 pub struct Methods<'a, W = Bare> {
     pub(crate) service: &'static str,
     pub(crate) enter: &'a mut dyn FnMut(Entry),
     pub(crate) node: &'a Dispatcher,
-    /// How handlers are run whose methods do not say it.
+    /// How handlers are run whose methods do not say so.
     pub(crate) execution: Execution,
-    /// Where it is counted what they are called for.
+    /// The statistics in which calls are counted.
     pub(crate) statistics: &'a Collected,
-    /// What stands around them.
+    /// The layers around the methods.
     pub(crate) wraps: W,
 }
 
@@ -118,7 +118,7 @@ impl<W: Wraps> Methods<'_, W> {
         W::enter::<A, (), F, true>(self, name, rule, make);
     }
 
-    /// The line in which handlers wait that run one after another.
+    /// Returns the queue of handlers that run one after another.
     pub fn series(&self) -> Rc<Series> {
         Series::new(self.service, 1)
     }
@@ -164,27 +164,27 @@ impl<W: Wraps> Methods<'_, W> {
     }
 }
 
-/// A method of a service that is served; whether it is one-way is known by its type.
+/// A method of a served service. Its type says whether it is one-way.
 struct Served<A: Incoming, R, M, F, const ONEWAY: bool> {
     make: M,
     kept: Rc<Kept<F>>,
-    /// Memory for its arguments by reference.
+    /// The memory for arguments by reference.
     arguments: A::Kept,
     result: std::marker::PhantomData<fn() -> R>,
 }
 
-/// What a method keeps for its handlers.
+/// The parts that a method keeps for its handlers.
 struct Kept<F> {
-    /// A slot, while no handler is in it.
+    /// A slot without a handler.
     spare: Spare<F>,
     names: Names,
-    /// Ticks that a handler may run without a pause.
+    /// The ticks that a handler may run without a pause.
     budget: u64,
-    /// Nanoseconds that one goes on when its caller is gone, if it does.
+    /// The nanoseconds that a handler may continue after its caller is gone, if it may.
     outlives_ns: Option<u64>,
-    /// Bytes of the longest arguments that it takes. Where there is a bound, the method is `Ruled`.
+    /// The bytes of the longest arguments that the method accepts. With such a bound, the method is `Ruled`.
     longest: usize,
-    /// Where it is counted what becomes of them, if it is.
+    /// The counts of the method's calls, if they are counted.
     tally: Option<Rc<MethodCounts>>,
 }
 
@@ -221,32 +221,32 @@ where
     }
 }
 
-/// Where a request comes from.
+/// The origin of a request.
 #[derive(Clone, Copy)]
 struct From<'a> {
     node: &'a Rc<Dispatcher>,
     session: &'a Rc<Session>,
-    /// None of a one-way message.
+    /// The number of the call, or `CallNumber::NONE` for a one-way message.
     call: CallNumber,
-    /// When its time is over, by the node's clock, if its caller has bounded it.
+    /// The deadline by the node's clock, if the caller has set one.
     end: Option<u64>,
-    /// Where that may be extended, and what its caller has sent along.
+    /// The lease by which the deadline may be extended, and the values that the caller has sent along.
     handed: Handed<'a>,
-    /// How often it was refused, if it may be refused again.
+    /// How often the call was refused, if it may be refused again.
     refusals: Option<u64>,
-    /// Of its payload.
+    /// The bytes of the payload.
     bytes: usize,
 }
 
 impl From<'_> {
-    /// Whether the handler has something of its caller that it hands on.
+    /// Returns whether the handler has a deadline or a context that it passes on.
     #[inline(always)]
     fn is_bound(&self) -> bool {
         self.end.is_some() || self.handed.context.is_some()
     }
 }
 
-/// A handler that has to wait, and what is known of its message.
+/// A handler that has to wait, and its message.
 struct Lost<'a, F> {
     from: From<'a>,
     slot: FilledSlot<F, Beside<F>>,
@@ -256,7 +256,7 @@ struct Lost<'a, F> {
 const IS_ONEWAY: &str = "the method is one-way";
 const IS_CALLED: &str = "the method is called, not one-way";
 
-/// Where a message comes from or goes to.
+/// The node, the session and the call of a message.
 type Way<'a> = (&'a Rc<Dispatcher>, &'a Rc<Session>, CallNumber);
 
 #[inline(always)]
@@ -279,7 +279,7 @@ fn receive_attached<A: Incoming>(
     input.within(&MessageContext::callee(&at, call), |input| A::receive(input, kept))
 }
 
-/// Answers a call.
+/// Replies to a call.
 #[inline(always)]
 fn reply<R: Answer>(way: Way<'_>, result: &R, stamps: &mut impl Stamps) {
     let (_, session, call) = way;
@@ -298,7 +298,7 @@ fn reply_attached<R: Wire>(way: Way<'_>, result: &R, stamps: &mut dyn Stamps) {
     session.reply_any(call, AnyContent::of(&Attaching { content: result, context }), stamps);
 }
 
-/// What was read. None if it cannot be, and then its caller is told.
+/// Returns the arguments that were read. If they could not be read, tells the caller and returns `None`.
 #[inline(always)]
 fn accepted<A>(
     from: From<'_>,
@@ -314,8 +314,8 @@ fn accepted<A>(
     }
 }
 
-/// Refuses a call of which the arguments cannot be read. Nobody waits for a one-way message: one for which
-/// there is no room is told of on standard error.
+/// Refuses a call whose arguments cannot be read. A one-way message that is too long, or for which there is no
+/// memory, is reported on standard error.
 #[cold]
 fn refuse_value(session: &Session, call: CallNumber, names: Names, error: &WireError) {
     let (code, text) = match error {
@@ -335,7 +335,7 @@ fn refuse_value(session: &Session, call: CallNumber, names: Names, error: &WireE
     }
 }
 
-/// Refuses a call, or forgets a one-way message, whose number is none.
+/// Refuses a call. A one-way message, whose number is `CallNumber::NONE`, is dropped.
 #[cold]
 fn refuse(session: &Session, call: CallNumber, text: &str) {
     if call != CallNumber::NONE {
@@ -350,7 +350,7 @@ where
     M: Fn(From<'_>, A) -> F,
     F: Future<Output = R> + 'static,
 {
-    /// The arguments of a plain call that lies open, or of a plain one-way message. None if it is
+    /// Returns the arguments of a plain call or plain one-way message that lies open, or `None` if it is
     /// refused.
     #[inline(always)]
     fn plain<'a>(
@@ -371,7 +371,7 @@ where
         accepted(from, self.kept.names, arguments)
     }
 
-    /// The arguments of any call or one-way message. None if it is refused.
+    /// Returns the arguments of any call or one-way message, or `None` if it is refused.
     #[inline(always)]
     fn take<'a>(
         &self,
@@ -405,7 +405,7 @@ where
         accepted(from, self.kept.names, arguments)
     }
 
-    /// Whether arguments are longer than the method takes: then they are refused.
+    /// Returns whether arguments are longer than the method accepts, and refuses them in that case.
     #[inline(always)]
     fn is_too_long(&self, session: &Session, call: CallNumber, bytes: usize) -> bool {
         let Kept { longest: most, names, .. } = &*self.kept;
@@ -415,15 +415,15 @@ where
         bytes > *most
     }
 
-    /// A slot with the handler of these arguments.
+    /// Returns a slot with the handler of these arguments.
     #[inline(always)]
     fn fill(&self, from: From<'_>, arguments: A) -> FilledSlot<F, Beside<F>> {
         let slot = self.kept.spare.take().unwrap_or_else(|| vacant(from.node));
         slot.take((self.make)(from, arguments))
     }
 
-    /// Runs a handler where its message lies, and looks at its time if it has a budget. One that has
-    /// to wait is left to `lost`.
+    /// Runs a handler where its message lies, and checks its time if it has a budget. A handler that has
+    /// to wait is passed to `lost`.
     #[inline(always)]
     fn run<'a>(
         &self,

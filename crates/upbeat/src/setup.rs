@@ -1,4 +1,4 @@
-//! What nodes and handles are made with, from what the application says or the environment.
+//! Settings of nodes and handles that come from the application, the environment or the defaults.
 
 use crate::error::BuildError;
 use crate::execution::Execution;
@@ -11,16 +11,16 @@ use upbeat_transport::socket_directory::SocketDirectory;
 
 /// The environment variable that names the program, where the application does not.
 const PROGRAM_VARIABLE: &str = "UPBEAT_PROGRAM";
-/// The program of those that name none.
+/// The program of nodes that name none.
 const PROGRAM_DEFAULT: &str = "default";
 
-/// The environment variable that says of how many messages one is sampled for the bill, where the
-/// application does not.
+/// The environment variable with the `n` of one sampled message in `n`, for applications that
+/// set none.
 const SAMPLING_VARIABLE: &str = "UPBEAT_SAMPLING";
-/// Of so many messages one is sampled, where nobody says.
+/// The `n` of one sampled message in `n` by default.
 const SAMPLING_DEFAULT: u32 = 1000;
 
-/// Of how many messages one is sampled: from the application, the environment, or the default.
+/// Returns the `n` of one sampled message in `n`: from the application, the environment, or the default.
 pub(crate) fn sampling(one_in: Option<u32>) -> Result<u32, BuildError> {
     let Ok(text) = std::env::var(SAMPLING_VARIABLE) else {
         return Ok(one_in.unwrap_or(SAMPLING_DEFAULT));
@@ -29,20 +29,20 @@ pub(crate) fn sampling(one_in: Option<u32>) -> Result<u32, BuildError> {
     one_in.map_or(parsed, Ok)
 }
 
-/// The environment variable by which requests ask for room before they go, where it is not 0: what
-/// optimism gains is measured against that.
+/// The environment variable that makes requests ask for room before they are sent, if it is not 0. Comparison with
+/// this shows the gain of optimistic sends.
 const CONSERVATIVE_VARIABLE: &str = "UPBEAT_CONSERVATIVE";
 
-/// Whether requests ask for room before they go: from the application, the environment, or not.
+/// Returns whether requests ask for room before they are sent: from the application, the environment, or the default.
 pub(crate) fn conservative(conservative: Option<bool>) -> bool {
     let of_environment = || std::env::var_os(CONSERVATIVE_VARIABLE).is_some_and(|text| text != "0");
     conservative.unwrap_or_else(of_environment)
 }
 
-/// The longest message that is taken, as the application says it.
+/// Returns the length of the longest message that is accepted, as the application has set it.
 ///
 /// # Panics
-/// When it is out of its bounds.
+/// When the length is out of its bounds.
 pub(crate) fn longest(bytes: usize) -> usize {
     assert!(
         (TAKEN_BYTES_MIN..=MESSAGE_BYTES_MAX).contains(&bytes),
@@ -52,14 +52,14 @@ pub(crate) fn longest(bytes: usize) -> usize {
     bytes
 }
 
-/// The environment variable that says how many milliseconds a wait lasts before it is reported,
-/// where the application does not; none is if it is 0.
+/// The environment variable with the milliseconds that a wait lasts before it is reported, for applications that set
+/// none. With 0, none is reported.
 const STUCK_VARIABLE: &str = "UPBEAT_STUCK_MS";
-/// What holds where nobody says.
+/// The default.
 const STUCK_DEFAULT: Option<Duration> =
     if cfg!(debug_assertions) { Some(Duration::from_secs(10)) } else { None };
 
-/// How long a wait lasts before it is reported: from the application, the environment, or the
+/// Returns how long a wait lasts before it is reported: from the application, the environment, or the
 /// default.
 pub(crate) fn stuck_after(limit: Option<Duration>) -> Result<Option<Duration>, BuildError> {
     let of_environment = match std::env::var(STUCK_VARIABLE) {
@@ -72,10 +72,10 @@ pub(crate) fn stuck_after(limit: Option<Duration>) -> Result<Option<Duration>, B
     Ok(limit.or(of_environment).filter(|limit| !limit.is_zero()))
 }
 
-/// The environment variable that says how handlers are run, where the application does not.
+/// The environment variable with the execution of handlers, for applications that set none.
 const EXECUTION_VARIABLE: &str = "UPBEAT_EXECUTION";
 
-/// How handlers are run: from the application, the environment, or optimistically.
+/// Returns the execution of handlers: from the application, the environment, or the default.
 pub(crate) fn execution(execution: Option<Execution>) -> Result<Execution, BuildError> {
     let Ok(text) = std::env::var(EXECUTION_VARIABLE) else {
         return Ok(execution.unwrap_or_default());
@@ -84,10 +84,10 @@ pub(crate) fn execution(execution: Option<Execution>) -> Result<Execution, Build
     execution.map_or(parsed, Ok)
 }
 
-/// The environment variable that says whether it is told what methods were called for.
+/// The environment variable that turns statistics on, for applications that do not say so.
 const STATISTICS_VARIABLE: &str = "UPBEAT_STATISTICS";
 
-/// What is told of methods: what the application, the environment says, or nothing.
+/// Returns the form of the statistics at the node's end: from the application, the environment, or none.
 pub(crate) fn statistics(told: Option<Option<Report>>) -> Result<Option<Report>, BuildError> {
     let Ok(text) = std::env::var(STATISTICS_VARIABLE) else { return Ok(told.flatten()) };
     let of_environment = match &*text {
@@ -107,7 +107,7 @@ pub(crate) fn program_id(program: Option<&str>) -> Result<ProgramId, BuildError>
     name.map(ProgramId::named).map_err(BuildError::Name)
 }
 
-/// Where the sockets are.
+/// Returns the directory of the sockets.
 pub(crate) fn place(directory: Option<PathBuf>) -> Result<SocketDirectory, BuildError> {
     let place = match directory {
         Some(directory) => SocketDirectory::at(directory),

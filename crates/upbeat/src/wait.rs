@@ -70,7 +70,7 @@ const WATCH_NS: u64 = 1_000_000_000 / WATCHES_PER_SECOND_MAX;
 const SPIN_US_MAX: u64 = 60;
 /// The node spins for this many times the usual wait.
 const SPIN_FACTOR: u64 = 3;
-/// One of this many waits is spun through although sleeping has paid, to learn whether spinning pays again.
+/// The node spins through one of this many waits although sleeping has paid, to learn whether spinning pays again.
 const WAITS_PER_TRIAL: u32 = 8;
 
 /// Decides when a thread that is awake reads the clock, and when it checks its sockets.

@@ -1,6 +1,6 @@
-//! What the application should know and no call tells: a line on standard error.
+//! Warnings that no call can report: lines on standard error.
 //!
-//! Invariant: whoever warns does so once for each thing that is wrong, so that nothing is written in a
+//! Invariant: each problem is reported once, so that nothing is written in a
 //! loop.
 
 use std::fmt::Arguments;
@@ -11,22 +11,22 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// A service, and a method of it.
 type Method = (&'static str, &'static str);
 
-/// The methods of which this process was warned, on whatever node.
+/// The methods about which this process has warned, on any node.
 static TOLD: Mutex<Vec<Method>> = Mutex::new(Vec::new());
 
 /// Warns in one line.
 #[cold]
 pub(crate) fn warn(text: Arguments<'_>) {
-    // Where nobody hears it, nothing is lost that the counters do not tell.
+    // If nobody reads standard error, the counters still have everything.
     let _ = writeln!(io::stderr().lock(), "upbeat: {text}");
 }
 
-/// There is room to note so many methods more, so that to warn of one takes no memory.
+/// Reserves room to note so many more methods, so that a later warning allocates no memory.
 pub(crate) fn may_warn_of(methods: usize) {
     told().reserve(methods);
 }
 
-/// Warns of a method, unless the process was warned of it.
+/// Warns about a method, unless the process has warned about it before.
 #[cold]
 pub(crate) fn warn_of(method: Method, text: Arguments<'_>) {
     let mut told = told();

@@ -1,8 +1,8 @@
-//! Layers around the methods of a service, and how many of its handlers run at once.
+//! Layers around the methods of a service, and the limit on its handlers.
 //!
 //! A layered method is entered with another future than a plain one: layers and the limit come first, and the
 //! method's future is made when they have let the call through. Invariant: a call whose method has run is answered
-//! by the method's result, and a refused one by the words of its layer; what has neither has no answer yet.
+//! with the method's result, and a refused one with the text of its layer; any other call has no reply yet.
 
 use super::outcome::{Outcome, Refusal};
 use super::rules::{Rule, Series};
@@ -24,14 +24,14 @@ use std::time::Duration;
 use upbeat_core::context::Context as Entries;
 use upbeat_memory::ticks::{Ticks, ticks};
 
-/// What stands around all methods of a service: authentication, limits, logging.
+/// Code around all methods of a service: authentication, limits, logging.
 ///
 /// `CounterServer::new(service).layer(one).layer(two)` puts layers around a service; `one` comes first and is the
-/// outermost. A layer sees each call and one-way message before its method runs, may wait, and lets it through by
-/// [`Next::run`], or refuses it. Dropped handlers (their callers have cancelled, their deadlines have passed) drop the
-/// layer's future as well. A layer that panics fails its call alone.
+/// outermost. A layer sees each call and one-way message before its method runs, may wait, and passes it on with
+/// [`Next::run`], or refuses it. When a handler is dropped (its caller has cancelled, its deadline has passed), the
+/// layer's future is dropped as well. A layer that panics fails only the call around which it runs.
 ///
-/// A service without layers is run as if there were none anywhere. With layers, each call takes an allocation for
+/// A service without layers pays nothing for them. With layers, each call takes an allocation for
 /// each of them.
 ///
 /// ```
@@ -46,7 +46,7 @@ use upbeat_memory::ticks::{Ticks, ticks};
 ///     const KEY: &'static str = "token";
 /// }
 ///
-/// /// Lets those through who know the word.
+/// Lets callers pass who know the word.
 /// struct Auth(&'static str);
 ///
 /// impl Layer for Auth {
@@ -58,7 +58,7 @@ use upbeat_memory::ticks::{Ticks, ticks};
 ///     }
 /// }
 ///
-/// /// Says what became of each call.
+/// Prints the outcome of each call.
 /// struct Log;
 ///
 /// impl Layer for Log {
@@ -91,16 +91,16 @@ use upbeat_memory::ticks::{Ticks, ticks};
 /// # }
 /// ```
 pub trait Layer: 'static {
-    /// Lets a call through by awaiting [`Next::run`], or refuses it by an error, before its method has run. The error
-    /// reaches the caller as [`CallError::Refused`](crate::CallError::Refused); for a one-way message a line on standard
-    /// error says it, once for each service. An error that comes when the method has run is ignored.
+    /// Passes a call on by awaiting [`Next::run`], or refuses it by an error, before its method has run. The error
+    /// reaches the caller as [`CallError::Refused`](crate::CallError::Refused); for a one-way message, a line on
+    /// standard error reports it, once for each service. An error after the method has run is ignored.
     fn around(&self, call: &CallInfo, next: Next<'_>) -> impl Future<Output = Result<(), Refusal>> {
         let _ = call;
         next.run()
     }
 
-    /// Says how a call ended that has reached this layer, in whatever way, and how long it took from there. A reply is
-    /// on its way only after this.
+    /// Reports the outcome of a call that has reached this layer, and the time that it took from there. The reply is
+    /// sent only after this.
     fn ended(&self, call: &CallInfo, outcome: Outcome, took: Duration) {
         let _ = (call, outcome, took);
     }
@@ -145,14 +145,14 @@ impl CallInfo {
         self.names.1
     }
 
-    /// Returns whether it is a one-way message, whose sender waits for nothing.
+    /// Returns whether the message is a one-way message, whose sender waits for nothing.
     ///
     /// See [`CallInfo`] for an example.
     pub fn is_oneway(&self) -> bool {
         self.is_oneway
     }
 
-    /// Returns the name of the node that calls. None if a handle calls, which has no name.
+    /// Returns the name of the calling node, or `None` if a handle calls, which has no name.
     ///
     /// See [`CallInfo`] for an example.
     pub fn peer(&self) -> Option<&str> {
@@ -189,19 +189,19 @@ impl fmt::Debug for CallInfo {
     }
 }
 
-/// What comes behind a [`Layer`]: the other layers, the limit, the method.
+/// The part of a call behind a [`Layer`]: the other layers, the limit, the method.
 ///
 /// See [`Layer`] for an example.
 pub struct Next<'a> {
     layers: &'a [Rc<dyn AnyLayer>],
     call: &'a CallInfo,
     method: Pin<&'a mut (dyn Future<Output = Outcome> + 'a)>,
-    /// How the method has ended, when it has.
+    /// The outcome of the method, once it has ended.
     outcome: &'a Cell<Option<Outcome>>,
 }
 
 impl Next<'_> {
-    /// Lets the call through. Ends when the method has ended, or with the refusal of a layer behind this one.
+    /// Passes the call on. Ends when the method has ended, or with the refusal of a layer behind this one.
     ///
     /// See [`Layer`] for an example.
     pub async fn run(self) -> Result<(), Refusal> {
@@ -222,7 +222,7 @@ type Passing<'a> = Pin<Box<dyn Future<Output = Result<(), Refusal>> + 'a>>;
 
 /// A layer of any type.
 trait AnyLayer {
-    /// Has a call pass the layer.
+    /// Runs a call through the layer.
     fn pass<'a>(&'a self, call: &'a CallInfo, next: Next<'a>) -> Passing<'a>;
 }
 
@@ -238,7 +238,7 @@ impl<L: Layer> AnyLayer for L {
     }
 }
 
-/// Tells a layer how a call has ended, when it is dropped.
+/// Reports the outcome of a call to its layer, when it is dropped.
 struct Watch<'a, L: Layer> {
     layer: &'a L,
     call: &'a CallInfo,
@@ -255,7 +255,7 @@ impl<L: Layer> Drop for Watch<'_, L> {
     }
 }
 
-/// A service with layers around it, or a limit: what `CounterServer::new(service).layer(…)` gives.
+/// A service with layers around it, or a limit: the type of `CounterServer::new(service).layer(…)`.
 ///
 /// See [`Layer`] for an example.
 pub struct Layered<S> {
@@ -265,13 +265,13 @@ pub struct Layered<S> {
 }
 
 impl<S> Layered<S> {
-    /// Serves this service, with nothing around it yet.
+    /// Returns this service, with nothing around it yet.
     #[doc(hidden)]
     pub fn new(service: S) -> Layered<S> {
         Layered { service, layers: Vec::new(), limit: None }
     }
 
-    /// Puts a layer around the service, within those that it has.
+    /// Puts a layer around the service, inside of the layers that it has.
     ///
     /// See [`Layer`] for an example.
     #[must_use = "a node serves what this gives"]
@@ -280,12 +280,12 @@ impl<S> Layered<S> {
         self
     }
 
-    /// Lets at most so many handlers of the service run at once, those that wait included. Further calls wait in the
+    /// Lets at most so many handlers of the service run at once, including waiting handlers. Further calls wait in the
     /// order in which the layers have let them through, as tasks: they hold their share of the node's budget, and their
-    /// deadlines and their callers end them as they end others. Of two limits the later one holds.
+    /// deadlines and their callers end them as they end others. The later one of two limits holds.
     ///
     /// # Panics
-    /// If it is 0: then nothing would ever run.
+    /// When the limit is 0: no handler could ever run.
     ///
     /// ```
     /// #[upbeat::service]
@@ -314,7 +314,7 @@ impl<S> Layered<S> {
 impl<S: Serve> Serve for Layered<S> {
     const SERVICE: &'static str = S::SERVICE;
 
-    /// What is around the service comes in place of `W`: the only thing that a node gives is [`Bare`].
+    /// Replaces `W`, which can only be [`Bare`], by the layers of this service.
     fn methods<W: Wraps>(self, methods: &mut Methods<'_, W>) {
         let Layered { service, layers, limit } = self;
         let limit = limit.map(|handlers| Series::new(S::SERVICE, handlers));
@@ -325,13 +325,13 @@ impl<S: Serve> Serve for Layered<S> {
     }
 }
 
-/// What stands around each method of a service.
+/// The layers and the limit around each method of a service.
 struct Surroundings {
     layers: Vec<Rc<dyn AnyLayer>>,
     limit: Option<Rc<Series>>,
 }
 
-/// Has methods entered with something around them.
+/// Enters methods with layers and a limit around them.
 struct Around(Rc<Surroundings>);
 
 impl Wraps for Bare {
@@ -372,7 +372,7 @@ impl Wraps for Around {
     }
 }
 
-/// What a handler ends with, for its caller.
+/// The outcome of a handler for its caller.
 pub(super) trait Answer {
     type Value: Wire;
 
@@ -389,7 +389,7 @@ impl<R: Wire> Answer for R {
     }
 }
 
-/// What a handler with layers around it ends with.
+/// The outcome of a handler with layers around it.
 struct Answered<R>(Result<R, Refusal>);
 
 impl<R: Wire> Answer for Answered<R> {
@@ -400,7 +400,7 @@ impl<R: Wire> Answer for Answered<R> {
     }
 }
 
-/// Runs a method within what stands around it.
+/// Runs a method inside of its layers and its limit.
 async fn run<R: Wire, F: Future<Output = R>>(
     around: Rc<Surroundings>,
     call: CallInfo,
@@ -434,7 +434,7 @@ async fn run<R: Wire, F: Future<Output = R>>(
 }
 
 impl CallInfo {
-    /// Nobody is told of a one-way message: a line on standard error says that it was refused.
+    /// Reports the refusal of a one-way message on standard error, because its sender waits for nothing.
     #[cold]
     fn refused(&self, refusal: Refusal) -> Refusal {
         if self.is_oneway {

@@ -1,6 +1,6 @@
-//! Handlers that have become tasks: how they are polled on, end, outlive their caller, and are cancelled.
+//! Handlers that have become tasks: their polls, their end, their life after their caller, and their cancellation.
 //!
-//! Invariant: a handler's call is answered when the handler ends or is cancelled, and no more then.
+//! Invariant: a handler's call gets one reply, when the handler ends or is cancelled.
 
 use super::layers::Answer;
 use super::slot::{Beside, Slot};
@@ -26,7 +26,7 @@ use upbeat_memory::future_slot::FilledSlot;
 use upbeat_memory::waker::WakeTarget;
 
 impl Promoted {
-    /// The handler is done. `answer` answers the call, if anybody waits for that.
+    /// Ends a handler that is done. `answer` replies to the call, if its caller still waits.
     #[inline(always)]
     fn end(&self, answer: impl FnOnce(Way<'_>)) {
         let Charge { node, session, .. } = &self.charge;
@@ -45,7 +45,7 @@ impl Promoted {
         }
     }
 
-    /// The same of one whose message is sampled.
+    /// Ends a handler whose message is sampled.
     #[cold]
     #[inline(never)]
     fn end_billed<R: Answer>(&self, result: &R, names: Names, timed: TaskTime) {
@@ -67,7 +67,7 @@ impl Promoted {
 }
 
 impl<F> Beside<F> {
-    /// Notes what is rare of a handler that waits for this.
+    /// Notes the rare parts of a handler that waits.
     #[inline(always)]
     pub(super) fn notes_rare(
         &mut self,
@@ -87,12 +87,12 @@ impl<F> Beside<F> {
             Some(Box::new(Rare { end, lease: lease.cloned(), context: context.cloned(), billed }));
     }
 
-    /// When the time of the task is over, if it is bounded.
+    /// Returns the deadline of the task, if it has one.
     fn bound(&self) -> Option<u64> {
         self.rare.as_ref()?.end
     }
 
-    /// The task goes on without its caller, until then at most.
+    /// Lets the task continue without its caller, until then at most.
     fn leave_alone(&mut self, asker: Asker, until: u64) -> bool {
         let Beside { task: Some(this), kept: Some(kept), rare, reserved, .. } = self else {
             return false;
@@ -104,7 +104,7 @@ impl<F> Beside<F> {
         true
     }
 
-    /// The sender of its one-way message is gone: the task goes on, until a time at most.
+    /// Lets the task of a one-way message continue after its sender is gone, until a time at most.
     #[cold]
     fn leave(&mut self) -> bool {
         let Beside { task: Some(this), kept: Some(kept), .. } = self else { return false };
@@ -134,7 +134,7 @@ impl<R: Answer + 'static, F: Future<Output = R> + 'static> Task for Slot<F> {
             if let Some(rare) = rare {
                 rare.waits(&this.charge.node);
             }
-            // Its session has ended while it was polled.
+            // The session of the message has ended during the poll.
             if matches!(this.asker, Asker::Oneway) && this.charge.session.ended().is_some() {
                 beside.leave();
             }
@@ -173,7 +173,7 @@ impl<R: Answer + 'static, F: Future<Output = R> + 'static> Task for Slot<F> {
         };
         let Some(until) = expires_at(kept.outlives_ns, node.now_ns(), end) else { return false };
         match why {
-            // Its number is free for another call.
+            // The call's number is free for another call.
             Cancelled::ByCaller => {
                 session.serving().remove(call);
                 session.fail(call, FailCode::Cancelled, "");
@@ -226,7 +226,7 @@ where
     R: Answer + 'static,
     F: Future<Output = R> + 'static,
 {
-    /// The bet is lost: the slot becomes the task. Of a plain message nothing is known that is rare.
+    /// Turns a slot whose handler has lost its bet into a task. The handler of a plain message has no rare parts.
     #[inline(always)]
     pub(super) fn promote(&self, lost: Lost<'_, F>) {
         let Lost { from, mut slot, sample } = lost;
@@ -255,8 +255,8 @@ where
         self.become_task((node, session, call), bytes, slot)
     }
 
-    /// Makes a handler that waits, or has not begun, the task of its slot. None where there is no room for one
-    /// more, and then its caller is told, or where the peer breaks a rule.
+    /// Makes a handler that waits, or has not begun, the task of its slot. Returns `None` if there are too many
+    /// tasks, after telling the caller, or if the peer breaks a rule.
     #[inline(always)]
     pub(super) fn become_task(
         &self,
@@ -278,7 +278,7 @@ where
         node.take_in(session, (id, TaskSlot { task, wakeup }), call).then_some(id)
     }
 
-    /// A handler is ended that would be one task too many.
+    /// Ends a handler that would be one task too many.
     #[cold]
     #[inline(never)]
     fn refuse_task(&self, node: &Dispatcher, session: &Session, call: CallNumber) {

@@ -1,8 +1,8 @@
-//! What an `impl` under `#[upbeat::service]` says of its methods, and what is made of that.
+//! The rules that an `impl` under `#[upbeat::service]` states for its methods, and their effect.
 //!
-//! The stub compiler writes rules as a constant of the `impl`, and tests of what a method needs as a
-//! method of it; a plain `impl` has neither. Invariant: a test that fails is followed by the body from
-//! its beginning, once, or by a refusal and never by the body.
+//! The stub compiler writes rules as a constant of the `impl`, and tests of a method's needs as a
+//! method of it; a plain `impl` has neither. Invariant: after a test that fails, the body runs from
+//! its beginning, once, or the call is refused and the body never runs.
 
 use crate::dispatch::Dispatcher;
 use crate::execution::Execution;
@@ -15,35 +15,35 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-/// What is said of a method.
+/// The rules of a method.
 #[derive(Clone, Copy)]
 pub struct Rule {
-    /// How its handlers are run.
+    /// How the method's handlers are run.
     pub execution: Option<Execution>,
-    /// Nanoseconds that one may run without a pause.
+    /// The nanoseconds that a handler may run without a pause.
     pub budget_ns: Option<u64>,
-    /// Nanoseconds that one may go on, as a task, after its caller is gone.
+    /// The nanoseconds that a handler may continue, as a task, after its caller is gone.
     pub outlives_ns: Option<u64>,
-    /// Bytes of the longest arguments that it takes.
+    /// The bytes of the longest arguments that the method accepts.
     pub max_bytes: Option<usize>,
-    /// Whether it needs something.
+    /// Whether the method needs locks or conditions.
     pub needs: bool,
 }
 
-/// What is said of a service.
+/// The rules of a service.
 #[derive(Clone, Copy)]
 pub struct Rules {
-    /// Whether its handlers run one after another.
+    /// Whether the service's handlers run one after another.
     pub serial: bool,
-    /// What is said of some of its methods, by their names.
+    /// The rules of some of its methods, by their names.
     pub methods: &'static [(&'static str, Rule)],
 }
 
 impl Rules {
-    /// Nothing.
+    /// No rules.
     pub const NONE: Rules = Rules { serial: false, methods: &[] };
 
-    /// What is said of the method of this name.
+    /// Returns the rules of the method of this name.
     pub const fn of(&self, name: &str) -> Rule {
         let mut at = 0;
         while at < self.methods.len() {
@@ -55,7 +55,7 @@ impl Rules {
         Rule { execution: None, budget_ns: None, outlives_ns: None, max_bytes: None, needs: false }
     }
 
-    /// Whether something comes before the body of that method.
+    /// Returns whether code runs before the body of that method.
     pub const fn guards(&self, name: &str) -> bool {
         self.serial || self.of(name).needs
     }
@@ -75,11 +75,11 @@ const fn is_same(one: &[u8], other: &[u8]) -> bool {
     true
 }
 
-/// Asks what a method needs, up to the first that is not there.
+/// Tests the needs of a method, up to the first that is not met.
 pub struct Needs(());
 
 impl Needs {
-    /// Whether it is there.
+    /// Returns whether a need is met.
     pub fn has(&mut self, need: &(impl Need + ?Sized)) -> bool {
         need.is_met() || {
             let unmet = need.unmet();
@@ -91,11 +91,11 @@ impl Needs {
     }
 }
 
-/// The rule that asks, in a message.
+/// The name of the rule in a message.
 const NEEDS: &str = "#[upbeat(needs(…))]";
 
-/// Ends at once if everything is there that a method needs, or if it is a task already. Else its bet
-/// is lost, and this ends when it is polled as a task: the body begins there.
+/// Ends at once if all needs of a method are met, or if the handler is a task already. Otherwise the bet
+/// is lost, and this ends when the handler is polled as a task: the body begins there.
 pub async fn needs(all: impl FnOnce(&mut Needs) -> bool) {
     if Dispatcher::with_current(NEEDS, |node| node.runs_task()) || all(&mut Needs(())) {
         return;
@@ -105,20 +105,20 @@ pub async fn needs(all: impl FnOnce(&mut Needs) -> bool) {
         if std::mem::replace(&mut told, true) {
             return Poll::Ready(());
         }
-        // Whoever polled this sees to it that it is polled again.
+        // The caller of this poll polls the future again.
         Dispatcher::with_current(NEEDS, |node| node.lacks_needs());
         Poll::Pending
     })
     .await;
 }
 
-/// The handlers of a service of which only so many run at once, in the order in which they came: one after another
+/// The handlers of a service of which only so many run at once, in the order of their arrival: one after another
 /// under `serial`.
 pub struct Series {
     name: Arc<str>,
-    /// How many run at once.
+    /// The most handlers that run at once.
     at_once: usize,
-    /// Those that run, and behind them those that wait, in the order of their numbers.
+    /// The running handlers, and after them the waiting ones, in the order of their numbers.
     line: RefCell<VecDeque<(u64, Option<Waker>)>>,
     next: Cell<u64>,
 }
@@ -133,7 +133,7 @@ impl Series {
         Rc::new(Series { name: name.into(), at_once, line, next })
     }
 
-    /// A handler has come: its turn.
+    /// Returns the turn of a handler that has arrived.
     pub fn arrive(series: Option<&Rc<Series>>) -> Turn {
         let place = series.map(|series| {
             let number = series.next.replace(series.next.get() + 1);
@@ -144,13 +144,13 @@ impl Series {
     }
 }
 
-/// A handler's turn, given up when it is dropped.
+/// The turn of a handler, which is given up when it is dropped.
 pub struct Turn {
     place: Option<(Rc<Series>, u64)>,
 }
 
 impl Turn {
-    /// Waits until it has come.
+    /// Waits for the turn.
     pub async fn come(self) -> Turn {
         poll_fn(|context| {
             let Some((series, number)) = &self.place else { return Poll::Ready(()) };
@@ -178,7 +178,7 @@ impl Drop for Turn {
         let mut line = series.line.borrow_mut();
         let Ok(at) = line.binary_search_by_key(number, |(other, _)| *other) else { return };
         line.remove(at);
-        // One more may run: the first of those that have waited.
+        // The first handler that waits may run now.
         let ran = at < series.at_once;
         let next = line.get_mut(series.at_once - 1).filter(|_| ran);
         let next = next.and_then(|(_, waker)| waker.take());
@@ -197,7 +197,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::task::{Context, Wake};
 
-    /// How often somebody was woken.
+    /// The number of wake-ups.
     #[derive(Default)]
     struct Woken(AtomicU32);
 
@@ -234,7 +234,7 @@ mod tests {
         let first = poll(one.as_mut()).unwrap();
         assert!(poll(two.as_mut()).is_none() && poll(three.as_mut()).is_none());
         assert!(poll_by(four.as_mut(), &woken[1]).is_none());
-        // The one who asked last is woken, and one in the middle who gives up is passed over.
+        // The last waker of a turn is woken, and a turn that was given up in the middle is passed over.
         assert!(poll_by(three.as_mut(), &woken[0]).is_none());
         assert!(poll_by(two.as_mut(), &woken[2]).is_none());
         drop(two);
@@ -261,7 +261,7 @@ mod tests {
         let first = poll(one.as_mut()).unwrap();
         assert!(poll(two.as_mut()).is_none() && poll(three.as_mut()).is_none());
         drop(first);
-        // The second has its turn and gives it up unused.
+        // The second gets its turn and gives it up unused.
         drop(two);
         let third = poll(three.as_mut()).unwrap();
         assert!(poll(four.as_mut()).is_none());
@@ -281,7 +281,7 @@ mod tests {
             running.extend(polled);
         }
         let times = || [2, 3, 4, 5].map(|at: usize| woken[at].times());
-        // One that waits gives up: nobody else may run for that.
+        // A waiting handler gives up its turn, which lets no other handler run.
         turns[3] = None;
         assert_eq!(times(), [0; 4]);
         // The second ends before the first.

@@ -1,4 +1,4 @@
-//! Slots in which handlers run, and of which a method keeps one.
+//! Slots in which handlers run. Each method keeps one of them.
 //!
 //! Invariant: a slot is kept only while no handler is in it.
 
@@ -12,26 +12,26 @@ use std::rc::Rc;
 use std::task::Waker;
 use upbeat_memory::future_slot::{EmptySlot, FutureSlot};
 
-/// Room for a handler's future, its waker, and a place among the tasks. A handler that has to wait is a task where
-/// it is: the slot itself.
+/// Room for a handler's future, its waker, and its reserved place among the tasks. A handler that has to wait is not
+/// moved: the slot itself is the task.
 pub(super) type Slot<F> = FutureSlot<F, Beside<F>>;
 
-/// A slot in which no handler is.
+/// A slot without a handler.
 pub(super) type Empty<F> = EmptySlot<F, Beside<F>>;
 
-/// What stands in a slot beside the future.
+/// The parts of a slot besides the future.
 pub(super) struct Beside<F> {
     pub(super) waker: Waker,
     pub(super) reserved: Reserved,
-    /// What is known of the task, as long as the handler is one.
+    /// The state of the task, while the handler is one.
     pub(super) task: Option<Promoted>,
-    /// Where the slot serves again. None while no handler in it is a task.
+    /// The method to which the slot goes back. There is none while no handler in the slot is a task.
     pub(super) kept: Option<Rc<Kept<F>>>,
-    /// What few tasks have.
+    /// The parts that only few tasks have.
     pub(super) rare: Option<Box<Rare>>,
 }
 
-/// A new slot.
+/// Returns a new slot.
 #[cold]
 #[inline(never)]
 pub(super) fn vacant<F>(node: &Dispatcher) -> Empty<F> {
@@ -52,7 +52,7 @@ impl<F> Spare<F> {
         self.0.take().map(ManuallyDrop::into_inner)
     }
 
-    /// Keeps a slot. There is another one already where a task of the method has ended within a handler.
+    /// Keeps a slot. Another one is kept already if a task of the method has ended during a handler's poll.
     #[inline(always)]
     pub(super) fn keep(&self, slot: Empty<F>) {
         if let Some(other) = self.0.replace(Some(ManuallyDrop::new(slot))) {

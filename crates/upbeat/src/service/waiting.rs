@@ -1,4 +1,4 @@
-//! What is known of a handler that has become a task, besides its future.
+//! The state of a handler that has become a task, besides its future.
 
 use crate::dispatch::{Charge, Dispatcher, Handed, Lease};
 use crate::sample::TaskTime;
@@ -9,49 +9,49 @@ use upbeat_core::context::Context;
 use upbeat_core::frame::CallNumber;
 use upbeat_memory::waker::WakeTarget;
 
-/// Who waits for a handler's end.
+/// The party that waits for a handler's end.
 #[derive(Clone, Copy)]
 pub(super) enum Asker {
     Call(CallNumber),
-    /// Nobody, but its session counts it.
+    /// Nobody, for a one-way message, which its session counts.
     Oneway,
-    /// Nobody any more.
+    /// Nobody any more, since the caller is gone.
     Gone,
-    /// Nobody: it is a one-way message's, whose sender is gone.
+    /// Nobody, for a one-way message whose sender is gone.
     Left,
 }
 
-/// What is known of a handler that has become a task.
+/// The state of a handler that has become a task.
 pub(super) struct Promoted {
-    /// With its node and its session.
+    /// The charge, with the node and the session.
     pub(super) charge: Charge,
     pub(super) asker: Asker,
-    /// Ticks for which it has been polled as a task.
+    /// The ticks for which the handler has been polled as a task.
     pub(super) ran: u64,
 }
 
-/// What few handlers have that have become tasks.
+/// The parts that only few tasks have.
 #[derive(Default)]
 pub(super) struct Rare {
-    /// When its time is over, if its caller has bounded it.
+    /// The deadline, if the caller has set one.
     pub(super) end: Option<u64>,
-    /// Where that may be extended.
+    /// The lease by which the deadline may be extended.
     pub(super) lease: Option<Rc<Lease>>,
-    /// The values that its caller has sent along.
+    /// The values that the caller has sent along.
     pub(super) context: Option<Arc<Context>>,
-    /// What is to be billed, if its message is sampled.
+    /// The sample for the bill, if the message is sampled.
     pub(super) billed: Option<Billed>,
 }
 
-/// What is billed of a handler that has become a task.
+/// The sample of a handler that has become a task.
 pub(super) struct Billed {
     pub(super) timed: TaskTime,
-    /// Says when the task was woken.
+    /// The wake target that tells when the task was woken.
     pub(super) wakeup: WakeTarget<Wakeup>,
 }
 
 impl Rare {
-    /// The handler is polled next.
+    /// Begins a poll of the handler.
     #[cold]
     pub(super) fn begin_poll(&mut self, node: &Dispatcher) {
         if let Some(Billed { timed, wakeup }) = &mut self.billed {
@@ -66,7 +66,7 @@ impl Rare {
         }
     }
 
-    /// The handler was polled.
+    /// Ends a poll of the handler.
     #[cold]
     pub(super) fn end_poll(&self, node: &Dispatcher) {
         if self.is_bound() {
@@ -78,7 +78,7 @@ impl Rare {
         self.end.is_some() || self.context.is_some()
     }
 
-    /// The handler waits.
+    /// Notes that the handler waits.
     #[cold]
     pub(super) fn waits(&mut self, node: &Dispatcher) {
         if let Some(Billed { timed, wakeup }) = &mut self.billed {

@@ -19,7 +19,7 @@ fn short_waits_are_spun_through_and_long_ones_are_slept_through() {
             pace.spin()
         })
         .collect();
-    // One of eight waits is a trial.
+    // A trial is due at every eighth wait.
     assert_eq!(spins.iter().filter(|spin| **spin == 0).count(), 7, "{spins:?}");
 }
 
