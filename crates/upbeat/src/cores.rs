@@ -233,7 +233,7 @@ impl Cores {
     /// use std::time::Duration;
     ///
     /// let cores = upbeat::nodes_on(2, || upbeat::Node::builder("doc/ends").local_only().build())?;
-    /// Accepted calls have a second to get their replies.
+    /// // Accepted calls have a second to get their replies.
     /// cores.shut_down(Duration::from_secs(1))?;
     /// # Ok(()) }
     /// ```

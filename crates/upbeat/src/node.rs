@@ -322,7 +322,7 @@ impl Node {
     /// let task = node.spawn(async { 6 * 7 });
     /// while node.turn() {}
     /// if node.may_wait() {
-    /// Nothing more has arrived: the loop may wait until `node.as_fd()` is readable.
+    ///     // Nothing more has arrived: the loop may wait until `node.as_fd()` is readable.
     ///     let _ = node.as_fd();
     /// }
     /// assert_eq!(node.block_on(task), Ok(42));
@@ -368,7 +368,7 @@ impl Node {
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let node = upbeat::Node::builder("doc/shut-down").local_only().build()?;
-    /// Accepted calls have a second to get their replies.
+    /// // Accepted calls have a second to get their replies.
     /// node.shut_down(std::time::Duration::from_secs(1));
     /// assert_eq!(node.sessions(), 0);
     /// # Ok(()) }

@@ -1,13 +1,13 @@
-//! What a value looks like in a message, and how a type says so.
+//! The form of a value in a message, and how a type defines its form.
 //!
-//! Three forms, chosen by the type. Plain data (numbers, arrays of them, `#[wire(plain)]` structs)
+//! There are three forms, chosen by the type. Plain data (numbers, arrays of them, `#[wire(plain)]` structs)
 //! is moved as it lies in memory. Text, sequences, options, results and tuples are a length or a
-//! tag and then their elements. Everything else goes through serde, as postcard. Each argument
-//! begins at a whole word, so a plain one is loaded with one load a word.
+//! tag and then their elements. All other types go through serde, as postcard. Each argument
+//! begins at a whole word, so a plain argument takes one load a word.
 //!
 //! # Types
 //!
-//! These types are arguments, results, items of streams and fields without extra code. In one line are types that look the
+//! These types are arguments, results, items of streams and fields without extra code. Types in one line look the
 //! same in a message and in a schema, so that the two sides may choose different ones:
 //!
 //! - `u8` … `u128`, `i8` … `i128`, `f32`, `f64`, `bool`, `char`, `()`;
@@ -26,15 +26,16 @@
 //! - `IpAddr`, `Ipv4Addr`, `Ipv6Addr`, `SocketAddr`, `SocketAddrV4`, `SocketAddrV6`;
 //! - `PhantomData<T>`;
 //! - `Uuid` (feature `uuid`);
-//! - `DateTime<Utc>`, `DateTime<FixedOffset>`, `NaiveDate`, `NaiveTime`, `NaiveDateTime`, `TimeDelta` (feature `chrono`);
+//! - `DateTime<Utc>`, `DateTime<FixedOffset>`, `NaiveDate`, `NaiveTime`, `NaiveDateTime`, `TimeDelta` (feature
+//! `chrono`);
 //! - `Stream<T>` and `ServiceRef<…>`, in arguments and results.
 //!
-//! Your own types derive [`Wire`](macro@crate::Wire). [`Serde`] carries types of other crates, and `Json` (feature `json`) values that
-//! describe themselves, such as `serde_json::Value`.
+//! Your own types derive [`Wire`](macro@crate::Wire). [`Serde`] carries types of other crates, and `Json` (feature
+//! `json`) values that describe themselves, such as `serde_json::Value`.
 //!
-//! Invariant: `take` accepts any bytes and gives a value or an error; it never reads beyond the
-//! message. It asks for no memory on a length's word alone, and where memory that a message needs is
-//! not there it gives an error.
+//! Invariant: `take` accepts any bytes and returns a value or an error; it never reads beyond the
+//! message. It allocates no memory because of an announced length alone, and returns an error if memory that a
+//! message needs is missing.
 
 mod carried;
 mod context;
@@ -90,7 +91,7 @@ use upbeat_core::limits::EMPTY_ELEMENTS_MAX;
 
 /// A value that can be an argument or a result of a method.
 ///
-/// Derive it: `#[derive(Serialize, Deserialize, Wire)]` for what serde carries, or
+/// Derive it: `#[derive(Serialize, Deserialize, Wire)]` for a type that serde carries, or
 /// `#[derive(FromBytes, IntoBytes, Immutable, Wire)] #[wire(plain)]` for plain data, which is
 /// not encoded at all.
 ///
@@ -116,26 +117,26 @@ pub trait Wire: Sized + 'static {
     /// Whether the value is moved as it lies in memory, in `size_of::<Self>()` bytes.
     const PLAIN: bool = false;
 
-    /// Whether it is read where it lies, so that its message is to lie in a buffer that can be held.
+    /// Whether the value is read in place, so that its message should lie in a buffer that can be held.
     const IN_PLACE: bool = false;
 
-    /// Whether streams may stand in it, which are opened where it is sent and where it is received.
+    /// Whether the value may contain streams, which are opened where it is sent and where it is received.
     const STREAMS: bool = false;
 
-    /// Bytes that every value takes in a message, if all take as many.
+    /// The bytes of every value in a message, if all values have as many.
     #[doc(hidden)]
     const EXACT: Option<usize> = if Self::PLAIN { Some(size_of::<Self>()) } else { None };
 
-    /// Bytes that a value will likely take in a message: so much room is claimed at first.
+    /// The estimated bytes of a value in a message: the room that is claimed first.
     const BYTES_LIKELY: usize = 0;
 
-    /// Bytes that this value will likely take, where it knows better than its type.
+    /// Returns an estimate of this value's bytes, where the value knows better than its type.
     #[inline]
     fn bytes_likely(&self) -> usize {
         Self::BYTES_LIKELY
     }
 
-    /// Writes the type's schema: what two sides compare before they talk.
+    /// Writes the type's schema, which two sides compare before their first call.
     fn describe(out: &mut Describe);
 
     /// Writes the value, beginning at a whole word.
@@ -144,11 +145,11 @@ pub trait Wire: Sized + 'static {
     /// Reads a value, beginning at a whole word.
     fn take(input: &mut Input<'_>) -> Result<Self, WireError>;
 
-    /// Shows the streams that stand in it.
+    /// Passes the streams in the value to `show`.
     #[doc(hidden)]
     fn streams(&self, _show: &mut dyn FnMut(&Rc<dyn Carried>)) {}
 
-    /// Whether it is the error of a method.
+    /// Returns whether the value is the error of a method.
     #[doc(hidden)]
     fn is_error(&self) -> bool {
         false
@@ -166,7 +167,7 @@ pub trait Wire: Sized + 'static {
         Ok(items)
     }
 
-    /// Reads many values into a vector that was perhaps used before, in place of what it has.
+    /// Reads many values into a vector that may have been used before, in place of its items.
     #[doc(hidden)]
     fn take_again(
         items: &mut Vec<Self>,
@@ -193,7 +194,7 @@ pub trait Wire: Sized + 'static {
     }
 }
 
-/// The bytes of a value behind others, which begins at a whole word, if both are known.
+/// Returns the bytes of a value behind other values, beginning at a whole word, if both lengths are known.
 const fn exact_behind(before: Option<usize>, next: Option<usize>) -> Option<usize> {
     match (before, next) {
         (Some(before), Some(next)) => Some(before.next_multiple_of(8) + next),
@@ -201,8 +202,8 @@ const fn exact_behind(before: Option<usize>, next: Option<usize>) -> Option<usiz
     }
 }
 
-/// Reads how many elements a sequence has. Each takes a byte of the message at least, or is empty:
-/// empty ones are bounded as such.
+/// Reads the number of elements of a sequence. Each element takes a byte of the message at least, or is empty:
+/// the number of empty elements has a limit of its own.
 fn checked_count(input: &mut Input<'_>) -> Result<usize, WireError> {
     let count = input.count(0)?;
     if count > input.remaining() && count > EMPTY_ELEMENTS_MAX {
@@ -211,7 +212,7 @@ fn checked_count(input: &mut Input<'_>) -> Result<usize, WireError> {
     Ok(count)
 }
 
-/// Makes an empty vector with room for so many items.
+/// Returns an empty vector with room for so many items.
 pub(crate) fn reserved<T>(items: usize) -> Result<Vec<T>, WireError> {
     let mut reserved = Vec::new();
     reserve(&mut reserved, items)?;
@@ -226,7 +227,7 @@ fn reserve<T>(items: &mut Vec<T>, more: usize) -> Result<(), WireError> {
     })
 }
 
-/// Why a value cannot be written into a message, or read from one.
+/// The reason why a value cannot be written into a message, or read from one.
 ///
 /// ```
 /// use upbeat::wire::WireError;
@@ -238,55 +239,55 @@ fn reserve<T>(items: &mut Vec<T>, more: usize) -> Result<(), WireError> {
 pub enum WireError {
     /// The message ends before the value does.
     Short {
-        /// Bytes that the value needs next.
+        /// The bytes that the value needs next.
         wanted: usize,
-        /// Bytes that are left.
+        /// The bytes that are left.
         left: usize,
     },
-    /// Bytes are left over behind the last value.
+    /// Bytes are left over after the last value.
     Surplus {
-        /// How many.
+        /// The number of bytes.
         bytes: usize,
     },
     /// A tag, a character or a text that the type does not have.
     Invalid {
-        /// What was read.
+        /// The name of the part that was read.
         what: &'static str,
     },
     /// More elements are announced than the message can hold.
     Count {
-        /// Elements announced.
+        /// The number of announced elements.
         count: u64,
-        /// Bytes that are left.
+        /// The bytes that are left.
         left: usize,
     },
-    /// More items have come than there is room for.
+    /// More items have arrived than there is room for.
     NoRoom {
-        /// Items that have come.
+        /// The number of items that have arrived.
         items: usize,
-        /// Items for which there is room.
+        /// The number of items for which there is room.
         room: usize,
     },
-    /// The message has more bytes than its receiver takes, and was not read.
+    /// The message has more bytes than its receiver accepts, and was not read.
     TooLarge {
-        /// Its bytes.
+        /// The bytes of the message.
         bytes: usize,
-        /// The most bytes that are taken.
+        /// The most bytes that the receiver accepts.
         most: usize,
     },
-    /// There is no memory for the value, or for the message in which it lies.
+    /// There is no memory for the value, or for its message.
     NoMemory {
-        /// Bytes that were wanted.
+        /// The bytes that were needed.
         bytes: usize,
     },
-    /// A stream cannot be opened, or not be gone on with.
+    /// A stream cannot be opened or continued.
     Stream {
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
-    /// Serde, or postcard under it, says no.
+    /// Serde or postcard reports an error.
     Serde {
-        /// What it says.
+        /// The text of the error.
         text: String,
     },
 }

@@ -144,7 +144,7 @@ impl Builder {
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// Long calls, few of them: each is sampled.
+    /// // Long calls, few of them: each is sampled.
     /// let node = upbeat::Node::builder("doc/samples").sampling(1).local_only().build()?;
     /// # Ok(()) }
     /// ```

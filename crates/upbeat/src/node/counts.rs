@@ -92,7 +92,7 @@ impl Node {
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let node = upbeat::Node::builder("doc/set-sampling").local_only().build()?;
-    /// Every message is sampled during a search for a problem.
+    /// // Every message is sampled during a search for a problem.
     /// node.set_sampling(1);
     /// assert_eq!(node.sampling(), 1);
     /// # Ok(()) }

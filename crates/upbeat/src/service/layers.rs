@@ -46,7 +46,7 @@ use upbeat_memory::ticks::{Ticks, ticks};
 ///     const KEY: &'static str = "token";
 /// }
 ///
-/// Lets callers pass who know the word.
+/// /// Lets callers pass who know the word.
 /// struct Auth(&'static str);
 ///
 /// impl Layer for Auth {
@@ -58,7 +58,7 @@ use upbeat_memory::ticks::{Ticks, ticks};
 ///     }
 /// }
 ///
-/// Prints the outcome of each call.
+/// /// Prints the outcome of each call.
 /// struct Log;
 ///
 /// impl Layer for Log {

@@ -13,11 +13,11 @@ pub(crate) trait Lender {
     fn free(&self, slab: usize, reservation: Reservation);
 }
 
-/// A buffer that is reserved in a session. Dropped, the buffer is free again.
+/// A buffer that is reserved in a session. Dropping it frees the buffer again.
 pub(crate) struct Reserved {
     lender: Rc<dyn Lender>,
     slab: usize,
-    /// None once the buffer was taken.
+    /// The reservation; none once the buffer was taken.
     reservation: Option<Reservation>,
 }
 
@@ -31,7 +31,7 @@ impl Reserved {
         std::ptr::addr_eq(Rc::as_ptr(&self.lender), std::ptr::from_ref(lender))
     }
 
-    /// Takes the buffer, to lend it: the number of its slab, and the buffer.
+    /// Takes the buffer to lend it. Returns the number of its slab, and the buffer.
     pub(crate) fn take(mut self) -> (usize, Reservation) {
         (self.slab, self.reservation.take().expect(RESERVED))
     }
@@ -57,9 +57,9 @@ impl Drop for Reserved {
 
 /// The arguments of a message that was built in place, as bytes of a message.
 pub struct Built {
-    /// None once the message was sent.
+    /// The buffer; none once the message was sent.
     reserved: RefCell<Option<Reserved>>,
-    /// The message, once its buffer was given back.
+    /// The message, once its buffer was freed.
     own: RefCell<Vec<u8>>,
     bytes: usize,
 }
@@ -78,7 +78,7 @@ impl Built {
 
 const BUILT: &str = "a message that is built in place is sent once";
 
-/// Bytes that are copied at a time where a message cannot be lent as it lies.
+/// The bytes that are copied at a time where a message cannot be lent.
 const PIECE_BYTES: usize = 4096;
 
 impl Content for Built {
@@ -88,7 +88,7 @@ impl Content for Built {
         self.bytes
     }
 
-    /// Copies the message: a short one into its slot, any into another session.
+    /// Copies the message: a short one into its slot, or any message into another session.
     fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
         let reserved = self.reserved.borrow();
         let Some(reserved) = &*reserved else {
@@ -117,7 +117,7 @@ impl Built {
         self.reserved.borrow().as_ref().is_some_and(|reserved| reserved.is_of(lender))
     }
 
-    /// Gives the buffer back, and keeps a copy of the message: one that does not lie alone in its buffer is copied, and
+    /// Frees the buffer, and keeps a copy of the message. A message that is not alone in its buffer is copied, and
     /// must not hold this buffer while it waits for another.
     pub(crate) fn detach(&self) -> Result<(), WireError> {
         let mut reserved = self.reserved.borrow_mut();
@@ -130,7 +130,7 @@ impl Built {
         Ok(())
     }
 
-    /// Takes the buffer, to lend it: the number of its slab, the buffer, and the bytes in it.
+    /// Takes the buffer to lend it. Returns the number of its slab, the buffer, and the bytes in it.
     pub(crate) fn take(&self) -> (usize, Reservation, usize) {
         let (slab, reservation) = self.reserved.borrow_mut().take().expect(BUILT).take();
         (slab, reservation, self.bytes)

@@ -1,8 +1,8 @@
-//! Arguments by reference: the caller writes the value that it has, and the callee reads it into
+//! Arguments by reference: the caller writes its value, and the callee reads it into
 //! memory that its method keeps from one call to the next.
 //!
-//! An argument by reference looks in a message like the type that owns the same: `&str` like
-//! `String`, `&[T]` like `Vec<T>`, `&T` like `T`. The two sides may differ in it. Invariant: a
+//! In a message, an argument by reference has the form of the type that owns the same value: `&str` that of
+//! `String`, `&[T]` that of `Vec<T>`, `&T` that of `T`. The two sides may choose differently. Invariant: a
 //! handler owns the memory that its references point to; the method gets the memory back when the
 //! handler is done with it.
 
@@ -23,25 +23,25 @@ use upbeat_core::limits::KEPT_ARGUMENT_BYTES_MAX;
             `&upbeat::wire::Json<{Self}>` instead (feature `json` of upbeat)"
 )]
 pub trait ByReference {
-    /// The type that looks the same in a message and owns its parts.
+    /// The type that has the same form in a message and owns its parts.
     type Owned: Wire;
 
     /// The memory that a callee reads the value into.
     type Kept: Default + 'static;
 
-    /// Bytes that the value will likely take in a message.
+    /// Returns an estimate of the value's bytes in a message.
     fn likely(&self) -> usize;
 
     /// Writes the value.
     fn write(&self, out: &mut Output<'_>) -> Result<(), WireError>;
 
-    /// Reads a value into memory that was perhaps used before.
+    /// Reads a value into memory that may have been used before.
     fn read(kept: &mut Self::Kept, input: &mut Input<'_>) -> Result<(), WireError>;
 
     /// Returns the value that was read last.
     fn get(kept: &Self::Kept) -> &Self;
 
-    /// Drops what a value owns besides, and memory that is too large to be kept.
+    /// Drops the values that the memory owns, and memory that is too large to be kept.
     fn clear(kept: &mut Self::Kept);
 }
 
@@ -170,7 +170,7 @@ impl<T: ByReference + ?Sized> Content for ByRef<'_, T> {
     }
 }
 
-/// Memory for one argument of a method, while no handler uses it.
+/// The memory for one argument of a method, while no handler uses it.
 #[doc(hidden)]
 pub struct Spare<T: ByReference + ?Sized>(Cell<Option<Box<T::Kept>>>);
 
@@ -180,7 +180,7 @@ impl<T: ByReference + ?Sized> Default for Spare<T> {
     }
 }
 
-/// An argument by reference at its callee, in memory that goes back to its method.
+/// An argument by reference at its callee, in memory that returns to the method.
 #[doc(hidden)]
 pub struct Received<T: ByReference + ?Sized> {
     kept: Option<Box<T::Kept>>,
@@ -206,20 +206,20 @@ impl<T: ByReference + ?Sized> Drop for Received<T> {
     }
 }
 
-/// What a callee reads the arguments of a method into: a [`Wire`] value, or arguments of which some
+/// The type into which a callee reads the arguments of a method: a [`Wire`] value, or arguments of which some
 /// are references.
 #[doc(hidden)]
 pub trait Incoming: Sized + 'static {
-    /// What they are on the wire.
+    /// The type of the arguments in a message.
     type Owned: Wire;
 
-    /// What a method keeps for them.
+    /// The memory that a method keeps for the arguments.
     type Kept: Default + 'static;
 
-    /// Whether streams may stand in them.
+    /// Whether the arguments may contain streams.
     const STREAMS: bool;
 
-    /// Reads them.
+    /// Reads the arguments.
     fn receive(input: &mut Input<'_>, kept: &Self::Kept) -> Result<Self, WireError>;
 }
 
@@ -247,7 +247,7 @@ impl<T: ByReference + ?Sized + 'static> Incoming for Received<T> {
     }
 }
 
-/// The arguments of a method of which some are references, on either side.
+/// The arguments of a method of which some are references, at the caller or the callee.
 #[doc(hidden)]
 pub struct Passed<T>(pub T);
 

@@ -1,29 +1,29 @@
-//! Streams in a message, as who sends it goes on with them.
+//! Streams in a message, and how their sender continues them.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
-/// A stream that stands in arguments, or in a result.
+/// A stream in arguments, or in a result.
 pub trait Carried {
-    /// The call in whose arguments it stands has been sent.
+    /// Notes that the call whose arguments contain the stream was sent.
     fn sent(&self);
 
-    /// It stands in a result that was read to its end.
+    /// Notes that the result which contains the stream was read to its end.
     fn received(&self);
 
-    /// Sends on what of it there is.
+    /// Sends the items that are ready.
     fn feed(&self, context: &mut Context<'_>);
 
-    /// It stands in a result, and goes on with the streams of the arguments when it is read.
+    /// Makes the stream, which is in a result, continue the streams of the arguments when it is read.
     fn adopt(&self, arguments: &Rc<Arguments>);
 }
 
-/// The streams of a call's arguments, which go on where any of those of its result is read.
+/// The streams of a call's arguments, which continue when any stream of its result is read.
 #[derive(Default)]
 pub struct Arguments {
     pub(crate) streams: Vec<Rc<dyn Carried>>,
-    /// Who reads one of the result.
+    /// The readers of the result's streams.
     readers: RefCell<Vec<Waker>>,
 }
 
@@ -37,7 +37,7 @@ impl Arguments {
         self.streams.iter().for_each(|stream| stream.feed(context));
     }
 
-    /// One of those who read does so no more, and the others have them go on.
+    /// Wakes the other readers when one stops reading, so that they continue the streams of the arguments.
     pub(crate) fn leave(&self) {
         self.readers.take().into_iter().for_each(Waker::wake);
     }

@@ -1,7 +1,7 @@
-//! The forms of what holds other values: shared and borrowed values, and sequences other than `Vec`.
+//! The forms of types that hold other values: shared and borrowed values, and sequences other than `Vec`.
 //!
-//! Each looks in a message and in a schema like the value that it holds, or like the `Vec` of its
-//! elements, so that the two sides may choose different ones.
+//! In a message and in a schema, each of them has the form of the value that it holds, or of the `Vec` of its
+//! elements, so that the two sides may choose different types.
 
 use super::{ByReference, Carried, Describe, Input, Output, Wire, WireError, reserved};
 use std::borrow::Cow;
@@ -11,7 +11,7 @@ use std::num::{Saturating, Wrapping};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Carries a holder of one value like that value. `$make` wraps a value that was read.
+/// Carries a type that holds one value like that value. `$make` wraps a value that was read.
 macro_rules! transparent {
     ($($type:ident: $make:expr, $get:expr;)*) => {$(
         impl<T: Wire> Wire for $type<T> {
@@ -85,7 +85,7 @@ macro_rules! text {
 
 text!(Box<str>, Arc<str>, Rc<str>, Cow<'static, str>);
 
-/// Asks whether there is memory to move so many elements to: most containers take theirs without asking.
+/// Checks whether there is memory to move so many elements to: most containers allocate theirs without a check.
 fn has_room<T>(elements: usize) -> Result<(), WireError> {
     reserved::<T>(elements).map(drop)
 }
@@ -123,7 +123,7 @@ macro_rules! sequence {
     )*};
 }
 
-/// A link of a list, as far as its memory goes.
+/// The memory of an element in a list.
 type Link<T> = (usize, usize, T);
 
 sequence! {
@@ -148,7 +148,7 @@ fn write_list<T: Wire>(list: &LinkedList<T>, out: &mut Output<'_>) -> Result<(),
     list.iter().try_for_each(|item| put_behind(std::slice::from_ref(item), out))
 }
 
-/// Writes elements of a sequence behind others of it. Plain ones lie without gaps.
+/// Writes elements of a sequence after earlier ones. Plain elements have no gaps between them.
 fn put_behind<T: Wire>(items: &[T], out: &mut Output<'_>) -> Result<(), WireError> {
     if !T::PLAIN || items.is_empty() {
         return T::put_all(items, out);

@@ -1,4 +1,4 @@
-//! What a caller writes into a message: a value, or arguments of which some are references.
+//! The content that a caller writes into a message: a value, or arguments of which some are references.
 
 use super::{Built, Carried, MessageContext, Output, Wire, WireError};
 use std::rc::Rc;
@@ -7,25 +7,25 @@ use std::rc::Rc;
 /// reference.
 #[doc(hidden)]
 pub trait Content {
-    /// Whether its receiver wants to read it where it lies.
+    /// Whether the receiver wants to read the content in place.
     const IN_PLACE: bool = false;
 
-    /// Whether streams may stand in it.
+    /// Whether the content may contain streams.
     const STREAMS: bool = false;
 
-    /// Whether it is the payload of an operation of a channel other than calls, and no method's arguments.
+    /// Whether the content is the payload of an operation of a channel other than calls.
     const OPERATION: bool = false;
 
-    /// Bytes that it takes, if its type says so.
+    /// The bytes of the content, if its type tells them.
     const EXACT: Option<usize> = None;
 
-    /// Bytes that it will likely take.
+    /// Returns an estimate of the content's bytes.
     fn bytes_likely(&self) -> usize;
 
-    /// Writes it.
+    /// Writes the content.
     fn put(&self, out: &mut Output<'_>) -> Result<(), WireError>;
 
-    /// Shows the streams that stand in it.
+    /// Passes the streams in the content to `_show`.
     fn streams(&self, _show: &mut dyn FnMut(&Rc<dyn Carried>)) {}
 
     /// Returns the content as one that was built in place, if it was.
@@ -33,14 +33,14 @@ pub trait Content {
         None
     }
 
-    /// The context in which its attachments are opened, if it may have any.
+    /// Returns the context in which attachments are opened, if the content may have any.
     #[inline(always)]
     fn context(&self) -> Option<&MessageContext<'_>> {
         None
     }
 }
 
-/// A payload as it is written, whatever its type is.
+/// A payload of any type, as it is written.
 pub(crate) trait Payload {
     fn bytes_likely(&self) -> usize;
 
@@ -73,11 +73,11 @@ impl<T: Content> Payload for T {
     }
 }
 
-/// A payload of any type. Code that takes it is compiled once, and not again for each type of a program.
+/// A payload of any type. Code that takes it is compiled once, and not for each type of a program.
 #[derive(Clone, Copy)]
 pub(crate) struct AnyContent<'a> {
     pub(crate) payload: &'a dyn Payload,
-    /// Whether its receiver wants to read it where it lies.
+    /// Whether the receiver wants to read the payload in place.
     pub(crate) in_place: bool,
 }
 

@@ -1,9 +1,9 @@
-//! The message that a value is written into or read from, for values that bring attachments.
+//! The message that a value is written into or read from, for values with attachments.
 //!
-//! A plain value needs nothing but its bytes. A stream has to know its session and its call: whoever writes or
-//! reads a message in whose type attachments may stand gives a [`MessageContext`] to its
-//! [`Output`](super::Output) or [`Input`](super::Input). For every other type none is made, which the
-//! compiler knows, so that such a message pays nothing for it.
+//! A plain value needs nothing but its bytes. A stream has to know its session and its call: code that writes or
+//! reads a message whose type may have attachments gives a [`MessageContext`] to its
+//! [`Output`](super::Output) or [`Input`](super::Input). For every other type there is no such context, which the
+//! compiler knows, so that other messages pay nothing for it.
 
 use super::{Carried, Content, Output, WireError};
 use std::any::Any;
@@ -24,7 +24,7 @@ pub struct MessageContext<'a> {
     pub(crate) side: CallSide,
     /// The call, once it has a number.
     pub(crate) call: CallNumber,
-    /// A node's session or a handle's, whose types stand on higher floors.
+    /// The session of a node or a handle, whose types are on higher floors.
     pub(crate) session: &'a dyn Any,
 }
 

@@ -1,4 +1,4 @@
-//! Schemas: what a type says of itself, as text that two sides compare.
+//! Schemas: the description of a type as text, which two sides compare.
 
 use super::Wire;
 use upbeat_core::method::Signature;
@@ -24,7 +24,7 @@ impl Describe {
         self.text.push_str(text);
     }
 
-    /// Writes the schema of a type that has a name. Inside of itself, only the name is written.
+    /// Writes the schema of a type that has a name. Inside of the type's own schema, only the name is written.
     pub fn named(&mut self, name: &str, body: impl FnOnce(&mut Describe)) {
         self.text.push_str(name);
         if self.open.iter().any(|open| open == name) {
@@ -40,14 +40,14 @@ impl Describe {
         T::describe(self);
     }
 
-    /// The schema.
+    /// Returns the schema.
     #[must_use]
     pub fn into_text(self) -> String {
         self.text
     }
 }
 
-/// What two sides compare for a method: its name, and the schema of its arguments and of its result.
+/// Returns the text that two sides compare for a method: its name, and the schema of its arguments and of its result.
 ///
 /// ```
 /// use upbeat::wire::signature_text;
@@ -69,10 +69,10 @@ pub fn signature_text<A: Wire, R: Wire>(service: &str, method: &str, oneway: boo
     out.into_text()
 }
 
-/// The same as a signature.
+/// Returns the signature of a method.
 ///
 /// # Panics
-/// When the names are longer than names may be, which the stub compiler rules out.
+/// When the names are longer than their limit, which the stub compiler rules out.
 #[must_use]
 pub fn signature<A: Wire, R: Wire>(service: &str, method: &str, oneway: bool) -> Signature {
     let text = signature_text::<A, R>(service, method, oneway);

@@ -1,11 +1,11 @@
-//! Results that go straight to where their caller wants them.
+//! Results that are read directly into their caller's buffer.
 
 use super::{InPlace, Input, Plain, Wire, WireError};
 use zerocopy::IntoBytes;
 
-/// A result that can be received into a `B` of the caller's, by [`Call::into`](crate::call::Call::into).
+/// A result that can be read into a caller's `B`, by [`Call::into`](crate::call::Call::into).
 ///
-/// A `Vec` or an [`InPlace`] of plain data goes into a slice, an array, a vector, or whatever else is a
+/// A `Vec` or an [`InPlace`] of plain data goes into a slice, an array, a vector, or any other type that is a
 /// slice of the same; plain data goes into a value of its own type.
 ///
 /// ```
@@ -25,10 +25,10 @@ use zerocopy::IntoBytes;
     note = "for every other type, leave `.into(…)` and `.filling(…)` out and use the result that is returned"
 )]
 pub trait Fills<B: ?Sized>: Wire {
-    /// What is known of the result once it lies there: the number of items of a sequence.
+    /// The type that a call returns when the result itself is in the buffer: the number of items of a sequence.
     type Filled;
 
-    /// Reads the result into `buffer`. Where there is no room for all of a sequence, nothing is written.
+    /// Reads the result into `buffer`. If there is no room for all items of a sequence, nothing is written.
     #[doc(hidden)]
     fn fill(input: &mut Input<'_>, buffer: &mut B) -> Result<Self::Filled, WireError>;
 }

@@ -1,4 +1,4 @@
-//! The forms of the types that everybody uses.
+//! The forms of the most common types.
 
 use super::{
     ByReference, Carried, Describe, Input, Output, Wire, WireError, checked_count, exact_behind,
@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, Hash};
 use std::rc::Rc;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// Plain data: any bytes are a value, and there is nothing in it but its bytes.
+/// Plain data: any bytes are a value, and the value is nothing but its bytes.
 ///
 /// ```
 /// use upbeat::wire::Plain;
@@ -79,7 +79,7 @@ macro_rules! plain {
 
 plain!(u8, u16, u32, u64, u128, i8, i16, i32, i64, i128, f32, f64);
 
-/// The count, if so many elements of that size can follow.
+/// Returns the count, if so many elements of that size can follow.
 fn checked(count: usize, bytes_each: usize, input: &Input<'_>) -> Result<usize, WireError> {
     let left = input.remaining();
     match count.checked_mul(bytes_each) {

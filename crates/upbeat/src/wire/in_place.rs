@@ -18,23 +18,23 @@ use upbeat_memory::fork::Process;
 use upbeat_memory::slab::Loan;
 use zerocopy::IntoBytes;
 
-/// A payload in a buffer of its sender's. It goes back when the last one who reads it is done.
+/// A payload in a buffer of its sender. The buffer is returned when its last reader drops it.
 pub(crate) struct Hold(RefCell<State>);
 
 enum State {
     Own(Loan),
     Shared(Arc<Lease>),
-    /// The buffer went back unread: so many bytes.
+    /// The buffer was returned unread. Its payload had so many bytes.
     Unread(usize, Unread),
     Moving,
 }
 
-/// Why a payload that has come is not read.
+/// The reason why a payload is not read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Unread {
-    /// It is longer than this.
+    /// The payload is longer than this.
     TooLarge(usize),
-    /// There is no memory for it.
+    /// There is no memory for the payload.
     NoMemory,
 }
 
@@ -49,11 +49,11 @@ impl Unread {
     }
 }
 
-/// A buffer that is read for longer than its message is handled. Whoever waits for it is told when
-/// it goes back, for nobody knows on which thread that is, or when.
+/// A buffer that is read for longer than its message is handled. A sender that waits for the buffer is woken when
+/// it is returned, because that may happen on any thread, at any time.
 pub(super) struct Lease {
     loan: Option<Loan>,
-    /// The process that reads it.
+    /// The process that reads the buffer.
     made: Process,
 }
 
@@ -88,13 +88,13 @@ impl Hold {
         }
     }
 
-    /// A payload that is not read, so that its buffer goes back at once.
+    /// Returns a buffer whose payload is not read.
     #[cold]
     pub(crate) fn unread(loan: Loan, why: Unread) -> Hold {
         Hold(RefCell::new(State::Unread(loan.len(), why)))
     }
 
-    /// Does something with the buffer.
+    /// Passes the buffer to `act`.
     #[inline]
     pub(crate) fn with<R>(&self, with: impl FnOnce(&Loan) -> R) -> Result<R, WireError> {
         match &*self.0.borrow() {
@@ -105,7 +105,7 @@ impl Hold {
         }
     }
 
-    /// Bytes of the payload.
+    /// Returns the bytes of the payload.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         match &*self.0.borrow() {
@@ -116,7 +116,7 @@ impl Hold {
         }
     }
 
-    /// Keeps the buffer for longer than its message is handled, if no more are kept than may be.
+    /// Keeps the buffer for longer than its message is handled, if fewer than the most are kept.
     pub(crate) fn keep(&self) -> bool {
         match &mut *self.0.borrow_mut() {
             State::Own(loan) => loan.keep(),
@@ -125,8 +125,8 @@ impl Hold {
         }
     }
 
-    /// Lets somebody read it for longer than the message is handled, if no more are kept than may
-    /// be: what is needed for others to come stays free.
+    /// Lets a reader keep the buffer for longer than the message is handled, if fewer than the most are
+    /// kept: the buffers that later messages need stay free.
     pub(super) fn share(&self) -> Option<Arc<Lease>> {
         let mut state = self.0.borrow_mut();
         let shared = match replace(&mut *state, State::Moving) {
@@ -155,19 +155,19 @@ impl fmt::Debug for Hold {
     }
 }
 
-/// A sequence of plain data that its receiver reads where its sender wrote it.
+/// A sequence of plain data that its receiver reads in place, where its sender wrote it.
 ///
-/// As an argument or a result it looks like a `Vec<T>` on the wire, and is not copied out of the
-/// message: the receiver owns the sender's buffer until it drops this, after its handler has
-/// become a task as well, and on another thread too. What is longer than a slot of a lane lies in
-/// such a buffer; shorter sequences are copied, for their slots are needed.
+/// As an argument or a result it has the form of a `Vec<T>` in a message, and is not copied out of the
+/// message: the receiver owns the sender's buffer until it drops this, even after its handler has
+/// become a task, and on another thread too. A sequence that is longer than a slot of a lane lies in
+/// such a buffer; shorter ones are copied, because their slots are needed.
 ///
-/// The sender needs buffers for what it sends next, so half of those of a size are kept like this
-/// at most, and of those beyond 64 KiB such that lie in two slabs. What comes beyond is copied, and its
-/// buffer goes back at once: [`InPlace::is_lent`] says which it is.
+/// The sender needs buffers for its next messages, so at most half of the buffers of a size are kept like this,
+/// and of those beyond 64 KiB only such that lie in two slabs. Beyond that, a sequence is copied, and its
+/// buffer is returned at once: [`InPlace::is_lent`] tells which case it is.
 ///
-/// The sender of a message is trusted with nothing: it may change the bytes while they are read.
-/// So no reference to them is given out, and each method loads them anew.
+/// The sender of a message is not trusted: it may change the bytes while they are read.
+/// So there are no references to them, and each method loads them anew.
 ///
 /// ```
 /// use upbeat::InPlace;
@@ -184,27 +184,27 @@ pub struct InPlace<T> {
 
 enum From<T> {
     Own(Box<[T]>),
-    /// The items begin at this byte.
+    /// A buffer, and the byte at which the items begin.
     Lent(Arc<Lease>, usize, PhantomData<T>),
 }
 
-/// Bytes that are copied out at a time where items are gone through: they stay in the nearest cache.
+/// The bytes that are copied at a time while items are read: they stay in the nearest cache.
 const PIECE_BYTES: usize = 4096;
 
 impl<T: Plain + Default> InPlace<T> {
-    /// How many items there are.
+    /// Returns the number of items.
     #[must_use]
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no items.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Item `index`.
+    /// Returns item `index`.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<T> {
         let mut item = T::default();
@@ -214,10 +214,10 @@ impl<T: Plain + Default> InPlace<T> {
         })
     }
 
-    /// Copies items out, from item `first` on.
+    /// Copies items to `to`, beginning at item `first`.
     ///
     /// # Panics
-    /// When there are not so many.
+    /// When there are fewer items than `to` holds.
     pub fn copy_to(&self, first: usize, to: &mut [T]) {
         assert!(
             first <= self.count && to.len() <= self.count - first,
@@ -270,10 +270,10 @@ impl<T: Plain + Default> InPlace<T> {
         Ok(kept)
     }
 
-    /// A copy of all items.
+    /// Returns a copy of all items.
     ///
     /// # Panics
-    /// When there is no memory for it. Under a handler, that ends its call alone.
+    /// When there is no memory for the copy. In a handler, the panic ends only its call.
     #[must_use]
     pub fn to_vec(&self) -> Vec<T> {
         let copy = match &self.from {
@@ -289,7 +289,7 @@ impl<T: Plain + Default> InPlace<T> {
         copy.unwrap_or_else(|| panic!("there is no memory for a copy of {} items", self.count))
     }
 
-    /// Goes through the items in pieces that are copied to the nearest cache: the fastest way to
+    /// Passes all items to `take`, in pieces that are copied to the nearest cache: the fastest way to
     /// read all of them.
     ///
     /// ```
@@ -313,7 +313,7 @@ impl<T: Plain + Default> InPlace<T> {
         }
     }
 
-    /// Goes through the items.
+    /// Returns an iterator over the items.
     pub fn iter(&self) -> impl Iterator<Item = T> + '_ {
         let most = (PIECE_BYTES / size_of::<T>().max(1)).max(1);
         let mut piece = Vec::new();
@@ -330,14 +330,14 @@ impl<T: Plain + Default> InPlace<T> {
         })
     }
 
-    /// Whether the items lie in their sender's memory.
+    /// Returns whether the items lie in their sender's memory.
     #[must_use]
     pub fn is_lent(&self) -> bool {
         matches!(self.from, From::Lent(..))
     }
 }
 
-/// Copies items out of a buffer, where they may begin anywhere.
+/// Copies items out of a buffer, beginning at any byte.
 fn read<T: Plain>(loan: &Loan, at: usize, to: &mut [T]) {
     const WORD: usize = 8;
     let skip = at % WORD;
@@ -345,7 +345,7 @@ fn read<T: Plain>(loan: &Loan, at: usize, to: &mut [T]) {
     if skip == 0 {
         return loan.read(at, bytes);
     }
-    // Loads begin at whole words: the first ones go another way.
+    // Loads begin at whole words, so the bytes before the first whole word are copied separately.
     let mut word = [0; WORD];
     let head = (WORD - skip).min(bytes.len());
     let have = (loan.len() - (at - skip)).min(WORD);

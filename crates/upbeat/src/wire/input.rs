@@ -1,4 +1,4 @@
-//! Where a value is read from: the open frame of a lane, a buffer of the peer's, or bytes of our own.
+//! The source of a value that is read: the open frame of a lane, a buffer of the peer, or private bytes.
 
 use super::in_place::{Hold, Lease, Unread};
 use super::output::postcard_error;
@@ -16,9 +16,9 @@ const WORD: usize = 8;
 
 /// A message being read.
 ///
-/// What the peer can write may change under the reader, so it is copied once and looked at in the copy
-/// alone: plain values straight to where they belong, text and sequences into the memory they will live
-/// in, and what serde reads into a buffer first.
+/// The peer can change its memory during the read, so each byte is copied once and checked only in the copy:
+/// plain values are copied straight to their place, text and sequences into their final memory,
+/// and values that serde reads into a buffer first.
 pub struct Input<'a> {
     from: From<'a>,
     at: usize,
@@ -31,30 +31,30 @@ enum From<'a> {
     Lane(&'a Reader),
     Lent(&'a Hold),
     Own(&'a [u8]),
-    /// Nowhere.
+    /// No source: the payload is not read.
     Unread(Unread),
 }
 
 impl<'a> Input<'a> {
-    /// Reads the open frame's payload from byte `at` up to `end`. The end has been held against the
+    /// Reads the open frame's payload from byte `at` up to `end`. The end was checked against the
     /// frame's span.
     #[inline(always)]
     pub(crate) fn lane(reader: &'a Reader, at: usize, end: usize) -> Input<'a> {
         Input { from: From::Lane(reader), at, end, context: None }
     }
 
-    /// Reads a buffer of the peer's.
+    /// Reads a buffer of the peer.
     #[inline]
     pub(crate) fn lent(hold: &'a Hold) -> Input<'a> {
         Input { from: From::Lent(hold), at: 0, end: hold.len(), context: None }
     }
 
-    /// Reads bytes of our own.
+    /// Reads private bytes.
     pub(crate) fn own(bytes: &'a [u8]) -> Input<'a> {
         Input { from: From::Own(bytes), at: 0, end: bytes.len(), context: None }
     }
 
-    /// Has nothing read of a payload of so many bytes.
+    /// Returns an input from which nothing can be read, for a payload of so many bytes.
     #[cold]
     pub(crate) fn unread(bytes: usize, why: Unread) -> Input<'a> {
         Input { from: From::Unread(why), at: 0, end: bytes, context: None }
@@ -73,33 +73,33 @@ impl<'a> Input<'a> {
         value
     }
 
-    /// Returns the context in which an attachment is opened. None where no message carries any.
+    /// Returns the context in which an attachment is opened, or `None` where messages have no attachments.
     pub(crate) fn context(&self) -> Option<&MessageContext<'a>> {
         self.context
     }
 
-    /// Bytes that are left.
+    /// Returns the bytes that are left.
     #[inline(always)]
     pub fn remaining(&self) -> usize {
         self.end.saturating_sub(self.at)
     }
 
-    /// Says that the last value has been read.
+    /// Checks that the last value has been read.
     #[inline(always)]
     pub(crate) fn finish(&self) -> Result<(), WireError> {
-        // The gap up to a whole word behind the last value belongs to it.
+        // The gap up to a whole word after the last value belongs to that value.
         if self.remaining() < WORD {
             return Ok(());
         }
         Err(WireError::Surplus { bytes: self.remaining() })
     }
 
-    /// Passes `bytes` bytes, at a whole word, and gives the place where they began.
+    /// Skips `bytes` bytes, at a whole word, and returns the place where they began.
     #[inline(always)]
     fn pass(&mut self, bytes: usize) -> Result<usize, WireError> {
         let at = self.at.next_multiple_of(WORD);
         let left = self.end.saturating_sub(at);
-        // Nothing at all may begin behind the end as well, where the last gap is missing.
+        // An empty value may begin beyond the end too, if the last gap is missing.
         if bytes > left || (bytes == 0 && at > self.end) {
             return Err(WireError::Short { wanted: bytes, left });
         }
@@ -124,7 +124,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Reads bytes as they are.
+    /// Reads bytes unchanged.
     #[inline]
     pub fn bytes(&mut self, to: &mut [u8]) -> Result<(), WireError> {
         let at = self.pass(to.len())?;
@@ -140,16 +140,16 @@ impl<'a> Input<'a> {
         Ok(())
     }
 
-    /// Passes bytes that stay where they are, if they lie in a buffer that may be kept: the buffer,
-    /// and where in it they begin.
+    /// Skips bytes that stay in their buffer, if that can be kept. Returns the buffer,
+    /// and the byte at which they begin.
     pub(super) fn lend(&mut self, bytes: usize) -> Result<Option<(Arc<Lease>, usize)>, WireError> {
         let From::Lent(hold) = self.from else { return Ok(None) };
         let Some(lease) = hold.share() else { return Ok(None) };
         Ok(Some((lease, self.pass(bytes)?)))
     }
 
-    /// Reads the bytes that stand before the first value, which begins at the next whole word. Where they cannot be
-    /// read nothing has been passed, and the values cannot be read either.
+    /// Reads the bytes in front of the first value, which begins at the next whole word. If they cannot be
+    /// read, nothing was skipped, and the values cannot be read either.
     pub(crate) fn front(&mut self, bytes: usize) -> Result<Vec<u8>, WireError> {
         let before = self.at;
         let front = self.items(bytes);
@@ -176,7 +176,7 @@ impl<'a> Input<'a> {
         items.ok_or(WireError::NoMemory { bytes })
     }
 
-    /// Reads so many items of plain data in place of those of a vector, whose memory is used again.
+    /// Reads so many items of plain data in place of the items of a vector, whose memory is used again.
     pub fn refill<T>(&mut self, items: &mut Vec<T>, count: usize) -> Result<(), WireError>
     where
         T: FromBytes + IntoBytes + Copy,
@@ -190,17 +190,17 @@ impl<'a> Input<'a> {
         self.bytes(items.as_mut_bytes())
     }
 
-    /// Reads plain data in place of other such data.
+    /// Reads plain data in place of a value of the same type.
     #[inline]
     pub fn replace<T>(&mut self, place: &mut Option<T>) -> Result<(), WireError>
     where
         T: FromBytes + IntoBytes,
     {
-        // Straight into the place: what is returned is copied on the way.
+        // The value is read into its place, because returning it would copy it.
         self.bytes(place.get_or_insert_with(T::new_zeroed).as_mut_bytes())
     }
 
-    /// Reads a length that so many bytes at least must follow.
+    /// Reads a length that is followed by so many bytes at least.
     #[inline(always)]
     pub fn count(&mut self, bytes_each: usize) -> Result<usize, WireError> {
         let count = self.plain::<u64>()?;
@@ -240,15 +240,15 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Bytes of a message of serde's up to which nobody asks whether there is memory for its values.
+/// The bytes of a serde message up to which memory for its values is not checked.
 const UNASKED: usize = IN_RING_BYTES_MAX;
 
-/// The memory that a value takes while it is read, as a multiple of its bytes as postcard: vectors double as
+/// The memory that a value takes while it is read, as a multiple of its bytes in postcard: vectors double as
 /// they grow.
 const GROWTH: usize = 4;
 
-/// Asks whether there is memory for a value that serde reads from so many bytes, and that is larger by this
-/// factor. Serde takes memory without asking, and the process ends where there is none.
+/// Checks whether there is memory for a value that serde reads from so many bytes, and that is larger by this
+/// factor. Serde allocates without a check, and the process would end where memory is missing.
 pub(super) fn has_memory_for(bytes: usize, growth: usize) -> Result<(), WireError> {
     if bytes <= UNASKED {
         return Ok(());
@@ -256,7 +256,7 @@ pub(super) fn has_memory_for(bytes: usize, growth: usize) -> Result<(), WireErro
     reserved::<u8>(bytes.saturating_mul(growth)).map(drop)
 }
 
-/// Reads a value from postcard, and gives how many bytes are left behind it.
+/// Reads a value from postcard, and returns it with the number of bytes that are left.
 fn from_postcard<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, usize), WireError> {
     let too_deep = Cell::new(false);
     let mut input = postcard::Deserializer::from_flavor(Shallow::new(bytes, &too_deep));

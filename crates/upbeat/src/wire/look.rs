@@ -1,19 +1,19 @@
-//! Whether streams stand in a type, asked by generated code that does not know whether it travels.
+//! Tells generated code whether a type may contain streams, even if the type does not travel.
 
 use super::Wire;
 use std::marker::PhantomData;
 
-/// A type that is looked at.
+/// A type that may or may not travel.
 pub struct Look<T>(PhantomData<T>);
 
 impl<T: Wire> Look<T> {
-    /// Whether streams may stand in it.
+    /// Whether the type may contain streams.
     pub const STREAMS: bool = T::STREAMS;
 }
 
-/// What holds of one that does not travel, of which the compiler tells elsewhere.
+/// The answer for a type that does not travel. The compiler reports that elsewhere.
 pub trait NoStreams {
-    /// There are none.
+    /// The type contains no streams.
     const STREAMS: bool = false;
 }
 

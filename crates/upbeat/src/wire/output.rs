@@ -1,5 +1,5 @@
-//! Where a value is written: the slot that was claimed for it, a buffer that is lent to its reader,
-//! or memory of our own.
+//! The destination of a value that is written: the slot claimed for it, a buffer that is lent to its reader,
+//! or private memory.
 
 use super::{MessageContext, WireError};
 use serde::Serialize;
@@ -9,8 +9,8 @@ use upbeat_memory::slab::Buffer;
 
 const WORD: usize = 8;
 
-/// A message being written. What does not fit is counted and not written, so that one pass
-/// either writes the message or says how long it is.
+/// A message being written. Bytes that do not fit are counted and not written, so that one pass
+/// either writes the message or tells its length.
 pub struct Output<'a> {
     to: To<'a>,
     at: usize,
@@ -22,14 +22,14 @@ enum To<'a> {
     Lane(Claim<'a>),
     Lent(Buffer<'a>),
     Own(Vec<u8>),
-    /// Nowhere: it is only counted.
+    /// No destination: the bytes are only counted.
     Counted,
-    /// Nowhere: there is no memory for it.
+    /// No destination: there is no memory for the bytes.
     Lacking,
 }
 
 impl<'a> Output<'a> {
-    /// Writes into a claimed slot, behind so many bytes that are there.
+    /// Writes into a claimed slot, behind so many bytes that are already there.
     #[inline(always)]
     pub(crate) fn lane(claim: Claim<'a>, at: usize) -> Output<'a> {
         let room = claim.room();
@@ -42,35 +42,35 @@ impl<'a> Output<'a> {
         Output { to: To::Lent(buffer), at: 0, room, context: None }
     }
 
-    /// Writes into memory of our own, at most `room` bytes.
+    /// Writes into private memory, at most `room` bytes.
     pub(crate) fn own(room: usize) -> Output<'static> {
         Output { to: To::Own(Vec::new()), at: 0, room, context: None }
     }
 
-    /// Counts only.
+    /// Only counts the bytes.
     pub(crate) fn counted() -> Output<'static> {
         Output { to: To::Counted, at: 0, room: 0, context: None }
     }
 
-    /// Opens the attachments of what is written in this context.
+    /// Opens the attachments of the written values in this context.
     #[inline(always)]
     pub(crate) fn attaching(mut self, context: Option<&'a MessageContext<'a>>) -> Output<'a> {
         self.context = context;
         self
     }
 
-    /// Returns the context in which an attachment is opened. None where no message carries any.
+    /// Returns the context in which an attachment is opened, or `None` where messages have no attachments.
     pub(crate) fn context(&self) -> Option<&MessageContext<'a>> {
         self.context
     }
 
-    /// Bytes written or counted so far.
+    /// Returns the bytes written or counted so far.
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {
         self.at
     }
 
-    /// Whether everything fitted.
+    /// Returns whether everything fitted.
     #[inline(always)]
     pub(crate) fn fits(&self) -> bool {
         self.at <= self.room
@@ -84,7 +84,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Lends the buffer that was written: its index in its slab.
+    /// Lends the buffer that was written. Returns its index in its slab.
     pub(crate) fn lend(self) -> u32 {
         match self.to {
             To::Lent(buffer) => buffer.lend(),
@@ -92,7 +92,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Returns the bytes that were written into memory of our own. None if there was not enough memory.
+    /// Returns the bytes that were written into private memory, or `None` if there was not enough memory.
     pub(crate) fn into_bytes(self) -> Option<Vec<u8>> {
         match self.to {
             To::Own(bytes) => Some(bytes),
@@ -100,7 +100,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Goes on at the next whole word.
+    /// Continues at the next whole word.
     #[inline(always)]
     pub fn align(&mut self) {
         let at = self.at.next_multiple_of(WORD);
@@ -110,7 +110,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Writes bytes as they are.
+    /// Writes bytes unchanged.
     #[inline(always)]
     pub fn bytes(&mut self, bytes: &[u8]) {
         let end = self.at + bytes.len();
@@ -138,7 +138,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Says why postcard does not carry a value.
+/// Returns why postcard does not carry a value.
 #[cold]
 pub(super) fn postcard_error(error: &postcard::Error) -> WireError {
     use postcard::Error::{SerializeSeqLengthUnknown, WontImplement};
@@ -153,7 +153,7 @@ pub(super) fn postcard_error(error: &postcard::Error) -> WireError {
     WireError::Serde { text }
 }
 
-/// Postcard writing straight into the message.
+/// A destination for postcard that writes straight into the message.
 struct Flavor<'o, 'a>(&'o mut Output<'a>);
 
 impl postcard::ser_flavors::Flavor for Flavor<'_, '_> {

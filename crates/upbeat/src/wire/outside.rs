@@ -32,7 +32,7 @@ mod bytes {
 
     bytes! {
         Bytes: Bytes::from;
-        // The memory of `Bytes` that nobody shares is taken over.
+        // The memory of `Bytes` that is not shared is taken over.
         BytesMut: |bytes: Vec<u8>| BytesMut::from(Bytes::from(bytes));
     }
 }
@@ -79,7 +79,7 @@ mod chrono {
     fn fixed((seconds, part, east): (i64, u32, i32)) -> Option<DateTime<FixedOffset>> {
         let at = DateTime::from_timestamp(seconds, part)?.naive_utc();
         let offset = FixedOffset::east_opt(east)?;
-        // Near the ends of the calendar, the offset may lead out of it.
+        // Near the ends of the calendar, the offset may leave it.
         at.checked_add_offset(offset)?;
         Some(DateTime::from_naive_utc_and_offset(at, offset))
     }

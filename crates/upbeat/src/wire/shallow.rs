@@ -1,17 +1,17 @@
-//! Reading what serde reads, no deeper than the stack allows.
+//! Limits how deep into the stack serde reads a value.
 //!
-//! A value that holds its like (a tree, a list) is read by a function that calls itself, as often
-//! as the message says. How much of the stack that takes depends on the type and on the compiler,
-//! so it is measured: every level reads at least one byte, and looks how far it is from where the
+//! A value that contains values of its own type (a tree, a list) is read by a function that calls itself, as often
+//! as the message tells it to. How much of the stack that takes depends on the type and on the compiler,
+//! so it is measured: every level reads at least one byte, and checks its distance from the place where the
 //! reading began.
 
 use std::cell::Cell;
 use std::hint::black_box;
 
-/// Bytes of the stack that reading a value may take. Threads have 2 MiB and more.
+/// The bytes of the stack that reading a value may take. Threads have 2 MiB and more.
 const STACK_BYTES_MAX: usize = 256 << 10;
 
-/// What postcard reads from.
+/// The source of bytes for postcard.
 pub(super) struct Shallow<'a> {
     bytes: &'a [u8],
     top: usize,
@@ -19,7 +19,7 @@ pub(super) struct Shallow<'a> {
 }
 
 impl<'a> Shallow<'a> {
-    /// Reads these bytes from here on the stack, and says through `too_deep` why it failed.
+    /// Reads these bytes from here on the stack. `too_deep` tells whether the depth was the reason of a failure.
     pub(super) fn new(bytes: &'a [u8], too_deep: &'a Cell<bool>) -> Shallow<'a> {
         Shallow { bytes, top: here(), too_deep }
     }
@@ -34,7 +34,7 @@ impl<'a> Shallow<'a> {
     }
 }
 
-/// Where on the stack this is.
+/// Returns the present place on the stack.
 #[inline(always)]
 fn here() -> usize {
     let place = 0_u8;

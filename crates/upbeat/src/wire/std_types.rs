@@ -1,7 +1,7 @@
 //! The forms of the standard library's small types: numbers, addresses, times, paths and ranges.
 //!
-//! Invariant: a value is read from the form of simpler types, and each value that those have and the
-//! type lacks is an error.
+//! Invariant: a value is read from the form of simpler types, and a value of that form that the type
+//! does not have is an error.
 
 use super::{ByReference, Describe, Input, Output, Wire, WireError, exact_behind};
 use std::ffi::{CString, OsStr, OsString};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use upbeat_core::limits::KEPT_ARGUMENT_BYTES_MAX;
 
-/// Carries a type in the form of another. Reading gives None for a value that the type does not have.
+/// Carries a type in the form of another. Reading returns `None` for a value that the type does not have.
 macro_rules! carried_as {
     ($($type:ty as $via:ty, $name:expr, $to:expr, $from:expr;)*) => {$(
         impl $crate::wire::Wire for $type {
@@ -43,7 +43,7 @@ macro_rules! carried_as {
 pub(super) use carried_as;
 
 carried_as! {
-    // Named in a schema as they are carried, so that each side may choose its type.
+    // A schema names these types as they are carried, so that each side may choose its type.
     usize as u64, "u64", |number| *number as u64, |number| number.try_into().ok();
     isize as i64, "i64", |number| *number as i64, |number| number.try_into().ok();
 
@@ -113,7 +113,7 @@ fn socket_of((address, port, flow, scope): (IpAddr, u16, u32, u32)) -> Option<So
 
 const NANOSECONDS: u32 = 1_000_000_000;
 
-/// Gives the whole seconds since 1970, negative ones before it, and the nanoseconds behind them.
+/// Returns the whole seconds since 1970, negative before that, and the remaining nanoseconds.
 fn time_parts(time: &SystemTime) -> (i64, u32) {
     // A time has its seconds in 64 bits with a sign, so they always fit.
     match time.duration_since(SystemTime::UNIX_EPOCH) {
@@ -141,7 +141,7 @@ fn time_of((seconds, part): (i64, u32)) -> Option<SystemTime> {
     second.checked_add(Duration::from_nanos(part.into()))
 }
 
-/// Carries a text of the host as its bytes, and the borrowed form of it by reference.
+/// Carries a text of the host as its bytes, and its borrowed form by reference.
 macro_rules! host_text {
     ($($owned:ident of $borrowed:ident, $bytes:expr;)*) => {$(
         impl Wire for $owned {

@@ -1,4 +1,4 @@
-//! Every form: what is written is read again, whatever is read harms nothing.
+//! Every form: a value that is written is read again, and no bytes do harm.
 
 use super::{InPlace, Input, Output, Wire, WireError};
 use proptest::prelude::*;
@@ -33,7 +33,7 @@ fn decode<T: Wire>(bytes: &[u8]) -> Result<T, WireError> {
     Ok(value)
 }
 
-/// What is written is read again; whatever is cut off is missed, or belonged to the last gap.
+/// A value that is written is read again; a message that is cut off is an error, unless only its last gap is missing.
 fn holds<T: Wire + PartialEq + Debug>(value: &T) {
     let bytes = encode(value);
     assert_eq!(decode::<T>(&bytes).as_ref(), Ok(value));
@@ -48,7 +48,7 @@ fn holds<T: Wire + PartialEq + Debug>(value: &T) {
     assert!(matches!(decode::<T>(&longer), Err(WireError::Surplus { .. })));
 }
 
-/// Any bytes give a value, which then is one, or an error.
+/// Any bytes give a valid value, or an error.
 fn endures<T: Wire>(bytes: &[u8]) {
     if let Ok(value) = decode::<T>(bytes) {
         let again = encode(&value);

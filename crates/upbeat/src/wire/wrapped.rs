@@ -1,4 +1,4 @@
-//! Wrappers with which types of other crates travel.
+//! Wrappers that carry types of other crates.
 
 use super::{Describe, Input, Output, Wire, WireError};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -8,8 +8,8 @@ use std::ops::{Deref, DerefMut};
 /// Carries a value of another crate that implements serde's traits but not [`Wire`]: as an argument, a
 /// result or a field.
 ///
-/// The value travels in serde's form of its type, as postcard. The schema says the name of the type
-/// without the modules in which the type stands, and not how its crate encodes it: give both sides the
+/// The value travels in the form that serde gives its type, as postcard. The schema has the name of the type
+/// without its modules, and not how its crate encodes it: give both sides the
 /// same version of that crate. A type that describes itself, such as `serde_json::Value`, is not
 /// readable from postcard and needs `upbeat::wire::Json` (feature `json`) instead.
 ///
@@ -118,7 +118,7 @@ wrapper!(Serde);
 #[cfg(feature = "json")]
 wrapper!(Json);
 
-/// Returns the name of a type, with the modules left out in which it and its arguments stand.
+/// Returns the name of a type without the modules of the type and of its arguments.
 fn name_of<T>() -> String {
     let mut short = String::new();
     let mut rest = type_name::<T>();

@@ -128,7 +128,7 @@ proptest! {
         assert_eq!(decode::<BinaryHeap<u32>>(&encode(&heap)).unwrap().into_sorted_vec(), heap.into_sorted_vec());
         travels(&Bytes::from(bytes.clone()));
         travels(&BytesMut::from(&*bytes));
-        // Whatever holds a sequence looks alike, so the sides may differ.
+        // All types that hold a sequence have one form, so the sides may choose different ones.
         assert_eq!(decode::<Vec<u8>>(&encode(&VecDeque::from(bytes.clone()))), Ok(bytes.clone()));
         assert_eq!(decode::<Arc<[u8]>>(&encode(&bytes)), Ok(bytes.into()));
     }
