@@ -1,4 +1,4 @@
-//! Which node of several that share a name gets the next session.
+//! The choice of the node that gets the next session, among nodes that share a name.
 //!
 //! The nodes of a process that share a name form a group. Each caller is handed to one of them, which [`next_node`]
 //! chooses. A node that nobody drives would keep its callers for ever: a [`Watch`] tells the other nodes when to take

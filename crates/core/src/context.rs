@@ -1,7 +1,7 @@
 //! The context of a request: values that its caller sends along, each under a key.
 //!
 //! A context is a block of entries in front of the arguments; an extension of the frame says how many bytes the
-//! block has. An entry is a key and the bytes of a value; what the bytes mean is known by those who agreed on the
+//! block has. An entry is a key and the bytes of a value; the meaning of the bytes is defined by the users of the
 //! key. The invariant: a [`Context`] has at most [`CONTEXT_ENTRIES_MAX`] entries with different keys, and at most
 //! [`CONTEXT_BYTES_MAX`] bytes, and any bytes give such a context or the [`Rule`] that they break.
 

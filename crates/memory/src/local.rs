@@ -1,13 +1,13 @@
 //! Values that stay on the thread of their node, with an error that says what to use elsewhere.
 //!
-//! The compiler names the innermost type that cannot be sent, which tells a user nothing. A [`Local`] ends that search at
-//! [`SentToOtherThreads`], which says what to write. Invariant: no type implements that trait, so no `Local` is
+//! The compiler names the innermost type that cannot be sent, which tells a user nothing. A [`Local`] ends that search
+//! at [`SentToOtherThreads`], which says what to write. Invariant: no type implements that trait, so no `Local` is
 //! ever sent or shared.
 
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
-/// What a value would need to be, to be sent to another thread or shared with one. No type is.
+/// A trait of types whose values may be sent to, or shared with, another thread. No type has it.
 #[diagnostic::on_unimplemented(
     message = "a node, its clients, calls and tasks stay on the thread that drives the node: in other threads and \
                runtimes use a handle instead (for a service `Counter`, use `CounterHandle` instead of `CounterClient`)",

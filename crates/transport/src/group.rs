@@ -2,8 +2,8 @@
 //!
 //! Each way in (the process's registry, a socket, a port) has a [`Group`]. Any of its nodes accepts a caller, the group
 //! hands the caller to one of them, and wakes that node. Which node, and when callers are taken back from a node that
-//! does not take them, `upbeat_core::balance` decides. Invariant: a caller that was handed over is with exactly one node
-//! of the group, and is passed on when that node leaves.
+//! does not take them, `upbeat_core::balance` decides. Invariant: a caller that was handed over is with exactly one
+//! node of the group, and is passed on when that node leaves.
 
 use crate::error::BindError;
 use crate::local_node::{LocalNode, NodeInfo};
@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use upbeat_core::balance::{Candidate, Watch, next_node};
 use upbeat_core::limits::PENDING_HANDSHAKES_MAX;
 
-/// What a group hands to its nodes.
+/// A caller that a group hands to its nodes.
 pub(crate) trait Caller {
-    /// Whether each of the nodes may have it.
+    /// Returns whether any node of the group may have the caller.
     fn is_anybodys(&self) -> bool {
         true
     }
@@ -106,13 +106,13 @@ impl<T: Caller> Drop for Seat<T> {
     }
 }
 
-/// Why a caller was handed to no node.
+/// The reason why a caller was handed to no node.
 pub(crate) enum NotHanded<E> {
-    /// There is no node that may have it.
+    /// No node of the group may have the caller.
     Nobody,
-    /// Too many callers wait for each.
+    /// Too many callers wait for each node.
     Full,
-    /// It was not made.
+    /// The caller could not be created.
     NotMade(E),
 }
 
@@ -185,7 +185,7 @@ impl<T: Caller> Group<T> {
         }
     }
 
-    /// Hands a caller to a node that may have it, which is told which. The other nodes are woken besides, so that they
+    /// Hands a caller to a node that may have it. The other nodes are woken besides, so that they
     /// look after the caller if the node does not take it.
     pub(crate) fn hand<E>(
         &self,

@@ -34,7 +34,7 @@ pub struct LocalNode {
     info: Arc<NodeInfo>,
     page: NodePage,
     board: Board,
-    /// What the node is to the groups in which it takes callers, once it takes any.
+    /// The node's membership in the groups in which it accepts callers, once it accepts any.
     member: OnceLock<Arc<Member>>,
 }
 
@@ -146,7 +146,7 @@ impl LocalNode {
         &self.info
     }
 
-    /// What the node is to the groups in which it takes callers.
+    /// Returns the node's membership in the groups in which it accepts callers.
     pub(crate) fn member(&self) -> Result<Arc<Member>, BindError> {
         if let Some(member) = self.member.get() {
             return Ok(Arc::clone(member));

@@ -1,7 +1,7 @@
 //! A byte stream under TLS 1.3: both sides show a certificate of the program's authority.
 //!
-//! [`TlsStream`] stands between a non-blocking stream socket and its owner, who reads and writes plaintext. The
-//! owner first calls [`TlsStream::handshake`] whenever the socket is ready, until it is done. Then
+//! [`TlsStream`] stands between a non-blocking stream socket and the stream's owner, which reads and writes plaintext.
+//! The owner first calls [`TlsStream::handshake`] whenever the socket is ready, until it is done. Then
 //! [`TlsStream::check`] says whether the peer may use its name, and [`TlsStream::send`] and [`TlsStream::receive`]
 //! replace the functions of the socket. A long payload is sent from a region and received into one: besides
 //! rustls's own copies there is one copy each way.

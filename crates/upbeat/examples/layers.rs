@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use upbeat::{CallInfo, Layer, Next, Node, Outcome, Refusal};
 
-/// Who calls, as it says by a token.
+/// The name of the caller, which travels with each of its calls.
 #[derive(Serialize, Deserialize, upbeat::Wire)]
 struct Token(String);
 

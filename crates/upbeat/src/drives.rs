@@ -1,6 +1,6 @@
-//! Drives of a node: how often there were some, and what is said where there are none.
+//! Drives of a node: their number, and the panic where there are none.
 //!
-//! A future of the node that is polled by an executor of somebody else's waits for ever if nobody drives
+//! A future of the node that a foreign executor polls would wait for ever if nobody drives
 //! the node. A legitimate loop polls such futures as well, between its calls of `Node::turn`, so a poll
 //! outside of a drive proves nothing. But a loop that turns its node does so between two polls that are
 //! a period apart. The [`Watchdog`] has the future polled again after a period; after so many of them
@@ -76,7 +76,7 @@ impl Drives {
         Drives { word: Word::default(), roster, node, period, undriven }
     }
 
-    /// Returns the word, for whoever drives the node.
+    /// Returns the word for the driver of the node.
     pub(crate) fn word(&self) -> Word {
         self.word.clone()
     }
@@ -109,7 +109,7 @@ impl Drives {
         if now - undriven.last >= self.period {
             undriven = Undriven { last: now, polls: undriven.polls + 1, ..undriven };
             if undriven.polls == POLLS {
-                // A program that goes on behind the panic is told once more, not at once.
+                // A program that continues after the panic gets the message once more, but not at once.
                 self.undriven.set(None);
                 self.refuse(now - undriven.since);
             }

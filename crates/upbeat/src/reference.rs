@@ -1,4 +1,4 @@
-//! References to services, which may be passed in messages and called by whoever has them.
+//! References to services, which may be passed in messages and called by any holder.
 //!
 //! A reference is a node's name and a service. It has no session and proves nothing: passing it costs as much as a
 //! text, and only a caller's connection finds out what is there. A reference that a node has made of itself also

@@ -2,8 +2,8 @@
 //!
 //! A task is a handler that has had to wait, or was spawned by the application. Its memory is its future, the data of
 //! its wakers, and a table entry of 24 bytes. When a task has ended, all but the entry is a slot in which the next
-//! task of its type starts. The dispatcher polls tasks, and `wake` wakes them. Invariant: an end that somebody waits
-//! for is reported once; after it nothing of the future is left.
+//! task of its type starts. The dispatcher polls tasks, and `wake` wakes them. Invariant: an end for which a joiner
+//! waits is reported once; after it nothing of the future is left.
 
 mod place;
 
@@ -51,13 +51,13 @@ pub(crate) trait Task {
         None
     }
 
-    /// Returns whether the task continues although its end was asked for. Then only the one who asked is told of an
-    /// end.
+    /// Returns whether the task continues although a caller asked for its end. Then only that caller gets the
+    /// outcome.
     fn outlives(self: Pin<&mut Self>, _why: Cancelled) -> bool {
         false
     }
 
-    /// Ends the task before it is done: drops its future, and tells whoever waits for it.
+    /// Ends the task before it is done: drops its future, and wakes the task's joiner.
     fn cancel(self: Pin<&mut Self>, why: Cancelled);
 
     /// Takes back the slot of a handler that has ended. `next` is the identity of the next task in its place.

@@ -1,6 +1,6 @@
-//! A node on a tokio runtime: driven through its descriptor beside whatever else the runtime does.
+//! A node on a tokio runtime, driven through its descriptor beside the other work of the runtime.
 //!
-//! Nothing else of this crate knows of tokio.
+//! No other module of this crate uses tokio.
 
 use crate::node::Node;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -13,16 +13,16 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::Handle;
 
-/// Turns after which the runtime's other tasks have theirs.
+/// The number of turns after which other tasks of the runtime have their turn.
 const TURNS: usize = 64;
 
 /// Drives a node until a future is done, on the tokio runtime that polls this: in `block_on`, or in a
 /// task of a `LocalSet`, since a node stays on its thread. In the future, and in tasks of the node,
-/// clients are awaited beside whatever tokio has. Other tasks of the runtime have handles for that
+/// clients can be awaited beside anything of tokio's. Other tasks of the runtime use handles for that
 /// ([`handle`](crate::handle)).
 ///
-/// The runtime needs its I/O driver. Dropped before the end, it leaves the node as it is: somebody else may
-/// drive it on.
+/// The runtime needs its I/O driver. If this future is dropped before its end, the node is unchanged, and another
+/// call may drive it on.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

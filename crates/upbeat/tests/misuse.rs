@@ -1,4 +1,4 @@
-//! Futures of a node that an executor of somebody else's polls: what is said where nobody drives the
+//! Futures of a node that a foreign executor polls: the message where nobody drives the
 //! node, and that loops that drive it are left alone.
 
 mod common;
@@ -104,7 +104,7 @@ fn await_undriven(what: &str, place: &Path) {
         }
         "sleep" | "within" => {
             let node = node(&name, place);
-            // They have begun inside the node, and are awaited elsewhere.
+            // The futures begin inside the node, and are awaited elsewhere.
             let mut begun: Pin<Box<dyn Future<Output = ()>>> = match what {
                 "sleep" => Box::pin(upbeat::sleep(SOON)),
                 _ => Box::pin(async { drop(upbeat::within(SOON, pending::<()>()).await) }),

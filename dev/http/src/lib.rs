@@ -49,7 +49,7 @@ impl std::error::Error for Missing {}
 pub struct Shelf(Cell<u64>);
 
 impl Shelf {
-    /// One of so many.
+    /// Returns a shelf with this many goods.
     pub fn of(goods: u64) -> Shelf {
         Shelf(Cell::new(goods))
     }

@@ -32,8 +32,8 @@ type Key = (u32, PathBuf, SocketAddr);
 
 type Ports = HashMap<Key, Arc<Port>>;
 
-/// A node's port, at which nodes of other hosts call. Nodes of a process that share a name share the ports at which they
-/// are told to listen.
+/// A node's port, at which nodes of other hosts call. Nodes of a process that share a name share the ports at which
+/// they are told to listen.
 pub struct Listener {
     /// None if no other node of this process can have the node's name.
     key: Option<Key>,
@@ -53,14 +53,14 @@ struct Part {
 
 /// A caller of a port.
 enum Called {
-    /// Its connection was accepted.
+    /// A caller whose connection was accepted.
     New(OwnedFd, SocketAddr),
-    /// It asks to go on with a session.
+    /// A caller that wants to resume a session.
     Again(Resuming),
 }
 
 impl Caller for Called {
-    /// A session goes on with its own node alone.
+    /// Returns whether any node may have the caller: a session is resumed by its own node alone.
     fn is_anybodys(&self) -> bool {
         matches!(self, Called::New(..))
     }
@@ -151,8 +151,8 @@ impl Listener {
         self.part().seat.has_caller()
     }
 
-    /// Takes callers back from nodes of this name that do not take them. Returns when to look again, if any caller waits
-    /// for another node.
+    /// Takes callers back from nodes of this name that do not take them. Returns when to look again, if any caller
+    /// waits for another node.
     pub fn look_after(&self, now_ms: u64) -> Option<u64> {
         self.part().seat.look_after(now_ms)
     }

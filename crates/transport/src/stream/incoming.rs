@@ -85,7 +85,7 @@ pub(super) struct PeerReport {
     pub(super) answer: Option<bool>,
 }
 
-/// A buffer, or a frame in the replica, of which bytes are still to come.
+/// A buffer, or a frame in the replica, whose bytes have not all arrived.
 struct Filling {
     /// The frame that is written once the bytes have come: the words of its head, and the length of its payload.
     frame: Option<([u64; 3], usize)>,

@@ -64,13 +64,13 @@ impl Bank for Branch {
         accounts[to as usize % places] += sum;
         self.transfers.set(self.transfers.get() + 1);
         if self.transfers.get().is_multiple_of(TRANSFERS_PER_AUDIT) {
-            // It goes on by itself.
+            // The audit runs as a task of its own.
             drop(self.node.spawn(audit(Rc::clone(&self.accounts))));
         }
     }
 }
 
-/// The first cause: a lock that somebody holds while he waits for something else.
+/// The first cause: a task holds a lock while it waits for something else.
 async fn audit(accounts: Rc<Mutex<Vec<i64>>>) {
     let accounts = accounts.lock().await;
     let began = Instant::now();
@@ -186,7 +186,7 @@ impl Drop for Servers {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // One that has panicked has said so.
+            // The panic hook has printed the message of a thread that has panicked.
             let _ = thread.join();
         }
     }

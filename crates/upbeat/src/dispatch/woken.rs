@@ -19,7 +19,7 @@ use upbeat_core::bill::Counter;
 /// The most tasks that are polled between two looks at the lanes.
 const POLLS_PER_TURN: usize = 32;
 
-/// The work of a node: tasks, handlers, and whoever was woken.
+/// The work of a node: tasks, handlers, and their wake-ups.
 pub(super) struct Work {
     pub(super) tasks: Rc<Tasks>,
     pub(super) handlers: Handlers,

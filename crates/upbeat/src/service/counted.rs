@@ -1,6 +1,6 @@
-//! Methods of which it is counted what became of each request: see [`statistics`](crate::statistics).
+//! Methods whose calls and outcomes are counted: see [`statistics`](crate::statistics).
 //!
-//! Invariant: where nobody asked for it, no method is one of these.
+//! Invariant: without statistics, no method is one of these.
 
 use crate::dispatch::{Dispatcher, Method, Request};
 use crate::sample::Sample;

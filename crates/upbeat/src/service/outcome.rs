@@ -13,7 +13,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// Makes a refusal for a reason that its caller is told, up to 1,024 bytes of it.
+    /// Makes a refusal for a reason that the caller gets, up to 1,024 bytes of it.
     ///
     /// See [`Refusal`] for an example.
     pub fn new(text: impl Into<Box<str>>) -> Refusal {

@@ -106,10 +106,10 @@ where
         self.start(from, arguments, stamps, ruling.execution != Execution::TrpcBack);
     }
 
-    /// A task from the beginning.
+    /// Runs the request as a task from the beginning.
     fn start(&self, from: From<'_>, arguments: A, stamps: &mut impl Stamps, in_front: bool) {
         let slot = self.fill(from, arguments);
-        // Nothing of what was polled before is this one's.
+        // The notes about the future that was polled before do not belong to this handler.
         from.node.polls();
         let sample = stamps.sample().map(|sample| Box::new(sample.clone()));
         let waits = (Reason::Other, None);
@@ -137,8 +137,8 @@ where
         }
     }
 
-    /// A handler has to wait: it goes on as a task. One that has not begun for want of what it needs
-    /// is sent back, if its caller comes again, or begins anew as a task.
+    /// Makes a handler that has to wait continue as a task. A handler that has not begun, because a lock or a condition
+    /// was missing, is refused if its caller retries, or else begins anew as a task.
     #[cold]
     fn lose(&self, lost: Lost<'_, F>) {
         let From { node, session, call, refusals, .. } = lost.from;
@@ -156,12 +156,12 @@ where
         session.fail(call, FailCode::Refused, &waits.0.text(waits.1.as_deref()));
     }
 
-    /// Drops a handler. Its slot serves again.
+    /// Drops a handler, and keeps its slot for the next one.
     fn give_up(&self, slot: FilledSlot<F, Beside<F>>) {
         self.kept.spare.keep(slot.vacate());
     }
 
-    /// A handler may not wait: it is ended here, and its caller told what it would have waited for.
+    /// Ends a handler that must not wait. Its caller gets the reason for which the handler would have waited.
     #[cold]
     fn end(&self, lost: Lost<'_, F>) {
         let Lost { from: From { node, session, call, .. }, slot, .. } = lost;

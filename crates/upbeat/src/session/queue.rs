@@ -97,7 +97,7 @@ impl Session {
         }
     }
 
-    /// Gives up everything that a message waits for. Returns whether the peer is told.
+    /// Withdraws everything that a message waits for. Returns whether there is a message to the peer about that.
     pub(crate) fn withdraw_admission(&self, admission: &mut Admission) -> bool {
         let tells = self.withdraw_room(admission);
         self.leave_line(admission);

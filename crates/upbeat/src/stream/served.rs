@@ -137,7 +137,7 @@ impl Pull {
         let ends = poll_fn(|context| {
             let polled = self.outlet.poll_batch(context);
             if polled.is_pending() {
-                // While its writer waits, for whatever reason, it holds no bytes of the budget.
+                // While the writer waits, for any reason, it holds no bytes of the budget.
                 self.at.of.node.awaits_answer();
             }
             polled

@@ -76,7 +76,7 @@ impl Raw {
         self.put(head.words(), &placed.as_u64().to_le_bytes())
     }
 
-    /// The same where room was granted, or is said to be.
+    /// Sends a call whose room was granted, or is said to be granted.
     pub(crate) fn call_granted(
         &self,
         method: u16,
@@ -185,7 +185,7 @@ impl Attack {
         slab.store(first, self.one_of(&long));
         let len = self.one_of(&[8, 200, 4104, each as u32]);
         let method = self.one_of(&ECHOES);
-        // A buffer that is not back is lent all the same, sometimes: that ends it.
+        // A buffer that is not back is sometimes lent again, which ends the session.
         self.placed(method, Placed { slab: 0, index, len });
         self.raw.ring();
         let began = Instant::now();
@@ -195,7 +195,7 @@ impl Attack {
             slab.store(first + at, self.random.next());
             self.pass();
         }
-        // It may be ours again, as it may not.
+        // The server may have returned the buffer, or not.
         if self.raw.lanes.peer_returned(0) >> index & 1 == 0 {
             let call = self.next_call();
             self.raw.call_placed(method, call, Placed { slab: 0, index, len });

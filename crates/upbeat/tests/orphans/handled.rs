@@ -149,7 +149,7 @@ fn handles_extend_nothing_that_they_have_not_said() {
             let part = part.unwrap();
             assert!(HAS < part && part <= 10_000, "{part}");
         }
-        // It ends when all is over that it could have.
+        // The call ends when the last possible extension is over.
         let ends = || more(&handle, &[], (HAS, Some(2 * HAS)), (60_000, 60_000));
         for ended in after(ms(2 * HAS), ends) {
             assert_eq!(ended, Err(CallError::Deadline));

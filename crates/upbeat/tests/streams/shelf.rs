@@ -27,7 +27,7 @@ pub(crate) trait Shelf {
     async fn list_if(&self, numbers: Stream<u64>) -> Result<Vec<u64>, String>;
     /// Reads so many, and the rest is not wanted.
     async fn some(&self, many: u64, numbers: Stream<u64>) -> u64;
-    /// Reads none until it is told to.
+    /// Reads nothing until `go` is called.
     async fn hold(&self, blobs: Stream<Vec<u8>>) -> u64;
     #[oneway]
     async fn go(&self);
@@ -37,7 +37,7 @@ pub(crate) trait Shelf {
     async fn state(&self) -> State;
 }
 
-/// What is left of what was begun.
+/// The items sent, the guards alive, the streams open, and the orphans ended.
 pub(crate) type State = (u64, u64, u64, u64);
 pub(crate) const SENT: fn(State) -> u64 = |state| state.0;
 

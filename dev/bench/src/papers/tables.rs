@@ -242,7 +242,7 @@ const SENDING: &[Part] =
     &[Part::SendDatalink, Part::SendTransport, Part::SendMailbox, Part::SendAnswer];
 
 /// Nectar's table 3-1: half of a round trip, so that today's figure is the mean of the directions
-/// wherever both are told.
+/// where both are known.
 fn breakup(row: &Row, billed: &Billed) -> Vec<Line> {
     let of_request = |name, parts: &[Part]| {
         let [request, _] = directions(billed, parts);

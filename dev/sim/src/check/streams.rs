@@ -36,7 +36,7 @@ pub(crate) struct Streams {
 #[derive(Clone, Debug)]
 struct Stream {
     is_result: bool,
-    /// One of the two nodes is the liar, so that any items are allowed.
+    /// Whether one of the two nodes is the liar, so that any items are allowed.
     lies: bool,
     writer: Writer,
     reader: Reader,

@@ -5,6 +5,7 @@ mod conflicts;
 mod crate_floors;
 mod dead_files;
 mod headers;
+mod language;
 mod lengths;
 mod links;
 mod module_floors;
@@ -64,6 +65,11 @@ pub(crate) const CHECKS: &[Check] = &[
         name: "headers",
         about: "every module file begins with a `//!` comment",
         run: headers::check,
+    },
+    Check {
+        name: "language",
+        about: "comments begin with the name of their subject, or with a verb",
+        run: language::check,
     },
     Check {
         name: "conflicts",

@@ -87,9 +87,9 @@ fn stamps_of_another_host_are_moved_together_between_ours() {
         ours.fit(BillingSide::Here);
         (ours.at(Point::NoticedThere).unwrap(), ours.at(Point::Replied).unwrap(), ours.doubt)
     };
-    // They are moved by at least 100, behind our sending, and by at most 700, which is the doubt.
+    // The stamps move by at least 100, to after our sending, and by at most 700, and that range is the doubt.
     assert_eq!(joined(700), (1_300, 1_900, 301));
-    // They are moved by at least 100, and by at most 1,500, to our reception.
+    // The stamps move by at least 100, and by at most 1,500, to our reception.
     assert_eq!(joined(1 << 40), (1_700, 2_300, 701));
     // The stamps are impossible, so each is bounded by itself, as on one host.
     assert_eq!(joined(50), (900, 1_500, 50));

@@ -68,7 +68,7 @@ fn lies_about_a_clock_harm_nobody() {
     let extremes = [0, 1, 1 << 32, u64::MAX / 2, u64::MAX - 1, u64::MAX];
     node.block_on(async {
         let work = connected(&node, &server.named("server")).await;
-        // Whoever binds is answered without stamps.
+        // The reply to the bind request carries no stamps.
         let lost = node.counted(Counter::SamplesLost);
         for (nth, pace) in
             [0, 1, 1_000_000, 2_900_000_000, 100_000_000_000, u64::MAX].into_iter().enumerate()

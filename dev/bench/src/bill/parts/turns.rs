@@ -39,7 +39,7 @@ impl Turns {
         let told = Rc::clone(&over);
         let (caller, count) = (client.clone(), Rc::clone(&answers));
         drop(client.spawn(async move {
-            // Where a call fails no answers come, and whoever counts them says so.
+            // If a call fails no reply comes, and the counter of replies reports that.
             let Ok(echo) = caller.connect::<EchoClient>(&host).await else { return };
             loop {
                 let done = match size {
