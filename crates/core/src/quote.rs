@@ -45,7 +45,7 @@ use crate::limits::{
 use core::fmt;
 
 /// The lines that a sender loads to see that a reader sleeps.
-const PROMISE_LINES: u64 = 1;
+const POLLING_FLAG_LINES: u64 = 1;
 
 /// The system calls for a doorbell: one that rings, the end of the sleeper's wait, one that reads the doorbell,
 /// and one that finds no other.
@@ -310,7 +310,7 @@ const fn frame(bytes: usize, reader: Reader) -> Quote {
         Reader::Sleeps => 1,
     };
     Quote {
-        cache_lines: (HEAD_BYTES + bytes).div_ceil(LINE_BYTES) as u64 + bells * PROMISE_LINES,
+        cache_lines: (HEAD_BYTES + bytes).div_ceil(LINE_BYTES) as u64 + bells * POLLING_FLAG_LINES,
         bytes: bytes as u64,
         system_calls: bells * BELL_SYSTEM_CALLS,
         wakes: bells,

@@ -352,8 +352,8 @@ pub(crate) fn stand_in(signature: &mut Signature) {
 
 /// Returns the output of a future, if `ty` is `impl Future<Output = …>`.
 pub(crate) fn future_output(ty: &Type) -> Option<&Type> {
-    let Type::ImplTrait(promise) = ty else { return None };
-    promise.bounds.iter().find_map(|bound| {
+    let Type::ImplTrait(future) = ty else { return None };
+    future.bounds.iter().find_map(|bound| {
         let TypeParamBound::Trait(bound) = bound else { return None };
         let last = bound.path.segments.last()?;
         let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };

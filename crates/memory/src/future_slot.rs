@@ -162,7 +162,7 @@ impl<F, X> Drop for FutureSlot<F, X> {
 
 impl<F, X> fmt::Debug for FutureSlot<F, X> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Seat").field("holds", &self.holds).finish_non_exhaustive()
+        f.debug_struct("FutureSlot").field("holds", &self.holds).finish_non_exhaustive()
     }
 }
 
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waiting_future_is_dropped_with_its_seat() {
+    fn a_waiting_future_is_dropped_with_its_slot() {
         let dropped = Rc::new(Cell::new(0));
         let taken = EmptySlot::new(()).take(refers(Counts(Rc::clone(&dropped), false), false));
         drop(taken.into_slot());
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_future_whose_drop_panics_is_dropped_once_and_its_seat_is_freed() {
+    fn a_future_whose_drop_panics_is_dropped_once_and_its_slot_is_freed() {
         let panics = |way: &dyn Fn(FilledSlot<Counts, Counts>)| {
             let (future, beside) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
             let taken = EmptySlot::new(Counts(Rc::clone(&beside), false))

@@ -57,7 +57,7 @@ impl State {
 /// The owner's side of a node page.
 pub struct NodePage {
     region: Region,
-    promise: std::cell::Cell<u64>,
+    polling_flag: std::cell::Cell<u64>,
 }
 
 impl NodePage {
@@ -67,7 +67,7 @@ impl NodePage {
         region.store(INCARNATION, incarnation);
         region.store(STATE, State::Open.word());
         region.publish(POLLING_FLAG, 1);
-        NodePage { region, promise: std::cell::Cell::new(1) }
+        NodePage { region, polling_flag: std::cell::Cell::new(1) }
     }
 
     /// Publishes the state of the node.
@@ -84,9 +84,9 @@ impl NodePage {
 
     /// Clears the polling flag without a fence, which only models do.
     pub(crate) fn clear_unfenced(&self) {
-        let promise = (self.promise.get() & !1) + 2;
-        self.promise.set(promise);
-        self.region.publish(POLLING_FLAG, promise);
+        let flag = (self.polling_flag.get() & !1) + 2;
+        self.polling_flag.set(flag);
+        self.region.publish(POLLING_FLAG, flag);
     }
 
     /// Sets the polling flag again.
@@ -101,21 +101,21 @@ impl NodePage {
     #[inline(always)]
     #[must_use]
     pub fn is_polling(&self) -> bool {
-        self.promise.get() & 1 != 0
+        self.polling_flag.get() & 1 != 0
     }
 
     #[cold]
     fn set_flag(&self) {
-        let promise = self.promise.get() | 1;
-        self.promise.set(promise);
-        self.region.publish(POLLING_FLAG, promise);
+        let flag = self.polling_flag.get() | 1;
+        self.polling_flag.set(flag);
+        self.region.publish(POLLING_FLAG, flag);
     }
 }
 
 /// A view of a peer's node page, whose content the peer controls.
 pub struct PeerPage {
     region: Region,
-    promise: Word,
+    polling_flag: Word,
     watched: Watched,
 }
 
@@ -127,7 +127,7 @@ impl PeerPage {
     #[must_use]
     pub fn new(region: Region) -> PeerPage {
         assert!(region.words() >= PAGE_WORDS);
-        PeerPage { promise: region.word_at(POLLING_FLAG), region, watched: Watched::default() }
+        PeerPage { polling_flag: region.word_at(POLLING_FLAG), region, watched: Watched::default() }
     }
 
     /// Returns the region of the page, for another thread.
@@ -157,9 +157,9 @@ impl PeerPage {
     /// peer goes to sleep without seeing an earlier write.
     #[inline(always)]
     pub fn asleep_unfenced(&self) -> Option<u64> {
-        let promise = self.promise.load();
-        self.watched.loaded(Count::PollingFlagLines, promise);
-        if promise & 1 == 1 { None } else { Some(promise) }
+        let flag = self.polling_flag.load();
+        self.watched.loaded(Count::PollingFlagLines, flag);
+        if flag & 1 == 1 { None } else { Some(flag) }
     }
 }
 

@@ -162,7 +162,7 @@ impl Carrier {
     }
 
     /// Tells a peer that does not poll: marks its board, or sends everything over the stream. A peer of a stream
-    /// never promises to poll.
+    /// never sets its polling flag.
     #[cold]
     #[inline(never)]
     fn notify(&self) {

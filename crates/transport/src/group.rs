@@ -44,22 +44,22 @@ struct Entry<T> {
     callers: VecDeque<(u64, T)>,
 }
 
-/// A node's part in a group. Dropped, the node takes no more callers there.
-pub(crate) struct Seat<T: Caller> {
+/// The membership of a node in a group. Dropping it ends the membership: the node accepts no more callers there.
+pub(crate) struct Membership<T: Caller> {
     group: Arc<Group<T>>,
     member: Arc<Member>,
     watch: Cell<Watch>,
 }
 
-impl<T: Caller> Seat<T> {
-    /// Has a node take callers too. None if it does already, or if it does not go with those that do.
+impl<T: Caller> Membership<T> {
+    /// Makes a node a member of a group. Returns `None` if it is a member already, or does not match the other members.
     pub(crate) fn take(
         group: &Arc<Group<T>>,
         home: &LocalNode,
-    ) -> Result<Option<Seat<T>>, BindError> {
+    ) -> Result<Option<Membership<T>>, BindError> {
         let (group, member) = (Arc::clone(group), home.member()?);
         let joined = group.join(home.info(), &member);
-        Ok(joined.then_some(Seat { group, member, watch: Cell::default() }))
+        Ok(joined.then_some(Membership { group, member, watch: Cell::default() }))
     }
 
     pub(crate) fn member(&self) -> &Member {
@@ -100,7 +100,7 @@ impl<T: Caller> Seat<T> {
     }
 }
 
-impl<T: Caller> Drop for Seat<T> {
+impl<T: Caller> Drop for Membership<T> {
     fn drop(&mut self) {
         self.group.leave(&self.member);
     }

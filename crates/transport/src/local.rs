@@ -6,7 +6,7 @@
 //! the end of its socket.
 
 use crate::error::{BindError, OpenError};
-use crate::group::{Group, NotHanded, Seat};
+use crate::group::{Group, Membership, NotHanded};
 use crate::handshake::Side;
 use crate::host::reaches;
 use crate::local_node::{LocalNode, NodeInfo};
@@ -29,7 +29,7 @@ static REGISTRY: Mutex<Option<Groups>> = Mutex::new(None);
 pub struct Listener {
     address: Address,
     /// None while it is dropped.
-    seat: Option<Seat<LocalRequest>>,
+    membership: Option<Membership<LocalRequest>>,
 }
 
 impl Listener {
@@ -40,17 +40,17 @@ impl Listener {
         let mut registry = registry();
         let groups = registry.get_or_insert_default();
         let group = groups.get(&address).cloned().unwrap_or_else(|| Arc::new(Group::new()));
-        match Seat::take(&group, home)? {
-            Some(seat) => {
+        match Membership::take(&group, home)? {
+            Some(membership) => {
                 groups.insert(address.clone(), group);
-                Ok(Listener { address, seat: Some(seat) })
+                Ok(Listener { address, membership: Some(membership) })
             }
             None => Err(BindError::NameTaken { name, pid: Some(std::process::id()) }),
         }
     }
 
-    fn seat(&self) -> &Seat<LocalRequest> {
-        self.seat.as_ref().expect("it stands until it is dropped")
+    fn membership(&self) -> &Membership<LocalRequest> {
+        self.membership.as_ref().expect("it stands until it is dropped")
     }
 
     /// Accepts the next request, for the session with this number. Returns None if there is none. The first step of
@@ -62,29 +62,29 @@ impl Listener {
         _now_ms: u64,
     ) -> Result<Option<Opening>, OpenError> {
         let us = Side::new(home.info(), session)?;
-        if let Some(request) = self.seat().next() {
+        if let Some(request) = self.membership().next() {
             return Ok(Some(Opening::request(request, us)));
         }
         // A caller that comes from here on wakes the node again.
-        self.seat().member().has_woken();
-        Ok(self.seat().next().map(|request| Opening::request(request, us)))
+        self.membership().member().has_woken();
+        Ok(self.membership().next().map(|request| Opening::request(request, us)))
     }
 
     /// Has the node woken again, as if a caller had come.
     pub fn wake(&self) {
-        self.seat().member().wake();
+        self.membership().member().wake();
     }
 
-    /// Takes callers back from nodes of this name that do not take them. Returns when to look again, if any caller waits
-    /// for another node.
+    /// Takes callers back from nodes of this name that do not take them. Returns when to look again, if any caller
+    /// waits for another node.
     pub fn look_after(&self, now_ms: u64) -> Option<u64> {
-        self.seat().look_after(now_ms)
+        self.membership().look_after(now_ms)
     }
 }
 
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.seat().member().as_fd()
+        self.membership().member().as_fd()
     }
 }
 
@@ -92,7 +92,7 @@ impl Drop for Listener {
     fn drop(&mut self) {
         let mut registry = registry();
         // Callers that wait for the last node see the end of their sockets.
-        self.seat = None;
+        self.membership = None;
         if let Some(groups) = registry.as_mut()
             && groups.get(&self.address).is_some_and(|group| group.is_empty())
         {

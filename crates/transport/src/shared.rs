@@ -1,11 +1,12 @@
 //! Sessions between processes of one host: the listener at a node's socket, and the caller.
 //!
 //! The handshake decides the contents of the packets. Invariant: a name has one socket, which nodes of one process
-//! may share, and which is there without a gap while any of them listens. A full table of descriptors makes no caller wait and no listener spin, because one spare descriptor serves to tell the next caller.
+//! may share, and which is there without a gap while any of them listens. A full table of descriptors makes no caller
+//! wait and no listener spin, because one spare descriptor serves to tell the next caller.
 
 use crate::claim::{Claim, Holder, holder, key, sweep};
 use crate::error::{BindError, OpenError, descriptor_limit};
-use crate::group::{Group, Seat};
+use crate::group::{Group, Membership};
 use crate::handshake::{Dialled, Handshake, Side, refuse};
 use crate::local_node::LocalNode;
 use crate::opening::Opening;
@@ -42,7 +43,7 @@ pub struct Listener {
 
 /// A node's part in the socket of its name.
 struct Part {
-    seat: Seat<OwnedFd>,
+    membership: Membership<OwnedFd>,
     socket: Arc<Socket>,
 }
 
@@ -107,11 +108,11 @@ impl Listener {
             None => Arc::new(Socket::new(place, home, dir, &name)?),
         };
         home.info().is_locked_by(&key.1);
-        let Some(seat) = Seat::take(&socket.group, home)? else {
+        let Some(membership) = Membership::take(&socket.group, home)? else {
             return Err(BindError::NameTaken { name, pid: Some(std::process::id()) });
         };
         sockets.insert(key.clone(), Arc::clone(&socket));
-        Ok(Listener { key, part: Some(Part { seat, socket }), pending: Arc::new(()) })
+        Ok(Listener { key, part: Some(Part { membership, socket }), pending: Arc::new(()) })
     }
 
     /// Where the socket lies.
@@ -131,13 +132,13 @@ impl Listener {
 
     /// Whether a caller waits that another node of this name has accepted.
     pub fn has_caller(&self) -> bool {
-        self.part().seat.has_caller()
+        self.part().membership.has_caller()
     }
 
-    /// Takes callers back from nodes of this name that do not take them. Returns when to look again, if any caller waits
-    /// for another node.
+    /// Takes callers back from nodes of this name that do not take them. Returns when to look again, if any caller
+    /// waits for another node.
     pub fn look_after(&self, now_ms: u64) -> Option<u64> {
-        self.part().seat.look_after(now_ms)
+        self.part().membership.look_after(now_ms)
     }
 
     /// Accepts the next caller, for the session of this number; None if nobody calls, or if as many
@@ -164,8 +165,8 @@ impl Listener {
 
     /// Returns the next caller of this node: one that waits for it, or one that has connected.
     fn next(&self) -> Result<Option<OwnedFd>, OpenError> {
-        let Part { seat, socket: listening } = self.part();
-        if let Some(socket) = seat.next() {
+        let Part { membership, socket: listening } = self.part();
+        if let Some(socket) = membership.next() {
             return Ok(Some(socket));
         }
         // As many as may be another node's.
@@ -179,7 +180,7 @@ impl Listener {
                 other => other.map_err(OpenError::system("accepting a caller"))?,
             };
             listening.spare.restock();
-            if let Some(socket) = seat.route(socket) {
+            if let Some(socket) = membership.route(socket) {
                 return Ok(Some(socket));
             }
         }

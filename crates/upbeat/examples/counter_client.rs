@@ -15,7 +15,7 @@ fn main() {
 }
 
 fn call() -> Result<(), Box<dyn std::error::Error>> {
-    // A name is taken once at a time: with the process in it, two clients can run side by side.
+    // A name belongs to one process: with the process number in it, two clients can run at once.
     let node = Node::new(&format!("client/{}", std::process::id()))?;
     node.block_on(async {
         let counter: CounterClient = node.connect("counter").await?;

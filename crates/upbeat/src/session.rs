@@ -93,7 +93,7 @@ pub(crate) struct Session {
     /// The state machine that makes all decisions.
     core: upbeat_core::session::Session<kinds::Kinds>,
     answers: reply::Answers,
-    /// The room that the peer was last told of.
+    /// The room that was last announced to the peer.
     relieved: Cell<[u64; 3]>,
     /// The slots of our lane that were written when the peer's polling flag was last read.
     flushed: Cell<u64>,

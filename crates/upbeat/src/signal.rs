@@ -53,10 +53,10 @@ impl Signals {
 /// Whether a signal ends the process, as it does by default. A signal sets this, and a new wait clears it.
 static ENDS: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// How many waits for a signal there are.
+/// The number of waits for a signal.
 static WAITING: Mutex<usize> = Mutex::new(0);
 
-/// A wait for a signal. Behind the last of them, signals have their default effect.
+/// A wait for a signal. After the last wait has ended, signals have their default effect.
 struct Asked(Arc<AtomicBool>);
 
 impl Asked {

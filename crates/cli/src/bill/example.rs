@@ -38,7 +38,7 @@ pub(crate) fn usual(item: Item) -> u64 {
 }
 
 impl Message<'_> {
-    /// Writes the message as a whole story. `long` returns the nanoseconds of the phases that differ from
+    /// Writes the message as a full sample. `long` returns the nanoseconds of the phases that differ from
     /// [`usual`].
     pub(crate) fn write(&self, began: u64, long: impl Fn(Item, Leg) -> Option<u64>) {
         let mut stamps = [0; STAMPS_MAX];

@@ -101,7 +101,7 @@ pub(crate) struct Subject {
 /// The numbers of samples of a kind of message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Samples {
-    /// The number of whole stories.
+    /// The number of full samples.
     pub(crate) stories: u64,
     /// The number of pairs of stamps.
     pub(crate) pairs: u64,

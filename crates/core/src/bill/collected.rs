@@ -2,7 +2,7 @@
 //!
 //! Two stamps cannot measure a phase that takes less than a stamp. Pairs therefore begin where the message begins,
 //! and end at each point in turn; the time of a phase is the difference of two means, in which the cost of a stamp
-//! cancels out. Pairs over the whole way, with and without a mark, measure the cost of a mark. Whole stories have
+//! cancels out. Pairs over the whole way, with and without a mark, measure the cost of a mark. Full samples have
 //! a stamp at every point: they show the distribution of phases, and the history of one message. For messages that
 //! take so long that stamps do not matter, the means come from stories too.
 //!
@@ -120,7 +120,7 @@ impl CollectedSamples {
         Ok(())
     }
 
-    /// Adds a whole story: its stamps in ticks, one for each point.
+    /// Adds a full sample: its stamps in ticks, one for each point.
     pub fn story(
         &mut self,
         stamps: &[u64],
@@ -335,7 +335,7 @@ fn between_rungs(way: &Way, rung_means: &[(usize, f64)], by_stories: &[f64]) -> 
 pub enum MeanSource {
     /// The differences between pairs of stamps, for messages so short that stamps matter.
     Pairs,
-    /// Whole stories.
+    /// Full samples.
     Stories,
 }
 

@@ -193,7 +193,7 @@ impl MessageStamps {
         }
     }
 
-    /// Moves all of the peer's stamps of a whole story by the same distance, between those of our stamps that must
+    /// Moves all of the peer's stamps of a full sample by the same distance, between those of our stamps that must
     /// enclose them: to the middle of their possible range. The doubt becomes the distance to either end.
     pub fn fit(&mut self, billed: BillingSide) {
         if self.doubt == 0 {
@@ -270,7 +270,7 @@ impl MessageStamps {
     }
 
     /// Returns the sample: with [`StampMode::Whole`] a stamp for each point of the way, in order, otherwise the first
-    /// stamp and that of the pair. Returns none if a required stamp is missing: for a whole story the first one,
+    /// stamp and that of the pair. Returns none if a required stamp is missing: for a full sample the first one,
     /// that of the arrival at the billing side, and those of sockets.
     pub fn finish(
         &self,

@@ -6,8 +6,8 @@
 //! read.
 //!
 //! A sampled message is stamped in one of several manners ([`StampMode`]): at a pair of points, of which the first is
-//! always the beginning of the message, or at all points, which is called a whole story. A stamp takes about 10
-//! ns, so pairs measure a phase almost undisturbed, and whole stories show what happened to one message. If code
+//! always the beginning of the message, or at all points, which is called a full sample. A stamp takes about 10
+//! ns, so pairs measure a phase almost undisturbed, and full samples show what happened to one message. If code
 //! other than the sender's future takes a stamp, the message's head is marked with the manner, and the dispatchers
 //! handle the message on another path; a further manner measures the cost of that. Invariant: a manner fits in a
 //! byte, 0 means "not sampled", and any byte gives a manner or none.
@@ -46,7 +46,7 @@ pub struct Phase {
     pub place: Place,
     /// The point at which the phase ends. The phase begins where the previous one ends.
     pub ends: Point,
-    /// Whether a pair can end at that point. Phases without such an end are separated by whole stories.
+    /// Whether a pair can end at that point. Phases without such an end are separated by full samples.
     pub paired: bool,
 }
 
@@ -153,7 +153,7 @@ const fn phase(item: Item, place: Place, ends: Point) -> Phase {
     Phase { item, place, ends, paired: true }
 }
 
-/// Creates a phase at whose end no pair ends: it is computed from sums, or only a whole story has a stamp there.
+/// Creates a phase at whose end no pair ends: it is computed from sums, or only a full sample has a stamp there.
 const fn unpaired_phase(item: Item, place: Place, ends: Point) -> Phase {
     Phase { item, place, ends, paired: false }
 }
@@ -277,7 +277,7 @@ impl Way {
         WAYS.iter().position(|way| *way == self).unwrap_or(0) as u8
     }
 
-    /// Iterates over all manners in which messages of this way are stamped, except whole stories.
+    /// Iterates over all manners in which messages of this way are stamped, except full samples.
     pub fn pairs(&self) -> impl Iterator<Item = StampMode> + '_ {
         let ends_here = self.is_answered();
         let whole = [StampMode::Thrice, StampMode::Marked].into_iter().filter(move |_| ends_here);

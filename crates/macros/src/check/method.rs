@@ -75,7 +75,7 @@ fn qualifiers(signature: &Signature, complaints: &mut Complaints) {
             signature.fn_token,
             format!(
                 "a method of a service is async: write `async fn {name}`{}",
-                promised(signature)
+                advice_for_future(signature)
             ),
         );
     }
@@ -99,7 +99,7 @@ fn qualifiers(signature: &Signature, complaints: &mut Complaints) {
 }
 
 /// Returns the end of the advice for a method that returns `impl Future`.
-fn promised(signature: &Signature) -> String {
+fn advice_for_future(signature: &Signature) -> String {
     let ReturnType::Type(_, ty) = &signature.output else { return String::new() };
     match types::future_output(ty) {
         Some(output) => format!(" with `-> {}`", shown(output)),

@@ -2,7 +2,7 @@
 
 use super::{RemoteOptions, options, secured, socket};
 use crate::error::{BindError, OpenError, PeerIdentity, descriptor_limit};
-use crate::group::{Caller, Group, Seat};
+use crate::group::{Caller, Group, Membership};
 use crate::handshake::Side;
 use crate::host;
 use crate::local_node::LocalNode;
@@ -47,7 +47,7 @@ pub struct Listener {
 
 /// A node's part in a port.
 struct Part {
-    seat: Seat<Called>,
+    membership: Membership<Called>,
     port: Arc<Port>,
 }
 
@@ -119,7 +119,7 @@ impl Listener {
             Some(port) => Arc::clone(port),
             None => Arc::new(Port::new(at)?),
         };
-        let Some(seat) = Seat::take(&port.group, home)? else {
+        let Some(membership) = Membership::take(&port.group, home)? else {
             return Err(BindError::Port { at, error: Errno::ADDRINUSE });
         };
         if let Some(network) = host::network() {
@@ -128,7 +128,13 @@ impl Listener {
         if let Some(key) = &key {
             ports.insert(key.clone(), Arc::clone(&port));
         }
-        Ok(Listener { key, part: Some(Part { seat, port }), name, terms, pending: Arc::new(()) })
+        Ok(Listener {
+            key,
+            part: Some(Part { membership, port }),
+            name,
+            terms,
+            pending: Arc::new(()),
+        })
     }
 
     fn part(&self) -> &Part {
@@ -148,20 +154,20 @@ impl Listener {
 
     /// Whether a caller waits that another node of this name has accepted.
     pub fn has_caller(&self) -> bool {
-        self.part().seat.has_caller()
+        self.part().membership.has_caller()
     }
 
     /// Takes callers back from nodes of this name that do not take them. Returns when to look again, if any caller
     /// waits for another node.
     pub fn look_after(&self, now_ms: u64) -> Option<u64> {
-        self.part().seat.look_after(now_ms)
+        self.part().membership.look_after(now_ms)
     }
 
     /// Leaves a caller that asks to go on with a session with the node of this name that has the session. Returns the
     /// caller if there is no such node.
     pub fn hand_over(&self, resuming: Resuming) -> Option<Resuming> {
         let Some(incarnation) = resuming.listener() else { return Some(resuming) };
-        match self.part().seat.hand_to(incarnation, Called::Again(resuming)) {
+        match self.part().membership.hand_to(incarnation, Called::Again(resuming)) {
             Some(Called::Again(resuming)) => Some(resuming),
             _ => None,
         }
@@ -198,8 +204,8 @@ impl Listener {
 
     /// Returns the next caller of this node: one that waits for it, or one that has connected.
     fn next(&self) -> Result<Option<Called>, OpenError> {
-        let Part { seat, port } = self.part();
-        if let Some(called) = seat.next() {
+        let Part { membership, port } = self.part();
+        if let Some(called) = membership.next() {
             return Ok(Some(called));
         }
         // As many as may be another node's.
@@ -217,7 +223,7 @@ impl Listener {
             let at = rustix::net::getpeername(&socket)
                 .and_then(|at| at.ok_or(Errno::NOTCONN)?.try_into())
                 .map_err(OpenError::system("asking for the peer"))?;
-            if let Some(called) = seat.route(Called::New(socket, at)) {
+            if let Some(called) = membership.route(Called::New(socket, at)) {
                 return Ok(Some(called));
             }
         }

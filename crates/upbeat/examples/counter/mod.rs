@@ -11,10 +11,10 @@ pub trait Counter {
     /// Adds to the count and returns it.
     async fn add(&self, n: u64) -> u64;
 
-    /// Says how the count stands, under a name.
+    /// Describes the count under a name.
     async fn describe(&self, name: String) -> Result<Description, CounterError>;
 
-    /// Sets the count to 0. Nobody waits for it.
+    /// Sets the count to 0. The caller does not wait.
     #[oneway]
     async fn reset(&self);
 }

@@ -44,7 +44,7 @@ pub trait Echo {
 
 #[upbeat::service]
 pub trait Diary {
-    /// Writes something down. Nobody waits for it.
+    /// Writes an entry. The caller does not wait.
     #[oneway]
     async fn note(&self, text: String);
 }

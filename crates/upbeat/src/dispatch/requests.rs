@@ -64,7 +64,7 @@ impl Dispatcher {
         let Ok(mut methods) = self.served.methods.replace(Vec::new()) else { return };
         methods.append(&mut self.served.offered.borrow_mut());
         self.may_over_run(methods.len());
-        // Nobody can have held the empty table that stood there meanwhile.
+        // The empty table that replaced it meanwhile cannot be held.
         let _empty = self.served.methods.replace(methods);
     }
 

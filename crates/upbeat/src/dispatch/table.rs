@@ -14,14 +14,14 @@ const FIRST_REMOTE: u32 = SESSIONS_PER_NODE_MAX as u32;
 /// The number of the first connection that is to go on with a session.
 const FIRST_RESUMING: u32 = FIRST_REMOTE + REMOTE_SESSIONS_MAX as u32;
 
-/// Where the peer of a session is.
+/// The kind of a session's peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {
-    /// On this host.
+    /// A peer on this host.
     Here,
-    /// On another host.
+    /// A peer on another host.
     Remote,
-    /// On another host, for a handshake that goes on with a session. The session has a place already.
+    /// A peer on another host whose handshake resumes a session. The session has a place already.
     Resuming,
 }
 

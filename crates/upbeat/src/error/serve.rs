@@ -39,7 +39,7 @@ pub enum ServeError {
     TooManyMethods {
         /// The service.
         service: &'static str,
-        /// How many methods there would be.
+        /// The number of methods with this service.
         methods: usize,
         /// The most methods of a node.
         most: usize,

@@ -169,7 +169,7 @@ fn a_wake_by_the_nodes_own_thread_needs_no_lock() {
     wakeup.on_wake();
     drop(locked);
     assert!(roster.any() && !other.any());
-    // The list belongs to the first node as long as a task stands in it.
+    // The list belongs to the first node as long as it has a task.
     second.on_wake();
     assert_eq!(other.list().woken, [8]);
     assert_eq!(listed(&other), [8]);

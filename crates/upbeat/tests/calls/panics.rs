@@ -116,8 +116,8 @@ fn the_driving_future_may_panic_and_the_node_can_be_driven_again() {
             assert_eq!(panic.unwrap_err().downcast_ref(), Some(&"it goes through"));
             assert_eq!(stand.node.block_on(work.add(3, round)), Ok(3 + round));
         }
-        // A node that nobody drives does not promise to look: who calls it rings.
-        let promised = catch_unwind(AssertUnwindSafe(|| stand.node.block_on(async { panic!() })));
-        assert!(promised.is_err() && stand.node.may_wait());
+        // The polling flag of a node that nobody drives is cleared: its callers ring the doorbell.
+        let panicked = catch_unwind(AssertUnwindSafe(|| stand.node.block_on(async { panic!() })));
+        assert!(panicked.is_err() && stand.node.may_wait());
     }
 }

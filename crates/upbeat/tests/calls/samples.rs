@@ -86,7 +86,7 @@ fn written(view: &SamplesView) -> Vec<Written> {
     (view.oldest()..view.written()).map(read).collect()
 }
 
-/// The manners in which calls are sampled. Between hosts a pair whose stamps are of two clocks is a whole story.
+/// The manners in which calls are sampled. Between hosts a pair whose stamps are of two clocks is a full sample.
 fn wanted() -> BTreeSet<u8> {
     let pairs = CALL.pairs().filter(|pair| !over_network() || !pair.compares(CALL));
     pairs.chain([StampMode::Whole]).map(StampMode::byte).collect()

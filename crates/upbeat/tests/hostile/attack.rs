@@ -21,7 +21,7 @@ const LINE_WORDS: usize = 8;
 /// Words of the lane's header that the peer reads: progress, accepted, attention, wants room, the
 /// first and the last of the returns.
 const HEADER: [usize; 7] = [0, 8, 9, 16, 17, 32, 63];
-const PROMISE: usize = 8;
+const POLLING_FLAG: usize = 8;
 /// How long one way is gone at most.
 const A_WHILE: Duration = Duration::from_millis(60);
 
@@ -87,7 +87,7 @@ const WAYS: &[(&str, Way)] = &[
     ("lanes that go on nowhere", Attack::switches),
     ("lanes that do grow, with noise in them", Attack::growth),
     ("progress that is a lie", Attack::progress),
-    ("a promise that comes and goes", Attack::promise),
+    ("a polling flag that is set and cleared", Attack::polling_flag),
     ("the whole board", Attack::board),
     ("rings and rings", Attack::rings),
     ("records that are none", Attack::records),
@@ -300,11 +300,11 @@ impl Attack {
         self.raw.lane.publish(word, value);
     }
 
-    fn promise(&mut self) {
+    fn polling_flag(&mut self) {
         for _ in 0..10 {
             self.call(1, &[0; 16]);
             let random = self.random.next();
-            self.raw.page.publish(PROMISE, random & !1);
+            self.raw.page.publish(POLLING_FLAG, random & !1);
             self.raw.page.store(1, self.random.next());
             self.raw.lane.publish(16, self.random.below(2));
             self.raw.lane.publish(17, self.random.below(2));

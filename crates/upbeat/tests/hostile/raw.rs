@@ -34,7 +34,7 @@ pub(crate) struct Raw {
     grown: RefCell<BTreeMap<u32, Region>>,
 }
 
-const PROMISE: usize = 8;
+const POLLING_FLAG: usize = 8;
 
 impl Raw {
     /// Connects as an honest caller does. None if the peer is busy or full.
@@ -70,7 +70,7 @@ impl Raw {
         let own_board = make(BOARD_BYTES, Writers::Everybody);
         page.region().store(0, incarnation);
         page.region().store(1, 1);
-        page.region().store(PROMISE, 1);
+        page.region().store(POLLING_FLAG, 1);
         let ours =
             Segments { lane_bytes: LANE_BYTES as u32, board_slot: 0, session: 0, listening: None };
         let passed = [lane.descriptor(), page.descriptor(), own_board.descriptor()];

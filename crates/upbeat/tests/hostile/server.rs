@@ -65,7 +65,7 @@ fn serve(
     let program = ProgramId::named(PROGRAM.parse().unwrap());
     let home = LocalNode::new(program, Some(name.parse().unwrap())).unwrap();
     let listener = Listener::bind(&place, &home).unwrap();
-    // The server does not promise to poll, so every client rings.
+    // The polling flag of the server is cleared, so every client rings.
     home.page().clear_polling();
     serving();
     let mut sessions: Vec<Imp> = Vec::new();

@@ -77,7 +77,7 @@ fn handle<C: HandleClient + 'static>(
         let builder = upbeat::handle::builder().program(crate::common::PROGRAM);
         let builder = builder.directory(&bench.server.place).waiting(Waiting::Polling);
         let client: C = builder.connect(&bench.server.name).unwrap();
-        // For ever, so that its promise stands from one run to the next.
+        // The client is kept for ever, so that its polling flag stays set from one run to the next.
         let call = act(Box::leak(Box::new(client)));
         let run = move |count: u64, between: &mut dyn FnMut()| {
             let before = tell_alone();

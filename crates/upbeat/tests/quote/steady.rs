@@ -15,16 +15,16 @@ use upbeat_memory::lane::GROWN_BYTES;
 use upbeat_memory::probe::Count;
 use upbeat_memory::ring::span_of;
 
-/// How often a case is begun anew where something disturbed it: a lane was full because its reader
-/// had not yet said how far it is, a promise was taken back while the last answer was flushed. Such
-/// things happen once in a run; what is wrong by one a message is wrong in every try.
+/// How often a case is begun anew after a disturbance: a lane was full because its reader
+/// had not yet published its progress, or a polling flag was cleared while the last reply was flushed. Such
+/// things happen once in a run; an error of one per message shows in every try.
 const TRIES: u32 = 10;
 
-/// Between two messages of which a few fill the ring or take all buffers, so that their reader can say
-/// that it is done.
+/// The pause between two messages of which a few fill the ring or take all buffers, so that their reader can
+/// publish its progress.
 const PAUSE: Duration = Duration::from_micros(20);
 
-/// Messages of which the costs are told.
+/// The number of messages whose costs are counted.
 const MESSAGES: u64 = 100;
 /// The number of long messages whose costs are counted.
 const LONG_MESSAGES: u64 = 10;
@@ -125,10 +125,10 @@ fn lap(payload: Payload) -> Lap {
     Lap::of(slots, in_slots as u32)
 }
 
-/// Where measurements are made: a server, and a way to ask it that is none of those measured.
+/// The setting of measurements: a server, and a way to ask it outside of the measured sessions.
 pub(crate) struct Bench {
     pub(crate) server: Elsewhere,
-    /// One way for ever: its promise stands, so nobody is rung for it.
+    /// This way is kept for ever: its polling flag stays set, so the server rings nobody for it.
     asker: ServerBlocking<'static>,
     /// The counts that asking the server adds.
     asked: Told,
@@ -180,15 +180,15 @@ impl Bench {
         node
     }
 
-    /// Waits until the server sleeps, if it is one that does.
+    /// Waits until the server sleeps, if it is a sleeping server.
     fn await_sleep(&self) {
         if let Some(sleeper) = &self.sleeper {
             sleeper.wait();
         }
     }
 
-    /// Waits until a server that looks has ended its turn, in which it flushes what it has answered:
-    /// whoever takes his promise back before that is rung.
+    /// Waits until a polling server has ended its turn, in which it flushes its replies:
+    /// a client that cleared its polling flag before that would be rung.
     fn await_turn(&self) {
         let watches = || self.counters.get(Counter::Watches.index()).unwrap();
         let seen = watches();
@@ -313,7 +313,7 @@ fn judge(case: &Case, count: &Told, messages: u64) -> Result<String, String> {
         }
     };
     let total = case.quote().times(messages);
-    // Of a sleeper's promise the line is loaded beside the frames'.
+    // The line of a sleeper's polling flag is loaded besides the lines of the frames.
     let loaded = of(Count::LinesLoaded).wrapping_add(of(Count::PollingFlagLines));
     let stored = of(Count::LinesStored).wrapping_add(of(Count::PollingFlagLines));
     equal("cache lines loaded", loaded, total.cache_lines)?;

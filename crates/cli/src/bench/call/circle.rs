@@ -30,14 +30,14 @@ struct Tally {
 }
 
 /// A node on a thread of its own.
-struct Seat {
+struct RingNode {
     orders: Sender<()>,
     tallies: Receiver<Result<Tally, BenchError>>,
 }
 
 /// The nodes of a ring that are in this process.
 pub(super) struct Circle {
-    seats: Vec<Seat>,
+    nodes: Vec<RingNode>,
 }
 
 /// The arguments of a thread.
@@ -59,12 +59,12 @@ impl Circle {
         first: usize,
     ) -> Result<Circle, BenchError> {
         let name = |at: usize| format!("bench-ring{nodes}-{}/{}", policy.word(), at % nodes);
-        let seat = |at| {
+        let start = |at| {
             let scratch = scratch.to_owned();
-            Seat::start(Place { name: name(at), next: name(at + 1), scratch, policy, cpus })
+            RingNode::start(Place { name: name(at), next: name(at + 1), scratch, policy, cpus })
         };
-        let seats = (first..nodes).step_by(2).map(seat).collect::<Result<Vec<_>, _>>()?;
-        Ok(Circle { seats })
+        let nodes = (first..nodes).step_by(2).map(start).collect::<Result<Vec<_>, _>>()?;
+        Ok(Circle { nodes })
     }
 
     /// Does the measuring side of a round.
@@ -77,7 +77,7 @@ impl Circle {
             singles.extend(tally.calls);
         }
         // The other process has as many nodes, and publishes their results at the end of the round.
-        let others = (0..self.seats.len()).map(|at| {
+        let others = (0..self.nodes.len()).map(|at| {
             let told = || ground.theirs.load(RING_LINE + at);
             while told() == 0 {
                 std::thread::sleep(Duration::from_micros(50));
@@ -101,7 +101,7 @@ impl Circle {
 
     /// Does the second process's side.
     pub(super) fn answer(&self, ground: &Ground) -> Result<(), BenchError> {
-        (0..self.seats.len()).for_each(|at| ground.ours.publish(RING_LINE + at, 0));
+        (0..self.nodes.len()).for_each(|at| ground.ours.publish(RING_LINE + at, 0));
         self.order()?;
         for (at, tally) in self.tallies().enumerate() {
             ground.ours.publish(RING_LINE + at, tally?.calls.len() as u64 + 1);
@@ -110,11 +110,11 @@ impl Circle {
     }
 
     fn order(&self) -> Result<(), BenchError> {
-        self.seats.iter().try_for_each(|seat| seat.orders.send(()).map_err(|_| gone()))
+        self.nodes.iter().try_for_each(|node| node.orders.send(()).map_err(|_| gone()))
     }
 
     fn tallies(&self) -> impl Iterator<Item = Result<Tally, BenchError>> {
-        self.seats.iter().map(|seat| seat.tallies.recv().map_err(|_| gone())?)
+        self.nodes.iter().map(|node| node.tallies.recv().map_err(|_| gone())?)
     }
 }
 
@@ -122,25 +122,25 @@ fn gone() -> BenchError {
     BenchError::protocol("the thread of a node in the ring is gone")
 }
 
-impl Seat {
-    fn start(place: Place) -> Result<Seat, BenchError> {
+impl RingNode {
+    fn start(place: Place) -> Result<RingNode, BenchError> {
         let (orders, ordered) = channel::<()>();
         let (say, tallies) = channel();
         std::thread::spawn(move || {
-            if let Err(error) = place.sit(&ordered, &say) {
+            if let Err(error) = place.run(&ordered, &say) {
                 // A closed channel means that the benchmark has ended.
                 let _ = say.send(Err(error));
             }
         });
-        let seat = Seat { orders, tallies };
-        seat.tallies.recv().map_err(|_| gone())??;
-        Ok(seat)
+        let node = RingNode { orders, tallies };
+        node.tallies.recv().map_err(|_| gone())??;
+        Ok(node)
     }
 }
 
 impl Place {
     /// Serves rounds until the benchmark closes its channel. The first tally reports that the node is ready.
-    fn sit(
+    fn run(
         &self,
         ordered: &Receiver<()>,
         say: &Sender<Result<Tally, BenchError>>,
