@@ -178,7 +178,7 @@ fn a_peer_that_dies_amid_a_long_message_ends_its_session_alone() {
     });
 }
 
-/// A peer that does not read holds up those who send to it, within bounds, and nobody else.
+/// A peer that does not read delays its senders, within bounds, and no other session.
 #[test]
 fn a_peer_that_does_not_read_holds_up_its_own_session() {
     let _alone = alone();
@@ -268,7 +268,7 @@ fn a_system_that_refuses_memory_is_done_without_and_told_of_once() {
     let directory = Directory::new();
     let place = directory.path();
     let told = place.with_extension("told");
-    // The standard error of what runs goes into a file, strace's own nowhere.
+    // The standard error of the program goes into a file, and that of strace goes nowhere.
     let mut shell = Command::new("sh");
     let inject = "exec strace -f -qq -o /dev/null -e trace=memfd_create \
                   -e inject=memfd_create:error=EPERM \"$@\" 2> \"$0\"";

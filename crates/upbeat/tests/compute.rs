@@ -237,7 +237,7 @@ fn beside_a_computation_every_node_sleeps_and_a_message_wakes_it() {
     for waiting in [Waiting::Polling, Waiting::Adaptive, Waiting::Sleeping] {
         let (release, hold) = held();
         let drive: Drive = Box::new(|node, quit| {
-            // Nobody waits for it: its end wakes the node all the same.
+            // The computation is not awaited, and its end still wakes the node.
             drop(node.compute(hold));
             node.block_on(quit);
         });
@@ -273,7 +273,7 @@ fn beside_a_computation_every_node_sleeps_and_a_message_wakes_it() {
     }
 }
 
-/// Loops until it is told to stop, with poll points or without.
+/// Loops until `stop` is set, with poll points or without.
 fn looping(stop: &Arc<AtomicBool>, begun: Sender<()>, with_points: bool) -> Drive {
     let stop = Arc::clone(stop);
     Box::new(move |node, quit| {

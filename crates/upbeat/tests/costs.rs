@@ -158,7 +158,7 @@ fn call(place: &Path, calls: u64) {
             let ours = ALLOCATOR.allocations() - ours;
             (ours, costs.allocations().await.unwrap() - theirs)
         };
-        // Until whatever grows has grown: samples in flight too.
+        // This runs until all tables have grown, those of samples in flight too.
         run(2_000).await;
         // The costs of asking are not counted as the calls' own.
         let none = run(0).await;
@@ -275,7 +275,7 @@ fn await_calls(place: &Path, calls: u64) {
                 let ours = ALLOCATOR.allocations() - ours;
                 (ours, costs.allocations().await.unwrap() - theirs)
             };
-            // Until whatever grows has grown: samples in flight too.
+            // This runs until all tables have grown, those of samples in flight too.
             run(calls / 10).await;
             let none = run(0).await;
             assert_eq!(none.0, 0);

@@ -33,7 +33,7 @@ fn other() {
     }
 }
 
-/// Makes calls for so many milliseconds whenever it is told to, and says how many it made.
+/// Makes calls for so many milliseconds at each order, and says how many it made.
 fn call(server: &str, waiting: &str, manner: &str, place: &Path) {
     let waiting = match waiting {
         "Adaptive" => Waiting::Adaptive,

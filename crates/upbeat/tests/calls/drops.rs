@@ -57,11 +57,11 @@ trait Arsenal {
     async fn hold_oneway(&self, bomb: Bomb);
     /// Holds a bomb in each of two children, and in the body of their scope.
     async fn hold_in_scope(&self);
-    /// Gives a bomb, after a wait if it is told so.
+    /// Returns a bomb, after a wait if `late` is set.
     async fn give(&self, number: u64, late: bool) -> Bomb;
     /// Gives items that panic when they were sent, and a writer that panics when it is dropped.
     async fn items(&self) -> Stream<Bomb>;
-    /// Leaves a task whose result panics, and ends one that holds a bomb.
+    /// Leaves a task whose result panics, and ends a task that holds a bomb.
     async fn tasks(&self);
     /// Computes a bomb that nobody waits for.
     async fn computes(&self);

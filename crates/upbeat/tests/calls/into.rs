@@ -102,7 +102,7 @@ fn items_of_every_kind_fill_buffers() {
     });
 }
 
-/// A waker that no node knows, so that answers are kept for whoever it wakes.
+/// A waker that the node does not know, so that replies are kept for its task.
 struct Foreign(Waker);
 
 impl Wake for Foreign {

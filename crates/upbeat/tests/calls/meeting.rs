@@ -1,4 +1,4 @@
-//! How a client finds its server, and what it is told where it does not.
+//! How a client finds its server, and the errors where it does not.
 
 use crate::common::server::{KINDS, Kind, Server, Stand};
 use crate::common::work::{WorkClient, WorkServer, Worker};

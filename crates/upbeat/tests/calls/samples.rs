@@ -185,7 +185,7 @@ fn one_way_messages_are_written_down_at_their_receiver() {
             assert!(!of("note").iter().any(|one| one.has(MessageEvents::PROMOTED)));
             let late = of("note_late");
             assert_eq!((of("note").len(), late.len()), (400, 40));
-            // Its receiver is told of a message's manner in all cases, so it knows of each.
+            // The head announces a message's manner in all cases, so its receiver knows of each.
             assert!(late.iter().all(|one| one.has(MessageEvents::PROMOTED)));
             let mut wholes = late.iter().filter(|one| one.is_whole()).peekable();
             assert!(wholes.peek().is_some());

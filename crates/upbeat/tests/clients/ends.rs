@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use upbeat::{Lost, Node, Waiting, Why};
 
-/// Calls the server, as a client or as a handle, says so, and ends as it is told.
+/// Calls the server, as a client or as a handle, says so, and ends as its part says.
 pub(crate) fn play(part: &str, place: &Path) -> bool {
     let Some(("end", how)) = part.split_once(' ') else { return false };
     let handles = || upbeat::handle::builder().program(PROGRAM).directory(place);

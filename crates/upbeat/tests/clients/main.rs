@@ -1,4 +1,4 @@
-//! Clients and handles: how they wait for their node, how its end is told, and what they have in common.
+//! Clients and handles: how they wait for their node, how they learn of its end, and what they have in common.
 
 #[path = "../common/mod.rs"]
 mod common;

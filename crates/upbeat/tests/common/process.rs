@@ -67,8 +67,8 @@ impl Other {
         self.child.kill().unwrap();
     }
 
-    /// Another signal. Behind one that stops it, all its threads stand: on a busy machine they run on
-    /// for a while.
+    /// Sends a signal. After a signal that stops the process, this waits until all its threads stand: on a busy machine
+    /// they run on for a while.
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.child.id() as i32).unwrap();
         kill_process(pid, signal).unwrap();
@@ -85,7 +85,7 @@ impl Drop for Other {
     }
 }
 
-/// The part that this process was told to play, and where; None in the test itself.
+/// Returns the part that this process plays and its directory, or `None` in the test itself.
 pub(crate) fn part() -> Option<(String, PathBuf)> {
     let part = std::env::var(PART).ok()?;
     Some((part, PathBuf::from(std::env::var_os(PLACE).unwrap())))
@@ -120,7 +120,7 @@ pub(crate) fn linger() {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
-/// Leaves this process's sockets to a child, whose number this gives: whoever kills this process kills
+/// Leaves this process's sockets to a child, and returns the child's number. A kill of this process kills
 /// the child as well, some time later.
 pub(crate) fn leave_sockets() -> u32 {
     let us = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use upbeat::{Node, Waiting};
 
-/// How long a server answers on when it is told to end.
+/// How long a server still replies after the order to end.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Where a server runs.

@@ -54,7 +54,7 @@ pub(crate) trait Work {
     async fn forever(&self);
     /// Never ends by itself, and calls on for ever somewhere else.
     async fn forever_at(&self, node: String);
-    /// Panics with this text, after a wait if it is told so.
+    /// Panics with this text, after a wait if `late` is set.
     async fn panics(&self, text: String, late: bool) -> u64;
     /// Adds on another node.
     async fn relay(&self, node: String, a: u64, b: u64) -> Result<u64, String>;

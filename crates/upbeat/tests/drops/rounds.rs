@@ -151,7 +151,7 @@ impl Worker {
             12..=15 => Some(2 + random.below(200)),
             _ => None,
         };
-        // As good as no bound, or one that is over soon.
+        // The bound is practically none, or is over soon.
         let bound = match random.below(10) {
             0 => Some(Duration::from_micros(random.below(500))),
             1 => Some(Duration::from_secs(60)),

@@ -11,7 +11,7 @@ use upbeat::{CallError, Counter, Execution, Node, yield_now};
 const ALL: [Execution; 5] =
     [Execution::Am, Execution::Orpc, Execution::Trpc, Execution::TrpcBack, Execution::Adaptive];
 
-/// Many calls at a time, of which some wait for each other. Gives how many were ended.
+/// Makes many calls at a time, some of which wait for each other. Returns how many were ended.
 async fn mix(stand: &Stand, shop: &ShopClient, calls: u64) -> u64 {
     let mut tasks = Vec::new();
     for number in 0..calls {

@@ -1,4 +1,4 @@
-//! Buffers that come back to those who wait for them, and answers that nobody takes.
+//! Buffers that are returned to waiting senders, and replies that nobody takes.
 
 use crate::common::server::KINDS;
 use crate::common::{Watchdog, at_once, first, on_one_host};
@@ -25,8 +25,8 @@ fn begin<C>(count: u64, call: impl Fn(u64) -> Result<C, CallError>) -> Vec<C> {
 }
 
 /// All buffers of a size are with the receiver: half of them kept in place, the others under requests
-/// that wait for their turn. Senders wait for one, and go on when some come back, whoever gives them
-/// back: a handler, or another thread while its node sleeps.
+/// that wait for their turn. Senders wait for a buffer, and continue when some are returned, by
+/// a handler, or by another thread while its node sleeps.
 #[test]
 fn who_waits_for_a_buffer_is_told_when_one_comes_back() {
     if !on_one_host("senders that take every buffer without asking") {

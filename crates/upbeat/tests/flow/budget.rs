@@ -26,7 +26,7 @@ fn begun(budget: u64, lens: impl Iterator<Item = usize>) -> u64 {
 }
 
 /// Sends requests of these lengths: calls, and every third one-way. They are first polled in this
-/// order, whatever finds room then.
+/// order, independent of which of them find room then.
 async fn send_all(
     stand: &Stand,
     depot: &DepotClient,

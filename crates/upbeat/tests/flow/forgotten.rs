@@ -15,7 +15,7 @@ async fn fill(depot: &DepotClient, len: usize) -> u64 {
     let (mut taken, mut away) = (0, Duration::from_millis(200));
     loop {
         let began = Instant::now();
-        // Its answer is wanted by nobody, and it stalls all the same.
+        // Nobody waits for the reply to this call, which stalls anyway.
         std::mem::forget(depot.stall(away.as_millis() as u64).try_send().unwrap());
         let mut refused = 0;
         // Lanes that are full too often grow.

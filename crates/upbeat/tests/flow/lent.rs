@@ -233,7 +233,7 @@ fn handles_hold_and_give_back() {
                 }
             }
         });
-        // More answers at once than there are buffers for: who reads them makes room.
+        // There are more replies at once than buffers for them: a caller that reads makes room.
         let handle = stand.ask(|depot| depot);
         let node = upbeat::Node::builder(&format!("reader/{}", stand.id));
         let node = node.program(crate::common::PROGRAM).local_only().build().unwrap();

@@ -1,4 +1,4 @@
-//! Requests whose turn comes late: their deadlines, and who is told when there is room.
+//! Requests whose turn comes late: their deadlines, and the wake-up of their senders when there is room.
 
 use crate::common::server::{KINDS, Kind};
 use crate::common::{Watchdog, at_once, first as either, until};
@@ -53,7 +53,7 @@ fn room_for_one_that_has_long_been_silent() {
 }
 
 /// A sender that sleeps because its receiver accepts no more is not rung before that has changed,
-/// whatever else the receiver does, and is rung then.
+/// although the receiver does other work, and is rung then.
 #[test]
 fn who_waits_for_room_is_not_rung_for_nothing() {
     let _watchdog = Watchdog::new("rung", 60);

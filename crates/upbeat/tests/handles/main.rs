@@ -407,7 +407,7 @@ fn a_node_is_not_blocked() {
                 Err(HandleError::Connect(refused)) => assert_eq!(refused, error),
                 _ => panic!("not refused"),
             }
-            // Awaiting is what is told to do instead.
+            // The error says to await the call instead.
             assert_eq!(handle.add(1, 2).await, Ok(3));
         });
         assert_eq!((fresh.null(), used.null()), (Ok(()), Ok(())));
@@ -444,7 +444,7 @@ fn a_silent_peer_keeps_no_poll() {
     assert!(dropped.as_mut().poll(&mut noop).is_pending());
     drop(dropped);
     assert_eq!(block_on(other.add(1, 2)), Ok(3));
-    // The listener's end ends the one attempt. Both are told, and are woken for it.
+    // The end of the listener ends the one attempt. Both futures get the error, and are woken for it.
     drop(silent);
     for error in [block_on(call).unwrap_err(), block_on(note).unwrap_err()] {
         assert!(matches!(error, CallError::NotConnected { .. }), "{error:?}");

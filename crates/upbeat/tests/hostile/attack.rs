@@ -109,7 +109,7 @@ pub(crate) struct Attack {
     pub(crate) raw: Raw,
     pub(crate) random: Random,
     pub(crate) call: u32,
-    /// A slab of ours, if there is one.
+    /// The attacker's slab, if there is one.
     pub(crate) slab: Option<Region>,
 }
 

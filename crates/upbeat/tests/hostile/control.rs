@@ -12,7 +12,7 @@ const KNOWN: [u16; 2] = [259, 260];
 /// Codes of no channel, of an operation, of a channel beyond those that there are.
 const UNKNOWN: [u16; 5] = [0, 3, 257, 261, 0xffff];
 
-/// Ends the server, whatever becomes of the test.
+/// Ends the server with any outcome of the test.
 struct Over(Signal);
 
 impl Drop for Over {

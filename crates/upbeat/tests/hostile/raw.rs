@@ -1,4 +1,4 @@
-//! A session of which one side is held in bare hands: its lane, its node page, the peer's board,
+//! A session whose one side the test writes by hand: its lane, its node page, the peer's board,
 //! the socket.
 
 use rustix::net::{

@@ -1,4 +1,4 @@
-//! Room that is asked for, and what becomes of it: nothing of it is lost, whatever its owner does.
+//! Room that is asked for: none of it is lost, for any behaviour of its owner.
 
 use super::lending::{BLOB, LEND};
 use super::raw::Raw;

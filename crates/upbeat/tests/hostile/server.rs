@@ -1,4 +1,4 @@
-//! A hostile server, and those who call it.
+//! A hostile server, and its callers.
 
 use super::{TargetClient, TargetHandle, Twig};
 use crate::common::process::{end_with_input, say};
@@ -28,7 +28,7 @@ fn wait(descriptor: BorrowedFd<'_>, ms: i64) {
     let _ = poll(&mut polled, Some(&limit));
 }
 
-/// Binds as it should, mostly, and answers whatever comes to its mind. Until it is killed.
+/// Replies to bind requests correctly, mostly, and to others at random. Runs until it is killed.
 pub(crate) fn serve_garbage(name: &str, place: &Path, seed: u64) {
     end_with_input();
     let mut random = Random::new(seed);
@@ -248,7 +248,7 @@ impl Imp {
         if head.method == BIND && self.honest > 2 {
             let length = u64::from_le_bytes(payload[..8].try_into().unwrap()) as usize;
             let request = BindRequest::decode(&payload[8..8 + length]).unwrap();
-            // Everything is there, with whatever signature is asked for.
+            // Every method is there, with any signature that the caller asks for.
             let texts: Vec<_> = (1..).zip(signatures()).collect();
             let offered: Vec<_> = texts
                 .iter()

@@ -39,8 +39,8 @@ fn beside(
     server.join().unwrap()
 }
 
-/// Callers of one address have as many sessions as the node permits. The next is told, and gets in once one of
-/// them is gone.
+/// Callers of one address have as many sessions as the node permits. The next caller is refused, and succeeds once a
+/// session has ended.
 #[test]
 fn an_address_has_as_many_sessions_as_it_may() {
     let _alone = alone();
@@ -125,8 +125,8 @@ fn an_address_with_all_its_sessions_goes_on_with_them() {
     assert_eq!(turned_away, 2, "each refused caller is counted, and no other");
 }
 
-/// Nodes that have as many sessions as they may, on either side, go on with those whose connection has gone. New ones are
-/// refused, before and after.
+/// Nodes that have as many sessions as they may, on either side, go on with those whose connection has gone. New ones
+/// are refused, before and after.
 #[test]
 fn a_node_without_a_place_for_another_session_goes_on_with_its_own() {
     let _alone = alone();
@@ -177,7 +177,7 @@ fn connections_are_accepted_at_a_rate() {
                 (0..30).map(|_| TcpStream::connect(at).unwrap()).collect();
             for mut caller in callers {
                 caller.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
-                // An accepted caller is told that this is no greeting, or finds the connection closed.
+                // An accepted caller reads that this is no greeting, or finds the connection closed.
                 let _ = caller.read_to_end(&mut Vec::new());
             }
             // Twenty at once, and ten at twenty a second.

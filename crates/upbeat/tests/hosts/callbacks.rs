@@ -23,7 +23,7 @@ impl Stand {
         Stand { servers: ["server", "third"].map(server), identity, directory }
     }
 
-    /// A node that serves `Work` itself, and listens if it is told where.
+    /// Returns a node that serves `Work` itself, and listens if `listen` has an address.
     fn client(&self, name: &str, listen: Option<&str>) -> (Node, Rc<Worker>) {
         let builder = Node::builder(name).program(PROGRAM).directory(self.directory.path());
         let builder = match &*self.identity {

@@ -1,4 +1,4 @@
-//! Tests that nodes and handles of other hosts make a node hold no more than its bound, whatever they send, and nothing
+//! Tests that nodes and handles of other hosts make a node hold no more than its bound, for any messages, and nothing
 //! once they are gone.
 
 use crate::common::{Directory, PROGRAM, Watchdog, alone, soon};

@@ -172,7 +172,7 @@ fn it_is_the_same_under_tls() {
     assert_eq!(node.counted(Counter::SessionsLost), 0);
 }
 
-/// The listener is not told that the old connection has gone: the caller comes over another all the same.
+/// The listener does not notice that the old connection has gone: the caller still continues over another.
 #[test]
 fn a_caller_comes_back_before_its_listener_knows_that_it_was_gone() {
     let _alone = alone();
@@ -197,7 +197,7 @@ fn a_caller_comes_back_before_its_listener_knows_that_it_was_gone() {
     assert_eq!(node.counted(Counter::SessionsResumed), 5);
 }
 
-/// A break of some length costs time and nothing else; whoever connects meanwhile gets the session that waits.
+/// A break of some length costs time and nothing else. A client that connects meanwhile gets the suspended session.
 #[test]
 fn a_connection_that_is_away_for_a_while_is_waited_for() {
     let _alone = alone();

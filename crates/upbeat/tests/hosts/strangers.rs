@@ -67,7 +67,7 @@ fn nonsense_ends_its_own_connection() {
             let _ = stream.write_all(bytes);
             let _ = stream.shutdown(Shutdown::Write);
             stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-            // The connection is closed, whatever was sent before.
+            // The connection is closed after any bytes.
             let mut said = Vec::new();
             match stream.read_to_end(&mut said) {
                 Ok(_) => {}

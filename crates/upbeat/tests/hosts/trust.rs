@@ -1,4 +1,4 @@
-//! Sessions under TLS: everything works as without, and a peer that is not trusted is told why before anything else.
+//! Sessions under TLS: everything works as without, and an untrusted peer gets the reason before anything else.
 
 use crate::common::work::{WorkClient, WorkHandle, handle_works, works};
 use crate::common::{Directory, PROGRAM, Watchdog, alone};
@@ -100,7 +100,7 @@ fn who_is_not_trusted_is_told_why() {
     check(&to, None, "the peer speaks TLS");
     let plain = Server::start("server");
     check(&plain.named("server"), Some(&own), "the peer speaks plaintext");
-    // The certificate is for the node that is reached, and not for the one that is wanted.
+    // The certificate is for the reached node, and not for the wanted one.
     let other = server.named("other");
     check(&other, Some(&own), "other");
     // Nobody is built with another's identity.

@@ -17,7 +17,7 @@ fn told(directory: &Directory, to: &str) -> [String; 2] {
     [error.to_string(), handle.to_string()]
 }
 
-/// Has something listen that does this with whoever connects.
+/// Starts a listener that does this with each connection.
 fn stranger(act: impl Fn(TcpStream) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();

@@ -19,11 +19,11 @@ use upbeat::{CallError, ConnectError, Counter, Waiting};
 /// How a client connects.
 const KINDS: [&str; 2] = ["node", "handle"];
 
-/// By how much the memory of a process may grow in one test, whatever the number of kills, in KiB.
+/// How much the memory of a process may grow in one test, for any number of kills, in KiB.
 const GROWTH_KIB: u64 = 4096;
 
 /// Plays `connect KIND`, which connects again and again until it is killed, or `connect once`, which
-/// does it each time that it is told to.
+/// connects at each line of its input.
 pub(crate) fn play(kind: &str, place: &Path) {
     if kind == "once" {
         let mut line = String::new();
@@ -164,7 +164,7 @@ fn clients_that_are_killed_while_they_connect() {
     for waiting in POLICIES {
         let server = node("server", &place, waiting);
         server.serve(WorkServer::new(Worker::default())).unwrap();
-        // Another client, of which each session is new as well, is served whatever has happened.
+        // Another client, each of whose sessions is new as well, is still served.
         let mut serve_asker = || {
             let before = server.counted(Counter::HandlersInline);
             asker.child.stdin.as_mut().unwrap().write_all(b"once\n").unwrap();

@@ -76,7 +76,7 @@ fn serve_with_heir(name: &str, place: &Path) {
     common::server::serve(name, place, Waiting::Adaptive, quit, || say("serving"));
 }
 
-/// A thread that kills when it is told to, so that this process is at any instant as well.
+/// A thread that kills on request, so that this process may be at any instant of its work.
 struct Killer {
     orders: Sender<(u32, Duration)>,
     done: Receiver<Instant>,

@@ -34,7 +34,7 @@ impl Make {
     fn node(self, name: &str, place: &Path) -> Node {
         let builder = Node::builder(name).program(PROGRAM).directory(place);
         let builder = builder.waiting(Waiting::Adaptive).session_budget(self.share);
-        // The usual limit is the one that no setting changes.
+        // No setting changes the usual limit.
         match self.longest {
             TAKEN_BYTES_MAX => builder.build().unwrap(),
             longest => builder.max_message_bytes(longest).build().unwrap(),

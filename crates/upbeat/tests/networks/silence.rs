@@ -1,4 +1,4 @@
-//! A host that vanishes: its silence is noticed in time, whatever is waited for.
+//! A host that vanishes: its silence is noticed in time, for any kind of wait.
 
 use crate::common::{Watchdog, block_on, soon, until};
 use crate::ledger::{LedgerClient, LedgerHandle};

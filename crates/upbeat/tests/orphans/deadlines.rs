@@ -1,4 +1,4 @@
-//! Deadlines over several hops: whoever is called has no more time than is left.
+//! Deadlines over several hops: each callee has no more time than its caller has left.
 
 use crate::chain::Stand;
 use crate::common::server::{KINDS, Kind};

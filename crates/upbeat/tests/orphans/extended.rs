@@ -59,7 +59,7 @@ fn who_may_not_is_told() {
         assert_eq!(fixed.await, refused(FIXED));
         let no_more = last.more(vec![], None, WANTS, 0).deadline(ms(HAS)).extendable(ms(1));
         assert_eq!(no_more.await, refused(NO_MORE));
-        // Each of those who bounded it may refuse.
+        // Each caller that has set a deadline may refuse.
         assert_eq!(more(None).deadline(ms(HAS)).await, refused(FIXED));
         let inner = more(Some((HAS, None))).deadline(ms(HAS)).extendable(ms(WANTS));
         assert_eq!(inner.await, refused(FIXED));

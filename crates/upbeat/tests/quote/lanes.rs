@@ -56,7 +56,7 @@ fn node<C: NodeClient>(bench: &Bench, case: &Case, prepare: &dyn Fn(u64), act: &
                 let before = tell_node(&node);
                 for _ in 0..count {
                     act(&client).await;
-                    // The turn ends, in which the reply is read: then the callee is told so.
+                    // The turn that reads the reply ends, and then the callee learns of that.
                     upbeat::yield_now().await;
                     between();
                 }

@@ -231,7 +231,7 @@ pub(crate) fn find(pid: u32, name: &str) -> CountersView {
     views.remove(0)
 }
 
-/// The name of the counter of what a server has handled.
+/// Returns the name of the counter of requests that a server has handled.
 pub(crate) fn handled_by(server: &str) -> String {
     format!("handled/{server}")
 }

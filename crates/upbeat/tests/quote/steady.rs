@@ -1,4 +1,4 @@
-//! The steady state, and how it is told from what is not steady.
+//! The steady state, and how the tests distinguish it from others.
 
 use crate::common::server::Kind;
 use crate::service::{
@@ -90,7 +90,7 @@ impl Case {
         self.arguments.bytes.max(self.result.bytes) > IN_RING_BYTES_MAX
     }
 
-    /// Messages of which the costs are told.
+    /// Returns the number of messages whose costs are counted.
     fn messages(&self) -> u64 {
         let about = if self.is_long() { LONG_MESSAGES } else { MESSAGES };
         (about / self.round()).max(1) * self.round()

@@ -1,4 +1,4 @@
-//! Streams that travel in a message: also in one that is sent at once, and what becomes of them where the
+//! Streams that travel in a message, also in one that is sent at once, and their end if the
 //! message is not delivered.
 
 use crate::common::Watchdog;

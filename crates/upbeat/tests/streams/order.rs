@@ -88,7 +88,7 @@ fn streams_go_both_ways_at_once() {
             // A stream that was an argument is passed on as a result, two at a time.
             let texts = Stream::of((0..1000).map(|number: u64| number.to_string()));
             let (texts, numbers) = shelf.swap(Stream::of(0..1000), texts).await.unwrap();
-            // Each goes on by itself, whoever reads the other.
+            // Each stream continues by itself, without a reader of the other.
             let reading = stand.node.spawn(all(texts));
             assert!(all(numbers).await.unwrap().into_iter().eq(0..1000));
             let texts = reading.await.unwrap().unwrap();

@@ -18,7 +18,7 @@ use upbeat_core::hello::{
 use upbeat_core::name::ProgramId;
 use upbeat_core::stream::write_end;
 
-/// The ends of sessions that the client was told of.
+/// The ends of sessions that the client's `on_lost` got.
 type Told = Rc<RefCell<Vec<Lost>>>;
 
 /// A client whose sessions outlive their connections for so long.

@@ -1,4 +1,4 @@
-//! A network between two nodes that breaks when it is told to: a thread that passes bytes on.
+//! A network between two nodes that breaks on request: a thread that passes bytes on.
 
 use super::framing::{Fault, Faults, Framing};
 use crate::common::Random;
@@ -15,9 +15,9 @@ use std::time::Duration;
 pub(crate) enum How {
     /// Both sides read its end.
     End,
-    /// Both sides are told that there is no such connection.
+    /// Both sides get the error of a reset connection.
     Reset,
-    /// The caller alone reads its end; the listener is told nothing.
+    /// Only the caller reads the end of the connection; the listener notices nothing.
     HalfOpen,
 }
 
