@@ -27,7 +27,7 @@
 //! - `PhantomData<T>`;
 //! - `Uuid` (feature `uuid`);
 //! - `DateTime<Utc>`, `DateTime<FixedOffset>`, `NaiveDate`, `NaiveTime`, `NaiveDateTime`, `TimeDelta` (feature
-//! `chrono`);
+//!   `chrono`);
 //! - `Stream<T>` and `ServiceRef<…>`, in arguments and results.
 //!
 //! Your own types derive [`Wire`](macro@crate::Wire). [`Serde`] carries types of other crates, and `Json` (feature

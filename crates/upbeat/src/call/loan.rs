@@ -89,7 +89,8 @@ impl<'c, A: Content, T: Plain, K> Future for Loaning<'c, A, T, K> {
 /// A message that is built in place: items are written where their reader finds them, with no copy in between.
 ///
 /// A client has a `loan_…` method beside each method whose last argument is an [`InPlace`](crate::InPlace):
-/// `loan_put` beside `put`. Until a loan is sent or dropped, it holds one of the session's buffers, which
+/// `loan_put` beside `put`. A method with another argument by reference has none, nor has a method under
+/// `#[method(nack)]`, nor a handle. Until a loan is sent or dropped, it holds one of the session's buffers, which
 /// messages of about its length cannot use meanwhile. Items that are not written have the bytes of earlier messages to
 /// the same node, or zeros.
 ///
