@@ -222,8 +222,14 @@ impl<S: Side> Session<S> {
         self.ended.get()
     }
 
-    /// Opens a call. Returns none if the table is full, or if other calls wait for a number before it.
+    /// Opens a call if no other call waits for a number and one of the first entries is free. In all other cases
+    /// [`Self::open_call`] decides.
     #[inline(always)]
+    pub fn open_call_at_once(&self, caller: S::Caller) -> Option<CallNumber> {
+        if self.numbers.has_waiters() { None } else { self.calls.open_first(caller) }
+    }
+
+    /// Opens a call. Returns none if the table is full, or if other calls wait for a number before it.
     pub fn open_call(&self, caller: S::Caller) -> Option<CallNumber> {
         if self.numbers.has_waiters() && !self.may_open() {
             return None;

@@ -311,27 +311,17 @@ impl Dispatcher {
     /// When another executor polls the call in a forked child of the node's process.
     #[inline]
     pub(crate) fn waiter(&self, context: &Context<'_>) -> Waiter {
-        let current = self.run.current.get();
-        if context.waker().data() == current.waker {
-            return Waiter::Task(current.task);
+        match self.task_of(context) {
+            Some(task) => Waiter::Task(task),
+            None => self.other_waiter(context),
         }
-        self.other_waiter(context)
     }
 
-    /// Opens a call for the future that is polled now, as [`Session::open_call`] does.
+    /// Returns the task that is polled with this context, unless another executor polls.
     #[inline(always)]
-    pub(crate) fn open_call(&self, session: &Session, context: &Context<'_>) -> Option<CallNumber> {
+    pub(crate) fn task_of(&self, context: &Context<'_>) -> Option<TaskId> {
         let current = self.run.current.get();
-        if context.waker().data() == current.waker {
-            return session.open_call(Waiter::Task(current.task));
-        }
-        self.open_call_for_other(session, context)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn open_call_for_other(&self, session: &Session, context: &Context<'_>) -> Option<CallNumber> {
-        session.open_call(self.other_waiter(context))
+        (context.waker().data() == current.waker).then_some(current.task)
     }
 
     #[cold]
@@ -347,10 +337,17 @@ impl Dispatcher {
     /// Records that something was sent in this session, or waits for room in it.
     #[inline]
     pub(crate) fn sent(self: &Rc<Self>, session: &Rc<Session>) {
-        self.unflushed.sent();
-        if !session.noted.hot.get() {
+        if self.has_sent(session) {
             self.heat(session);
         }
+    }
+
+    /// Records that something was sent in this session. Returns whether each turn is to look at the session from now
+    /// on, as [`heat`](Self::heat) does.
+    #[inline(always)]
+    pub(crate) fn has_sent(&self, session: &Session) -> bool {
+        self.unflushed.sent();
+        !session.noted.hot.get()
     }
 
     /// Records that a one-way message was sent. Its sender may not wait for anything, so a sleeping peer is woken now.

@@ -21,7 +21,7 @@ mod send;
 mod ending;
 
 pub(crate) use flow::{KeptRequest, Next, Terms};
-pub(crate) use front::Extensions;
+pub(crate) use front::{Extensions, Front, Plain};
 pub(crate) use loans::{Lent, Served};
 pub(crate) use queue::Admission;
 pub(crate) use reply::Answer;

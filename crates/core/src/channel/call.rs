@@ -159,14 +159,24 @@ impl<W: Copy + Default> CallTable<W> {
     ///
     /// # Errors
     /// Fails when the table is full.
-    #[inline(always)]
     pub fn open(&self, waiter: W) -> Result<CallNumber, TableFull> {
+        if let Some(call) = self.open_first(waiter) {
+            return Ok(call);
+        }
+        let index = self.free.get();
+        match self.entry_beyond(index) {
+            Some(entry) => Ok(self.reopen(entry, index, waiter)),
+            None => self.open_new(waiter),
+        }
+    }
+
+    /// Opens a call for `waiter` if the next free entry is one of the first entries. In all other cases
+    /// [`Self::open`] decides.
+    #[inline(always)]
+    pub fn open_first(&self, waiter: W) -> Option<CallNumber> {
         let index = self.free.get();
         // The end of the free list is greater than every index, so one check serves both.
-        match self.first.get(index as usize) {
-            Some(entry) => Ok(self.reopen(entry, index, waiter)),
-            None => self.open_beyond(index, waiter),
-        }
+        Some(self.reopen(self.first.get(index as usize)?, index, waiter))
     }
 
     /// Opens a call in an entry of the free list.
@@ -182,15 +192,6 @@ impl<W: Copy + Default> CallTable<W> {
         entry.number.set(number);
         entry.waiter.set(waiter);
         number
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn open_beyond(&self, index: u32, waiter: W) -> Result<CallNumber, TableFull> {
-        match self.entry_beyond(index) {
-            Some(entry) => Ok(self.reopen(entry, index, waiter)),
-            None => self.open_new(waiter),
-        }
     }
 
     /// Opens a call in an entry that was never used.

@@ -4,10 +4,11 @@ use super::again::Refusals;
 use super::open::{Open, Rare, Reads, Route, State};
 use super::waits::{Waits, not_sent, not_waiting, still_asks};
 use super::{Bound, MISSING, SendFuture, Take, request_head};
+use crate::dispatch::Dispatcher;
 use crate::error::CallError;
 use crate::metadata::Attached;
 use crate::sample::{Half, Message, Stamps, Unsampled, Wants};
-use crate::session::{Answer, Extensions, Lent, SendError};
+use crate::session::{Answer, Extensions, Front, Lent, Plain, SendError, Session};
 use crate::time::Sleep;
 use crate::wire::{Attaching, Content, Input, MessageContext, WireError};
 use std::borrow::Borrow;
@@ -19,9 +20,6 @@ use upbeat_core::context::Context as Entries;
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::orphan::inherited;
 use upbeat_core::term::Term;
-
-/// The extensions and the context in front of the arguments of a call.
-type Front<'a> = (Extensions, Option<&'a Entries>);
 
 /// The route of a node's calls: the session that the client is bound to.
 #[derive(Clone)]
@@ -55,10 +53,28 @@ impl<B: Borrow<Bound>> Route for NodeRoute<B> {
         call: &mut Open<Self, A>,
         context: &mut Context<'_>,
     ) -> Result<bool, CallError> {
-        if call.rare.is_some() || call.route.bound().node.sampling().is_due() {
+        if call.rare.is_some() {
             return Ok(false);
         }
-        call.write(context, (Extensions::NONE, None), &mut Unsampled)?;
+        let State::Unsent(arguments) = &call.state else { return Ok(true) };
+        // The number is read before the countdown is written, so that the compiler keeps the number in a register.
+        let number = call.number;
+        if call.route.bound().node.sampling().is_due() {
+            return Ok(false);
+        }
+        if number == MISSING {
+            return Err(call.no_such_method());
+        }
+        match call.write_request((number, arguments), context, Plain, &mut Unsampled) {
+            Ok(sent) => {
+                call.state.has_sent(sent, false);
+                call.route.awaits_answer();
+            }
+            Err(error) => {
+                call.must_wait(error, context)?;
+                call.route.awaits_room();
+            }
+        }
         Ok(true)
     }
 
@@ -183,22 +199,16 @@ impl Bound {
     }
 
     /// Writes a request with its attachments.
-    #[inline(always)]
-    fn request<A: Content>(
+    fn request_attached<A: Content>(
         &self,
         words: [u64; 3],
-        (extensions, carried): Front<'_>,
+        front: impl Front,
         arguments: &A,
         stamps: &mut impl Stamps,
     ) -> Result<(), SendError> {
-        match A::STREAMS {
-            false => self.session.request_with(words, extensions, carried, arguments, stamps),
-            true => {
-                let context = MessageContext::caller(self, CallNumber::from_u64(words[1]));
-                let arguments = Attaching { content: arguments, context };
-                self.session.request_with(words, extensions, carried, &arguments, stamps)
-            }
-        }
+        let context = MessageContext::caller(self, CallNumber::from_u64(words[1]));
+        let arguments = Attaching { content: arguments, context };
+        self.session.request(words, front, &arguments, stamps)
     }
 
     /// Tells the callee that a stream, or all the streams that the callee opened in a reply, are no longer wanted.
@@ -233,7 +243,7 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
     fn write(
         &mut self,
         context: &mut Context<'_>,
-        front: Front<'_>,
+        front: impl Front,
         stamps: &mut impl Stamps,
     ) -> Result<bool, CallError> {
         match self.put(context, front, stamps)? {
@@ -298,29 +308,82 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
     fn put(
         &mut self,
         context: &mut Context<'_>,
-        front: Front<'_>,
+        front: impl Front,
         stamps: &mut impl Stamps,
     ) -> Result<Result<(), SendError>, CallError> {
         let State::Unsent(arguments) = &self.state else { return Ok(Ok(())) };
-        let bound = self.route.bound();
-        let Bound { node, session, .. } = bound;
         if self.number == MISSING {
-            return Err(CallError::NoSuchMethod { method: self.method });
+            return Err(self.no_such_method());
         }
-        let Some(call) = node.open_call(session, context) else {
-            return Ok(Err(SendError::Numbers));
+        let written = self.write_request((self.number, arguments), context, front, stamps);
+        Ok(written.map(|call| self.state.has_sent(call, front.extensions().refusals.is_some())))
+    }
+
+    /// Takes a number for the call and writes the request under that number. The rare steps are methods of the call,
+    /// which find the node and the session again, so that the common path keeps no addresses for them.
+    #[inline(always)]
+    fn write_request(
+        &self,
+        (number, arguments): (u16, &A),
+        context: &Context<'_>,
+        front: impl Front,
+        stamps: &mut impl Stamps,
+    ) -> Result<CallNumber, SendError> {
+        let bound = self.route.bound();
+        let (node, session): (&Dispatcher, &Session) = (&bound.node, &bound.session);
+        let task = node.task_of(context);
+        let call = match task.and_then(|task| session.open_call_at_once(task)) {
+            Some(call) => call,
+            None => match self.open_call(context) {
+                Some(call) => call,
+                None => return Err(SendError::Numbers),
+            },
         };
         stamps.at(Point::Opened);
-        let words = request_head::<A>(self.number, call).with_manner(stamps.manner()).words();
-        let written = bound.request(words, front, arguments, stamps);
-        if written.is_ok() {
-            node.count(Counter::CallsSent);
-            node.sent(session);
-            self.state.has_sent(call, front.0.refusals.is_some());
-        } else {
-            session.close_unsent(call);
+        let words = request_head::<A>(number, call).with_manner(stamps.manner()).words();
+        let written = match A::STREAMS {
+            false => session.request(words, front, arguments, stamps),
+            true => bound.request_attached(words, front, arguments, stamps),
+        };
+        match written {
+            Ok(()) => {
+                node.count(Counter::CallsSent);
+                if node.has_sent(session) {
+                    self.heat();
+                }
+                Ok(call)
+            }
+            Err(error) => {
+                self.close_unsent(call);
+                Err(error)
+            }
         }
-        Ok(written)
+    }
+
+    /// Takes a number for a call that cannot be opened at once.
+    #[cold]
+    #[inline(never)]
+    fn open_call(&self, context: &Context<'_>) -> Option<CallNumber> {
+        let Bound { node, session, .. } = self.route.bound();
+        session.open_call(node.waiter(context))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn close_unsent(&self, call: CallNumber) {
+        self.route.bound().session.close_unsent(call);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn heat(&self) {
+        let Bound { node, session, .. } = self.route.bound();
+        node.heat(session);
+    }
+
+    #[cold]
+    fn no_such_method(&self) -> CallError {
+        CallError::NoSuchMethod { method: self.method }
     }
 
     /// Sends a call that has a deadline or streams, or that is sampled.

@@ -3,12 +3,12 @@
 #![expect(private_bounds, reason = "the routes are those of this crate")]
 
 use super::open::Rare;
-use super::waits::{not_sent, not_waiting, still_asks};
+use super::waits::{Waits, not_sent, not_waiting, still_asks};
 use super::{Bound, MISSING, NodeRoute, Route, To};
 use crate::error::CallError;
 use crate::metadata::{Attached, Context as CallContext};
 use crate::sample::{Reason, Stamps, Unsampled};
-use crate::session::{Extensions, SendError};
+use crate::session::{Extensions, Front, Plain, SendError};
 use crate::wire::Content;
 use std::borrow::Borrow;
 use std::future::Future;
@@ -129,7 +129,7 @@ impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
     pub fn try_send(self) -> Result<(), CallError> {
         let Bound { node, session, .. } = self.route.bound();
         let context = self.context()?;
-        let put = self.put(context.as_deref(), &mut Unsampled)?;
+        let put = self.put((Extensions::NONE, context.as_deref()), &mut Unsampled)?;
         put.map_err(|put| not_waiting(node, session, put))
     }
 
@@ -139,7 +139,7 @@ impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
         if self.route.bound().node.sampling().is_due() || self.rare.is_some() {
             return self.poll_rarely(context);
         }
-        self.write(context, None, &mut Unsampled)
+        self.write(context, Plain, &mut Unsampled)
     }
 
     /// Returns the context that travels with the message.
@@ -152,10 +152,10 @@ impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
     fn write(
         &mut self,
         context: &mut Context<'_>,
-        carried: Option<&Entries>,
+        front: impl Front,
         stamps: &mut impl Stamps,
     ) -> Poll<Result<(), CallError>> {
-        match self.put(carried, stamps) {
+        match self.put(front, stamps) {
             Ok(Ok(())) => Poll::Ready(Ok(())),
             Ok(Err(put)) => {
                 let rare = self.rare.get_or_insert_default();
@@ -175,7 +175,7 @@ impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
     #[inline(always)]
     fn put(
         &self,
-        carried: Option<&Entries>,
+        front: impl Front,
         stamps: &mut impl Stamps,
     ) -> Result<Result<(), SendError>, CallError> {
         let Bound { node, session, .. } = self.route.bound();
@@ -185,9 +185,7 @@ impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
         stamps.at(Point::Opened);
         let manner = stamps.sample().map(|sample| sample.manner);
         let words = stamps.on_oneway(Head::oneway(self.number, 0).with_manner(manner).words());
-        let granted = self.rare.as_ref().and_then(|rare| rare.more.waits.number());
-        let extensions = Extensions { granted, ..Extensions::NONE };
-        let written = session.request_with(words, extensions, carried, &self.arguments, stamps);
+        let written = session.request(words, front, &self.arguments, stamps);
         if written.is_ok() {
             if let Some(sample) = stamps.sample().filter(|sample| sample.needs_frame()) {
                 node.oneway_written(session, sample);
@@ -228,9 +226,11 @@ impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
         stamps: &mut impl Stamps,
     ) -> Poll<Result<(), CallError>> {
         let carried = self.context()?;
-        let admission = self.rare.as_ref().and_then(|rare| rare.more.waits.admission());
-        self.route.bound().session.take_turn(admission);
-        let sent = self.write(context, carried.as_deref(), stamps);
+        let waits = self.rare.as_ref().map(|rare| &rare.more.waits);
+        let granted = waits.and_then(Waits::number);
+        let extensions = Extensions { granted, ..Extensions::NONE };
+        self.route.bound().session.take_turn(waits.and_then(Waits::admission));
+        let sent = self.write(context, (extensions, carried.as_deref()), stamps);
         self.route.bound().session.take_turn(None);
         if sent.is_ready() {
             *self.rare = None;

@@ -24,8 +24,8 @@ pub(crate) trait Route: Sized {
     /// Wakes the task of a call when its time is over.
     type Alarm;
 
-    /// Sends the request of a plain call, of which only the number is kept. Returns false if the call is not
-    /// plain, or if the route has no plain calls.
+    /// Sends the request of a plain call, of which only the number is kept, and notes what the call waits for.
+    /// Returns false if the call is not plain, or if the route has no plain calls.
     #[inline(always)]
     fn send_plain<A: Content>(
         _: &mut Open<Self, A>,
@@ -301,7 +301,7 @@ impl<W: Route, A: Content> Open<W, A> {
             }
         } else {
             match W::send_plain(self, context) {
-                Ok(true) => {}
+                Ok(true) => return Poll::Pending,
                 Ok(false) => {
                     return match self.poll_rarely::<T, F>(context, read) {
                         Answer::Open => Poll::Pending,

@@ -12,7 +12,7 @@ const HOT_ALWAYS: usize = 4;
 impl Dispatcher {
     /// Looks at this session each turn from now on.
     #[cold]
-    pub(super) fn heat(&self, session: &Rc<Session>) {
+    pub(crate) fn heat(&self, session: &Rc<Session>) {
         if session.noted.key.get().is_some() && !session.noted.hot.replace(true) {
             session.carrier.set_attention(true);
             self.peers.hot.enter(session);

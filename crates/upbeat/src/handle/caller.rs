@@ -305,7 +305,7 @@ impl Caller {
             stamps.at(Point::Opened);
             extensions.granted = granted;
             let words = request_head::<A>(number, call).with_manner(stamps.manner()).words();
-            let sent = session.request_with(words, extensions, context, arguments, stamps);
+            let sent = session.request(words, (extensions, context), arguments, stamps);
             sent.inspect_err(|_| session.close_unsent(call)).map(|()| call)
         });
         if let (Ok(Some(call)), Some(term)) = (&sent, until.and_then(Until::term)) {
@@ -387,7 +387,7 @@ impl Caller {
         let words = stamps.on_oneway(Head::oneway(number, 0).with_manner(manner).words());
         let sent = self.try_in_turn(wants, waker, |session, granted| {
             let extensions = Extensions { granted, ..Extensions::NONE };
-            session.request_with(words, extensions, context, arguments, stamps)?;
+            session.request(words, (extensions, context), arguments, stamps)?;
             let sample = stamps.sample().filter(|sample| sample.needs_frame());
             if let Some(sample) = sample.filter(|sample| !sample.is_watched()) {
                 session.send_stamps(sample.as_oneway(), sample);

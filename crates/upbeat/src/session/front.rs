@@ -1,5 +1,6 @@
 //! The front of a message: its head and its extensions, before the payload.
 
+use upbeat_core::context::Context;
 use upbeat_core::frame::{Flags, Head, Placed};
 use upbeat_core::limits::EXTENSION_BYTES;
 use upbeat_memory::ring::Claim;
@@ -64,6 +65,41 @@ impl Extensions {
         let count = |word: Option<u64>| usize::from(word.is_some());
         let rare = count(self.refusals) + count(self.extendable) + count(self.context);
         (2 * count(self.deadline) + count(self.granted) + rare) * EXTENSION_BYTES
+    }
+}
+
+/// The extensions and the context of a request. The type tells the compiler where a request has none.
+pub(crate) trait Front: Copy {
+    fn extensions(&self) -> Extensions;
+
+    fn context(&self) -> Option<&Context>;
+}
+
+/// The front of a request without extensions and context. This type has no bytes, so the common path passes none.
+#[derive(Clone, Copy)]
+pub(crate) struct Plain;
+
+impl Front for Plain {
+    #[inline(always)]
+    fn extensions(&self) -> Extensions {
+        Extensions::NONE
+    }
+
+    #[inline(always)]
+    fn context(&self) -> Option<&Context> {
+        None
+    }
+}
+
+impl Front for (Extensions, Option<&Context>) {
+    #[inline(always)]
+    fn extensions(&self) -> Extensions {
+        self.0
+    }
+
+    #[inline(always)]
+    fn context(&self) -> Option<&Context> {
+        self.1
     }
 }
 

@@ -126,22 +126,24 @@ impl<R> Answer<R> {
 }
 
 impl Session {
+    /// Opens a call of a task of the owning node if that takes no rare step. In all other cases
+    /// [`Session::open_call`] decides.
+    #[inline(always)]
+    pub(crate) fn open_call_at_once(&self, task: TaskId) -> Option<CallNumber> {
+        self.core.open_call_at_once(task)
+    }
+
     /// Opens a call. Returns None if the session has the most open calls, or other callers wait for numbers before
     /// it.
-    #[inline(always)]
     pub(crate) fn open_call(&self, waiter: Waiter) -> Option<CallNumber> {
         match waiter {
             Waiter::Task(task) => self.core.open_call(task),
-            Waiter::Waker(waker) => self.open_for(waker),
+            Waiter::Waker(waker) => {
+                let call = self.core.open_call(NO_TASK)?;
+                self.answers.others.borrow_mut().put(call, OtherWaiter::Waker(waker));
+                Some(call)
+            }
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn open_for(&self, waker: Waker) -> Option<CallNumber> {
-        let call = self.core.open_call(NO_TASK)?;
-        self.answers.others.borrow_mut().put(call, OtherWaiter::Waker(waker));
-        Some(call)
     }
 
     /// Closes a call. Returns the entry that it had instead of a task.

@@ -7,7 +7,7 @@
 //! node's budget for them and the session's share. A session with many queued replies accepts no requests, so a peer
 //! that does not read cannot make this side run handlers.
 
-use super::front::{Extensions, Header, Words};
+use super::front::{Extensions, Front, Header, Words};
 use super::kinds::Frame;
 use super::send_error::{SendError, bad_value};
 use super::write::{ANSWERS, Behind, Bytes, GRANTED, PENDING, REQUESTS, encoded};
@@ -31,14 +31,16 @@ impl Session {
     pub(crate) fn request<T: Content>(
         &self,
         head: Words,
-        extensions: Extensions,
+        front: impl Front,
         value: &T,
         stamps: &mut impl Stamps,
     ) -> Result<(), SendError> {
-        if extensions.granted.is_some() || !self.core.outbound().has_credit() {
+        let extensions = front.extensions();
+        let is_rare = extensions.granted.is_some() || front.context().is_some();
+        if is_rare || !self.core.outbound().has_credit() {
             // The words are passed one by one, because an array would go through memory on the common path too.
             let [first, second, third] = head;
-            return self.request_carefully((first, second, third), extensions, value, stamps);
+            return self.request_carefully((first, second, third), front, value, stamps);
         }
         // This lets the compiler leave out the code that writes the number of a grant.
         let extensions = Extensions { granted: None, ..extensions };
@@ -47,55 +49,38 @@ impl Session {
         Ok(())
     }
 
-    /// Sends a request that has a context, if there is one.
-    #[inline(always)]
-    pub(crate) fn request_with<T: Content>(
-        &self,
-        head: Words,
-        extensions: Extensions,
-        context: Option<&Context>,
-        value: &T,
-        stamps: &mut impl Stamps,
-    ) -> Result<(), SendError> {
-        match context {
-            None => self.request(head, extensions, value, stamps),
-            Some(context) => {
-                self.request_in(head, extensions, (context, AnyContent::of(value)), stamps)
-            }
-        }
-    }
-
-    /// Sends a request with a context.
-    #[cold]
-    #[inline(never)]
-    fn request_in(
-        &self,
-        head: Words,
-        extensions: Extensions,
-        (context, value): (&Context, AnyContent<'_>),
-        stamps: &mut dyn Stamps,
-    ) -> Result<(), SendError> {
-        let block = context.as_bytes();
-        let AnyContent { payload, in_place } = value;
-        payload.built().map_or(Ok(()), Built::detach).map_err(bad_value)?;
-        let payload = &Behind { block, payload };
-        let extensions = Extensions { context: Some(block.len() as u64), ..extensions };
-        self.request_any(Header { head, extensions }, AnyContent { payload, in_place }, stamps)
-    }
-
-    /// Sends a request for which the peer granted room, or asks the session's flow control whether the request may
-    /// go.
+    /// Sends a request that has a context or for which the peer granted room, or asks the session's flow control
+    /// whether the request may go.
     #[cold]
     #[inline(never)]
     fn request_carefully<T: Content>(
         &self,
         (first, second, third): (u64, u64, u64),
-        extensions: Extensions,
+        front: impl Front,
         value: &T,
         stamps: &mut impl Stamps,
     ) -> Result<(), SendError> {
-        let front = Header { head: [first, second, third], extensions };
-        self.request_any(front, AnyContent::of(value), stamps)
+        let header = Header { head: [first, second, third], extensions: front.extensions() };
+        let value = AnyContent::of(value);
+        match front.context() {
+            None => self.request_any(header, value, stamps),
+            Some(context) => self.request_behind(context, header, value, stamps),
+        }
+    }
+
+    /// Sends a request with a context.
+    fn request_behind(
+        &self,
+        context: &Context,
+        Header { head, extensions }: Header,
+        AnyContent { payload, in_place }: AnyContent<'_>,
+        stamps: &mut dyn Stamps,
+    ) -> Result<(), SendError> {
+        let block = context.as_bytes();
+        payload.built().map_or(Ok(()), Built::detach).map_err(bad_value)?;
+        let payload = &Behind { block, payload };
+        let extensions = Extensions { context: Some(block.len() as u64), ..extensions };
+        self.request_any(Header { head, extensions }, AnyContent { payload, in_place }, stamps)
     }
 
     fn request_any(
@@ -134,11 +119,12 @@ impl Session {
     #[inline(always)]
     pub(crate) fn reply<T: Content>(&self, call: CallNumber, value: &T, stamps: &mut impl Stamps) {
         let head = Head::reply(call, 0).with_manner(stamps.manner()).words();
-        if self.core.outbound().is_barred() {
-            return self.reply_slowly(call, value, SendError::Full);
-        }
-        if let Err(put) = self.put(Header::plain(head), value, ANSWERS, &mut ReplyStamper(stamps)) {
-            self.reply_slowly(call, value, put);
+        let sent = match self.core.outbound().is_barred() {
+            true => Err(SendError::Full),
+            false => self.put(Header::plain(head), value, ANSWERS, &mut ReplyStamper(stamps)),
+        };
+        if let Err(error) = sent {
+            self.reply_slowly(call, value, error);
         }
     }
 
