@@ -179,6 +179,7 @@ impl fmt::Display for NodeAddress {
 }
 
 /// The text is no address of a node.
+// The enum is exhaustive: the text has no third part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeAddressError {
     /// The text before the `@` is no name of a node.

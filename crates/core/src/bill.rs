@@ -22,6 +22,7 @@ macro_rules! listed {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(usize)]
+        #[non_exhaustive]
         pub enum $list {
             $(#[doc = $sentence] $variant,)*
         }

@@ -61,6 +61,7 @@ const STREAM_COPIES: u64 = 6;
 
 /// The state of a message's reader when the message comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Reader {
     /// The reader polls its lanes, and its polling flag is set.
     Polls,
@@ -70,6 +71,7 @@ pub enum Reader {
 
 /// The carrier of an operation's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Carrier {
     /// Lanes in memory that both sides have, within a host.
     Memory,
@@ -79,6 +81,7 @@ pub enum Carrier {
 
 /// An operation with a quote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Operation {
     /// A call and its reply.
     Call {

@@ -2,7 +2,7 @@
 
 mod part;
 mod bounds;
-mod streams;
+pub(crate) mod streams;
 mod implementation;
 mod interface;
 mod server;

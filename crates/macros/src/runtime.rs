@@ -85,6 +85,6 @@ names! {
     input: wire::Input;
     output: wire::Output;
 
-    serde: serde;
-    zerocopy: zerocopy;
+    serde: __private::serde;
+    zerocopy: __private::zerocopy;
 }

@@ -379,6 +379,12 @@ pub(crate) fn unknown<'t>(ty: &'t Type, found: &mut Vec<&'t Type>) {
     }
 }
 
+/// Returns whether `ty` is a `Serde<…>`, as far as its text tells.
+pub(crate) fn is_by_serde(ty: &Type) -> bool {
+    let Type::Path(path) = ungrouped(ty) else { return false };
+    path.path.segments.last().is_some_and(|last| last.ident == "Serde")
+}
+
 /// Returns whether `ty` may be plain data or a sequence of plain data, as far as its text tells. A single number
 /// needs no buffer.
 pub(crate) fn may_fill(ty: &Type) -> bool {

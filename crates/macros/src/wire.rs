@@ -7,11 +7,12 @@ mod options;
 mod schema;
 
 use crate::complaint::Complaints;
+use crate::emit::streams::fixed_forms;
 use crate::model::plain_name;
 use options::Options;
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
-use syn::{Data, DeriveInput, GenericParam, Generics, WherePredicate, parse_quote};
+use syn::{Data, DeriveInput, Field, GenericParam, Generics, WherePredicate, parse_quote};
 
 /// The implementation of `Wire` for a type.
 pub(crate) fn derive(item: TokenStream) -> TokenStream {
@@ -112,7 +113,22 @@ fn by_serde(input: &DeriveInput, options: &Options, schema: &TokenStream) -> Tok
         }
     };
     let implementation = implementation(input, options, schema, &quote!());
-    quote!(const _: () = { #way #implementation };)
+    let forms = forms(input, options);
+    quote!(const _: () = { #way #implementation #(#forms)* };)
+}
+
+/// Returns code that refuses fields under `Serde` that describe themselves, if the type has no generics: constants cannot
+/// name those.
+fn forms(input: &DeriveInput, options: &Options) -> Vec<TokenStream> {
+    if !input.generics.params.is_empty() {
+        return Vec::new();
+    }
+    let fields: Vec<&Field> = match &input.data {
+        Data::Struct(data) => data.fields.iter().collect(),
+        Data::Enum(data) => data.variants.iter().flat_map(|variant| &variant.fields).collect(),
+        Data::Union(_) => Vec::new(),
+    };
+    fixed_forms(&options.runtime, fields.into_iter().map(|field| &field.ty))
 }
 
 fn plain(input: &DeriveInput, options: &Options, schema: &TokenStream) -> TokenStream {

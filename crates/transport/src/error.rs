@@ -20,6 +20,7 @@ pub use remote::Unreached;
 
 /// The error of a node whose own memory cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum HomeError {
     /// A segment cannot be made.
     Segment(SegmentError),
@@ -55,6 +56,7 @@ impl From<SegmentError> for HomeError {
 
 /// The error of a directory of sockets that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PlaceError {
     /// The path is no directory (or is a link to one).
     NoDirectory {
@@ -127,6 +129,7 @@ impl std::error::Error for PlaceError {}
 
 /// The error of a node whose name cannot be taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BindError {
     /// The node has no name under which other nodes could find it.
     Unnamed,

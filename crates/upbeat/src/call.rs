@@ -45,6 +45,7 @@ pub(crate) const MISSING: u16 = u16::MAX;
 
 /// A client's way to its callee: a session, and the numbers that the methods have there.
 #[derive(Clone)]
+#[doc(hidden)]
 pub struct Bound {
     pub(crate) node: Local<Rc<Dispatcher>>,
     pub(crate) session: Local<Rc<Session>>,

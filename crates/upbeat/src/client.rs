@@ -13,6 +13,7 @@ use upbeat_core::bind::{BIND, BindReply, BindRequest};
 use upbeat_core::method::Signature;
 
 /// A type that belongs to a service, without any bounds, so that a service's own methods can name it.
+#[doc(hidden)]
 pub trait OfService {
     /// The name of the service.
     const NAME: &'static str;

@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use upbeat_core::bill::Counter;
+use upbeat_memory::local::Local;
 
 /// A future of the result of a closure that computes on another thread.
 ///
@@ -37,7 +38,7 @@ use upbeat_core::bill::Counter;
 /// ```
 #[must_use = "if this is dropped, the closure runs on, and its result is lost"]
 pub struct Compute<T> {
-    shared: Arc<Shared<T>>,
+    shared: Local<Arc<Shared<T>>>,
 }
 
 struct Shared<T> {
@@ -117,7 +118,7 @@ impl<T: Send + 'static> Compute<T> {
         begun.unwrap_or_else(|error| panic!("no thread can be started to compute: {error}"));
         node.count(Counter::Computations);
         node.now_computes();
-        Compute { shared }
+        Compute { shared: Local::from(shared) }
     }
 }
 

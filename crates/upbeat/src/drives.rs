@@ -127,7 +127,7 @@ impl Drives {
              handle) has been awaited for {waited:.1?} while nobody drove the node, so the future would wait for \
              ever: an executor that knows nothing of the node polls the future. Write `node.block_on(async \
              {{ … }})` and await the future there, or in a task of the node; under tokio await the future inside \
-             `upbeat::tokio::drive(&node, async {{ … }})`; in a loop of your own call `node.turn()` \
+             `upbeat::tokio_runtime::drive(&node, async {{ … }})`; in a loop of your own call `node.turn()` \
              between two polls. Other threads and runtimes call through a handle, which needs no drive: `let \
              counter: CounterHandle = upbeat::handle::connect(\"counter\")?`",
             self.node

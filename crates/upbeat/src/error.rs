@@ -24,6 +24,7 @@ pub(crate) use shown::debug_as_text;
 pub use upbeat_core::address::{AddressError, NodeAddressError};
 pub use upbeat_core::bind::Clash;
 use upbeat_core::channel::call::Ending;
+#[doc(hidden)]
 pub use upbeat_core::fault::Rule;
 pub use upbeat_core::frame::FailCode;
 pub use upbeat_core::name::NameError;

@@ -22,6 +22,7 @@ use std::str::FromStr;
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Execution {
     /// Active messages: a handler runs where its message lies, and must not wait. A handler that would wait is
     /// ended, and its caller gets

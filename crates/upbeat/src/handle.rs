@@ -224,6 +224,7 @@ fn not_connected(error: ConnectError) -> CallError {
 
 /// A handle's way to its callee.
 #[derive(Clone)]
+#[doc(hidden)]
 pub struct BoundHandle {
     shared: Arc<Shared>,
 }

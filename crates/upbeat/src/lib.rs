@@ -176,7 +176,7 @@ mod cores;
 mod reference;
 
 #[cfg(feature = "tokio")]
-pub mod tokio;
+pub mod tokio_runtime;
 
 #[cfg(doctest)]
 mod guide;
@@ -190,7 +190,6 @@ pub use execution::{Execution, UnknownExecution};
 pub use metadata::Context;
 pub use node::{Builder, Connect, Node, spawn};
 pub use reference::ServiceRef;
-pub use serde;
 pub use service::{CallInfo, Layer, Next, Outcome, Refusal};
 pub use signal::ctrl_c;
 pub use statistics::{MethodStatistics, Statistics};
@@ -199,11 +198,19 @@ pub use sync::Mutex;
 pub use task::{Child, JoinHandle, Scope, TaskEnded, TryScope};
 pub use task::{all, race, scope, try_all, try_scope, yield_now};
 pub use time::{Elapsed, Late, NotExtended, extend, sleep, time_left, within};
-pub use upbeat_core::bill::{self, Counter};
+#[doc(hidden)]
+pub use upbeat_core::bill;
+pub use upbeat_core::bill::Counter;
 pub use upbeat_core::quote;
 pub use upbeat_macros::{Wire, service};
 pub use upbeat_transport::identity::Identity;
 pub use wait::Waiting;
 pub use wake::{Priority, Start};
 pub use wire::{InPlace, Wire};
-pub use zerocopy;
+
+/// The crates that generated code names. They are no part of the interface.
+#[doc(hidden)]
+pub mod __private {
+    pub use serde;
+    pub use zerocopy;
+}

@@ -46,7 +46,7 @@ const CLOSING_LOOK: Duration = Duration::from_millis(1);
 ///
 /// The futures of a node (calls, one-way messages, [`Node::connect`], tasks' handles) make progress only
 /// while its thread drives the node: by [`Node::block_on`], by [`Node::turn`] in a loop of the application, or by
-/// `upbeat::tokio::drive`. Another executor may poll such a future between two turns. If nobody drives
+/// `upbeat::tokio_runtime::drive`. Another executor may poll such a future between two turns. If nobody drives
 /// the node, the future would wait for ever: it panics after some seconds, and says what to write instead.
 ///
 /// A forked child has none of its parent's nodes: there, dropping a node does nothing, and driving a node

@@ -37,6 +37,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll};
+use upbeat_memory::local::Local;
 
 const NOWHERE: WireError = WireError::Stream {
     why: "a stream cannot be sent inside of this type: make it an argument or a result of a method, \
@@ -125,7 +126,7 @@ const NOWHERE: WireError = WireError::Stream {
 /// ```
 #[must_use = "dropping a stream ends its writer"]
 pub struct Stream<T> {
-    inner: Rc<Inner<T>>,
+    inner: Local<Rc<Inner<T>>>,
 }
 
 struct Inner<T> {
@@ -143,7 +144,8 @@ static NUMBERS: AtomicU32 = AtomicU32::new(1);
 impl<T: 'static> Stream<T> {
     fn from_source(source: Source<T>) -> Stream<T> {
         let (number, way, fed) = (Cell::new(None), RefCell::default(), RefCell::default());
-        Stream { inner: Rc::new(Inner { source: RefCell::new(source), number, way, fed }) }
+        let inner = Inner { source: RefCell::new(source), number, way, fed };
+        Stream { inner: Local::from(Rc::new(inner)) }
     }
 
     /// Makes a stream of these items. Each item is taken from the iterator when it is wanted.

@@ -174,6 +174,7 @@ pub async fn extend(time: Duration) -> Result<Duration, NotExtended> {
 /// assert_eq!(NotExtended::Refused.to_string(), "the caller grants no more time");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NotExtended {
     /// The call was made with a fixed deadline, or for a call with one.
     Fixed,

@@ -39,6 +39,7 @@ use upbeat_memory::ticks::{ticks, ticks_per_second};
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Waiting {
     /// Spins for a while, as long as that has paid lately, then sleeps. An idle node costs no processor time.
     #[default]

@@ -80,6 +80,7 @@ pub use input::Input;
 #[doc(hidden)]
 pub use look::{Look, NoStreams};
 pub use output::Output;
+#[doc(hidden)]
 pub use upbeat_core::method::Signature;
 #[cfg(feature = "json")]
 pub use wrapped::Json;
@@ -108,10 +109,10 @@ use upbeat_core::limits::EMPTY_ELEMENTS_MAX;
     message = "`{Self}` cannot travel in a message",
     label = "`{Self}` is not `upbeat::Wire`",
     note = "for a type of your own, write `#[derive(serde::Serialize, serde::Deserialize, upbeat::Wire)]` over it",
-    note = "for a type of another crate that serde carries, write `upbeat::wire::Serde<{Self}>` instead; \
-            over a field, `#[wire(opaque = \"name/version\")]` does as well",
-    note = "for a type that describes itself, as `serde_json::Value` does, write \
-            `upbeat::wire::Json<{Self}>` instead (feature `json` of upbeat)"
+    note = "for a type of another crate that describes itself, as `serde_json::Value` does, write \
+            `upbeat::wire::Json<{Self}>` instead (feature `json` of upbeat)",
+    note = "for any other type of another crate that serde carries, write `upbeat::wire::Serde<{Self}>` instead; \
+            over a field, `#[wire(opaque = \"name/version\")]` does as well"
 )]
 pub trait Wire: Sized + 'static {
     /// Whether the value is moved as it lies in memory, in `size_of::<Self>()` bytes.
@@ -236,6 +237,7 @@ fn reserve<T>(items: &mut Vec<T>, more: usize) -> Result<(), WireError> {
 /// assert_eq!(error.to_string(), "the message ends: 8 bytes are needed and 3 are left");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WireError {
     /// The message ends before the value does.
     Short {

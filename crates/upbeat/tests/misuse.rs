@@ -81,7 +81,7 @@ fn what_is_awaited_while_nobody_drives_the_node_panics_and_says_what_to_write() 
         for part in [&*name, "nobody drove the node", "node.block_on(async { … })"] {
             assert!(text.contains(part), "{what}: {text}");
         }
-        for part in ["node.turn()", "upbeat::tokio::drive", "upbeat::handle::connect("] {
+        for part in ["node.turn()", "upbeat::tokio_runtime::drive", "upbeat::handle::connect("] {
             assert!(text.contains(part), "{what}: {text}");
         }
     });
@@ -221,6 +221,74 @@ fn a_blocking_call_and_a_drive_inside_a_node_say_what_to_write() {
     assert!(text.contains("`counter.add(1).await` instead of `counter.blocking()"), "{text}");
     let text = panic_of(|| node.block_on(async { node.block_on(async {}) }));
     assert!(text.contains("write `future.await` there"), "{text}");
+}
+
+#[upbeat::service]
+trait Unserved {
+    async fn call(&self);
+}
+
+#[test]
+fn a_node_and_a_service_that_are_missing_say_what_to_write() {
+    let _watchdog = Watchdog::new("a missing service", 60);
+    let directory = Directory::new();
+    let (_serves, node, _) = client("misuse/unserved", &directory.path());
+    let text = |to: &'static str| {
+        let connected = node.block_on(node.connect::<UnservedClient>(to));
+        connected.err().unwrap().to_string()
+    };
+    let missing = text("misuse/nobody");
+    for part in ["there is no node `misuse/nobody`", "start it first", "same program and user"] {
+        assert!(missing.contains(part), "{missing}");
+    }
+    let unserved = text("misuse/unserved");
+    for part in [
+        "does not serve Unserved",
+        "write `node.serve(UnservedServer::new(…))?` in its program",
+        "`node.connect(…).wait_for(…)`",
+    ] {
+        assert!(unserved.contains(part), "{unserved}");
+    }
+}
+
+/// A service whose handler makes a blocking call.
+#[upbeat::service]
+trait Blocks {
+    async fn block(&self) -> String;
+}
+
+struct Blocker(WorkHandle);
+
+impl Blocks for Blocker {
+    async fn block(&self) -> String {
+        self.0.blocking().add(1, 1).unwrap_err().to_string()
+    }
+}
+
+#[test]
+fn a_blocking_call_in_a_handler_says_what_to_write() {
+    let _watchdog = Watchdog::new("blocking in a handler", 60);
+    let directory = Directory::new();
+    let place = directory.path();
+    let (_serves, node, _) = client("misuse/handler", &place);
+    let handle: WorkHandle = node.handle("misuse/handler").unwrap();
+    node.serve(BlocksServer::new(Blocker(handle))).unwrap();
+    let caller = std::thread::spawn(move || {
+        let builder = upbeat::handle::builder().program(PROGRAM).directory(place);
+        let blocks: BlocksHandle = builder.connect("misuse/handler/client").unwrap();
+        blocks.blocking().block().unwrap()
+    });
+    while !caller.is_finished() {
+        node.turn();
+    }
+    let text = caller.join().unwrap();
+    for part in [
+        "a blocking call inside a handler or a task of a node would stop that node",
+        "`counter.add(1).await` instead of `counter.blocking().add(1)`",
+        "block in another thread",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! The node serves programs that speak Upbeat. HTTP clients go through axum, whose handlers call
 //! the service by a handle, because axum may move them between threads and a node stays on one. The streams of
-//! the service become bodies of HTTP responses, which are written as they are read. [`upbeat::tokio::drive`]
+//! the service become bodies of HTTP responses, which are written as they are read. [`upbeat::tokio_runtime::drive`]
 //! turns the node while the HTTP server waits.
 #![forbid(unsafe_code)]
 
@@ -89,7 +89,7 @@ pub async fn serve(
     let node = builder.build().map_err(io::Error::other)?;
     node.serve(ShopServer::new(Shelf::of(goods))).map_err(io::Error::other)?;
     let name = name.to_owned();
-    let served = upbeat::tokio::drive(&node, async move {
+    let served = upbeat::tokio_runtime::drive(&node, async move {
         // Connecting waits for the node, which this thread drives: another thread connects.
         let connect = move || handles.connect::<ShopHandle>(&name).map_err(io::Error::other);
         let shop = tokio::task::spawn_blocking(connect).await??;

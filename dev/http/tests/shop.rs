@@ -147,7 +147,7 @@ fn calls_tasks_and_clocks_of_both_are_awaited() {
         run(async {
             let builder = Node::builder("near").directory(&place.0).waiting(waiting);
             let node = builder.build().unwrap();
-            let driven = upbeat::tokio::drive(&node, async {
+            let driven = upbeat::tokio_runtime::drive(&node, async {
                 let shop: ShopClient = node.connect("far").await.unwrap();
                 for left in (900..1000).rev() {
                     assert_eq!(shop.buy(1).await, Ok(left));
@@ -202,7 +202,7 @@ fn one_that_is_never_done_goes_on_and_keeps_nobody_waiting() {
             }
         });
         // No other task wakes the node.
-        upbeat::tokio::drive(&node, long).await.unwrap().unwrap();
+        upbeat::tokio_runtime::drive(&node, long).await.unwrap().unwrap();
         assert_eq!(turns.get(), 1000);
         let endless = node.spawn(async {
             loop {
@@ -215,7 +215,7 @@ fn one_that_is_never_done_goes_on_and_keeps_nobody_waiting() {
             }
             endless.cancel();
         };
-        upbeat::tokio::drive(&node, ticks).await.unwrap();
+        upbeat::tokio_runtime::drive(&node, ticks).await.unwrap();
     });
 }
 
@@ -236,7 +236,7 @@ fn a_node_that_sleeps_hears_each_of_many_messages() {
     run(async {
         let builder = Node::builder("hearer").directory(&place.0).waiting(Waiting::Sleeping);
         let node = builder.build().unwrap();
-        let driven = upbeat::tokio::drive(&node, async {
+        let driven = upbeat::tokio_runtime::drive(&node, async {
             let shop: ShopClient = node.connect("told").await.unwrap();
             for _ in 0..3000 {
                 shop.buy(1).await.unwrap();
@@ -254,7 +254,7 @@ fn outside_of_a_runtime_it_is_refused() {
     let node = Node::builder("alone").local_only().build().unwrap();
     let driven = node.block_on(async {
         let other = Node::builder("other").local_only().build().unwrap();
-        upbeat::tokio::drive(&other, async {}).await
+        upbeat::tokio_runtime::drive(&other, async {}).await
     });
     assert_eq!(driven.map_err(|error| error.kind()), Err(io::ErrorKind::Unsupported));
 }

@@ -15,6 +15,7 @@ pub(super) const KIND: u8 = 5;
 /// The reason why a call has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum FailCode {
     /// The callee has no method of this number.
     NoSuchMethod = 1,

@@ -1,8 +1,10 @@
-//! Refuses streams where no side could continue them. Only the compiler knows whether a type has streams.
+//! Refuses streams where no side could continue them, and types under `Serde` that describe themselves. Only the
+//! compiler knows whether a type has streams, or which type a name means.
 
 use super::bounds::at;
 use crate::model::{Method, Outcome, Service};
-use crate::types::unknown;
+use crate::runtime::Runtime;
+use crate::types::{is_by_serde, unknown};
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::Type;
@@ -21,7 +23,38 @@ pub(super) fn emit(service: &Service) -> TokenStream {
             look(service, method, types, why_not)
         }
     });
-    quote!(#(#looks)*)
+    let sound = service.methods.iter().filter(|_| service.sound);
+    let forms = sound.map(|method| {
+        let conditions = method.conditions();
+        let forms = fixed_forms(&service.runtime, method.types());
+        forms.into_iter().map(move |form| {
+            let conditions = conditions.clone();
+            quote!(#(#conditions)* #form)
+        })
+    });
+    let forms = forms.flatten();
+    quote!(#(#looks)* #(#forms)*)
+}
+
+/// Returns code that fails to compile if one of the types is a `Serde<…>` whose content describes itself.
+pub(crate) fn fixed_forms<'t>(
+    runtime: &Runtime,
+    of: impl Iterator<Item = &'t Type>,
+) -> Vec<TokenStream> {
+    let (look, no_streams) = (runtime.look(), runtime.no_streams());
+    let mut types = Vec::new();
+    of.for_each(|ty| unknown(ty, &mut types));
+    let form = |ty: &Type| {
+        let form = quote! {
+            const _: () = {
+                #[allow(unused_imports)]
+                use #no_streams as _;
+                #look::<#ty>::HAS_FIXED_FORM
+            };
+        };
+        at(form, ty.span())
+    };
+    types.into_iter().filter(|ty| is_by_serde(ty)).map(form).collect()
 }
 
 /// Returns why a method must not have streams, if it must not.

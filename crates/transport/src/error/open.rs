@@ -37,6 +37,7 @@ impl fmt::Display for PeerIdentity {
 
 /// The error of a session that was not opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OpenError {
     /// There is no node with this name.
     NoSuchNode {

@@ -5,6 +5,7 @@ use std::fmt;
 
 /// The reason why there is no connection to an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Unreached {
     /// The host's name has no address.
     NoSuchHost {

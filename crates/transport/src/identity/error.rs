@@ -153,6 +153,7 @@ impl std::error::Error for IdentityError {}
 
 /// The reason why a certificate is not trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Untrusted {
     /// The peer sent no certificate.
     Missing,

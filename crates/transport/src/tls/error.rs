@@ -7,6 +7,7 @@ use std::fmt;
 
 /// The reason why a connection under TLS was not made, or broke.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TlsError {
     /// This side does not trust the peer's certificate.
     Untrusted(Untrusted),
@@ -47,6 +48,7 @@ pub enum TlsError {
 
 /// The reason why a peer does not trust this side's certificate, as far as it said so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Distrust {
     /// The peer's identity does not have the authority that signed the certificate.
     OtherAuthority,

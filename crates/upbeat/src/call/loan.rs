@@ -18,6 +18,7 @@ use zerocopy::IntoBytes;
 ///
 /// `A` is the arguments before the items, `T` is the type of an item, `K` is the kind of the method's result.
 #[must_use = "nothing is loaned until it is awaited"]
+#[doc(hidden)]
 pub struct Loaning<'c, A, T, K> {
     bound: &'c Bound,
     to: To,

@@ -23,6 +23,7 @@ use upbeat_core::term::Term;
 
 /// The route of a node's calls: the session that the client is bound to.
 #[derive(Clone)]
+#[doc(hidden)]
 pub struct NodeRoute<B>(pub(crate) B);
 
 /// The parts that only few calls of a node have.

@@ -14,6 +14,7 @@ use std::task::{Context, Poll, ready};
 use upbeat_core::limits::SHORT_BYTES;
 
 /// How the result of a call is read.
+#[doc(hidden)]
 pub trait Take {
     /// The value that is read.
     type Read;
@@ -45,6 +46,7 @@ pub trait Take {
 }
 
 /// Reads the result as a value.
+#[doc(hidden)]
 pub struct Whole<R>(PhantomData<fn() -> R>);
 
 impl<R> Default for Whole<R> {
@@ -125,6 +127,7 @@ impl<R> Take for By<R> {
 }
 
 /// Reads the user's own `Result<T, E>`, and joins its error with `CallError` in one level.
+#[doc(hidden)]
 pub struct Split<T, E>(PhantomData<fn() -> Result<T, E>>);
 
 impl<T, E> Default for Split<T, E> {
@@ -155,6 +158,7 @@ impl<T: Wire, E: Wire> Take for Split<T, E> {
 }
 
 /// Writes the result into a buffer of the caller.
+#[doc(hidden)]
 pub struct Fill<'b, R, B: ?Sized> {
     buffer: &'b mut B,
     result: PhantomData<fn() -> R>,
@@ -183,6 +187,7 @@ impl<R: Fills<B>, B: ?Sized> Take for Fill<'_, R, B> {
 }
 
 /// Writes the result into a buffer of the caller, unless it is the method's error.
+#[doc(hidden)]
 pub struct TryFill<'b, T, E, B: ?Sized> {
     buffer: &'b mut B,
     result: PhantomData<fn() -> Result<T, E>>,

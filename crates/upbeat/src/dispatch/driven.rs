@@ -110,7 +110,7 @@ fn outside(function: &str) -> ! {
     panic!(
         "`{function}` was used where this thread drives no node: write `node.block_on(async {{ … }})` and use \
          `{function}` there, or in a handler or a task of the node (`node.spawn(async {{ … }})`). Under tokio the \
-         node is driven by `upbeat::tokio::drive(&node, async {{ … }})`. A task of another runtime uses \
+         node is driven by `upbeat::tokio_runtime::drive(&node, async {{ … }})`. A task of another runtime uses \
          that runtime's own functions (such as `tokio::time::sleep`), and calls services through a handle \
          (`upbeat::handle::connect`)"
     )

@@ -112,7 +112,12 @@ impl fmt::Display for ConnectError {
             ),
             ConnectError::Open(error) => error.fmt(f),
             ConnectError::NotServed { service, peer } => {
-                write!(f, "{peer} does not serve {service}")
+                write!(
+                    f,
+                    "{peer} does not serve {service}: write `node.serve({service}Server::new(…))?` in its program \
+                     before it is connected to, connect to the node that serves {service}, or wait for the service \
+                     with `node.connect(…).wait_for(…)`"
+                )
             }
             ConnectError::Clash(clashes) => {
                 clashes.iter().try_for_each(|clash| writeln!(f, "{clash}"))

@@ -30,6 +30,7 @@ pub type HandleSend<'h, A> = SendFuture<HandleRoute<&'h BoundHandle>, A>;
 
 /// The route of a handle's calls: the session that new calls use, or a session that is known.
 #[derive(Clone)]
+#[doc(hidden)]
 pub struct HandleRoute<H>(pub(crate) H);
 
 /// A call that was sent.

@@ -234,6 +234,7 @@ impl Drop for Blocking<'_> {
 
 /// A blocking call whose result goes into a buffer: see [`Blocking::filling`].
 #[must_use = "nothing is called until a method is"]
+#[doc(hidden)]
 pub struct BlockingFilling<'b, B: ?Sized> {
     blocking: &'b Blocking<'b>,
     buffer: &'b mut B,

@@ -258,6 +258,7 @@ impl<L: Layer> Drop for Watch<'_, L> {
 /// A service with layers around it, or a limit: the type of `CounterServer::new(service).layer(…)`.
 ///
 /// See [`Layer`] for an example.
+#[doc(hidden)]
 pub struct Layered<S> {
     service: S,
     layers: Vec<Rc<dyn AnyLayer>>,

@@ -17,6 +17,7 @@ use std::task::{Poll, Waker};
 
 /// The rules of a method.
 #[derive(Clone, Copy)]
+#[doc(hidden)]
 pub struct Rule {
     /// How the method's handlers are run.
     pub execution: Option<Execution>,
@@ -32,6 +33,7 @@ pub struct Rule {
 
 /// The rules of a service.
 #[derive(Clone, Copy)]
+#[doc(hidden)]
 pub struct Rules {
     /// Whether the service's handlers run one after another.
     pub serial: bool,
@@ -76,6 +78,7 @@ const fn is_same(one: &[u8], other: &[u8]) -> bool {
 }
 
 /// Tests the needs of a method, up to the first that is not met.
+#[doc(hidden)]
 pub struct Needs(());
 
 impl Needs {
@@ -96,6 +99,7 @@ const NEEDS: &str = "#[upbeat(needs(…))]";
 
 /// Ends at once if all needs of a method are met, or if the handler is a task already. Otherwise the bet
 /// is lost, and this ends when the handler is polled as a task: the body begins there.
+#[doc(hidden)]
 pub async fn needs(all: impl FnOnce(&mut Needs) -> bool) {
     if Dispatcher::with_current(NEEDS, |node| node.runs_task()) || all(&mut Needs(())) {
         return;
@@ -114,6 +118,7 @@ pub async fn needs(all: impl FnOnce(&mut Needs) -> bool) {
 
 /// The handlers of a service of which only so many run at once, in the order of their arrival: one after another
 /// under `serial`.
+#[doc(hidden)]
 pub struct Series {
     name: Arc<str>,
     /// The most handlers that run at once.
@@ -145,6 +150,7 @@ impl Series {
 }
 
 /// The turn of a handler, which is given up when it is dropped.
+#[doc(hidden)]
 pub struct Turn {
     place: Option<(Rc<Series>, u64)>,
 }

@@ -146,6 +146,7 @@ impl<T> fmt::Debug for HandleStream<T> {
 /// assert!(error.to_string().contains("send what it is made of"));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NotSend {
     /// The stream was made in this process.
     MadeHere,

@@ -26,6 +26,7 @@ use std::collections::VecDeque;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Priority {
     /// Low: run after all others, for work that may take its time.
     Low,

@@ -13,6 +13,7 @@ use upbeat_core::method::Signature;
 /// assert_eq!(schema.into_text(), "Vec<Option<u8>>");
 /// ```
 #[derive(Debug, Default)]
+#[doc(hidden)]
 pub struct Describe {
     text: String,
     open: Vec<String>,
@@ -56,6 +57,7 @@ impl Describe {
 /// assert_eq!(text, "Counter.add(u64) -> u64");
 /// ```
 #[must_use]
+#[doc(hidden)]
 pub fn signature_text<A: Wire, R: Wire>(service: &str, method: &str, oneway: bool) -> String {
     let mut out = Describe::default();
     out.text(service);
@@ -74,6 +76,7 @@ pub fn signature_text<A: Wire, R: Wire>(service: &str, method: &str, oneway: boo
 /// # Panics
 /// When the names are longer than their limit, which the stub compiler rules out.
 #[must_use]
+#[doc(hidden)]
 pub fn signature<A: Wire, R: Wire>(service: &str, method: &str, oneway: bool) -> Signature {
     let text = signature_text::<A, R>(service, method, oneway);
     Signature::new(service, method, &text).expect("names are within their limits")

@@ -19,6 +19,7 @@ const WORD: usize = 8;
 /// The peer can change its memory during the read, so each byte is copied once and checked only in the copy:
 /// plain values are copied straight to their place, text and sequences into their final memory,
 /// and values that serde reads into a buffer first.
+#[doc(hidden)]
 pub struct Input<'a> {
     from: From<'a>,
     at: usize,

@@ -1,4 +1,5 @@
-//! Tells generated code whether a type may contain streams, even if the type does not travel.
+//! Tells generated code whether a type may contain streams, even if the type does not travel, and whether serde can
+//! carry the type in a message.
 
 use super::Wire;
 use std::marker::PhantomData;
@@ -15,6 +16,10 @@ impl<T: Wire> Look<T> {
 pub trait NoStreams {
     /// The type contains no streams.
     const STREAMS: bool = false;
+
+    /// The type is not known to describe itself. For a type that does, an inherent constant precedes this one, and its
+    /// evaluation fails with an error.
+    const HAS_FIXED_FORM: () = ();
 }
 
 impl<T> NoStreams for Look<T> {}

@@ -11,6 +11,7 @@ const WORD: usize = 8;
 
 /// A message being written. Bytes that do not fit are counted and not written, so that one pass
 /// either writes the message or tells its length.
+#[doc(hidden)]
 pub struct Output<'a> {
     to: To<'a>,
     at: usize,

@@ -1,5 +1,7 @@
 //! Wrappers that carry types of other crates.
 
+#[cfg(feature = "json")]
+use super::Look;
 use super::{Describe, Input, Output, Wire, WireError};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::any::type_name;
@@ -76,6 +78,26 @@ impl<T: Serialize + DeserializeOwned + 'static> Wire for Serde<T> {
 #[cfg(feature = "json")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Json<T>(pub T);
+
+#[cfg(feature = "json")]
+macro_rules! self_describing {
+    ($($name:literal: $ty:ty;)*) => {$(
+        impl Look<Serde<$ty>> {
+            /// Fails to compile.
+            pub const HAS_FIXED_FORM: () = panic!(concat!(
+                "`", $name, "` describes itself, and a message does not carry names and types: write \
+                 `upbeat::wire::Json<", $name, ">` instead of `Serde<", $name, ">`"
+            ));
+        }
+    )*};
+}
+
+#[cfg(feature = "json")]
+self_describing! {
+    "Value": serde_json::Value;
+    "Map<String, Value>": serde_json::Map<String, serde_json::Value>;
+    "Number": serde_json::Number;
+}
 
 macro_rules! wrapper {
     ($name:ident) => {

@@ -218,5 +218,11 @@ fn a_process_is_warned_once_of_each_method_that_runs_on() {
         let [warned] = warned[..] else { panic!("{method}: {text}") };
         assert!(warned.starts_with("upbeat: a handler of "), "{warned}");
         assert!(warned.contains("beyond its budget of 100µs"), "{warned}");
+        for advice in [
+            "`upbeat::compute(move || …).await`",
+            "`upbeat::sleep(…).await` for `std::thread::sleep`",
+        ] {
+            assert!(warned.contains(advice), "{warned}");
+        }
     }
 }

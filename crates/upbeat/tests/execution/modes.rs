@@ -47,7 +47,7 @@ fn each_call_runs_once_in_each_way() {
                     Execution::Am | Execution::Orpc => assert_eq!(started, 0),
                     // This call counts itself and is one; so is the one before.
                     Execution::Trpc | Execution::TrpcBack => assert!(started >= 302, "{started}"),
-                    Execution::Adaptive => {}
+                    _ => assert_eq!(execution, Execution::Adaptive),
                 }
                 let ended_there = counted(&shop, Counter::HandlersEnded).await;
                 assert_eq!(ended_there, ended, "{execution}");

@@ -43,9 +43,7 @@ impl Case {
     fn caller(&self) -> Reader {
         match self.operation {
             Operation::Call { caller, .. } => caller,
-            Operation::Pull { .. } | Operation::Push { .. } | Operation::Oneway { .. } => {
-                Reader::Polls
-            }
+            _ => Reader::Polls,
         }
     }
 
@@ -54,15 +52,15 @@ impl Case {
         match self.operation {
             Operation::Pull { .. } => [Payload::plain(4), self.result],
             Operation::Push { .. } => [Payload::plain(4).and(self.arguments), Payload::plain(1)],
-            Operation::Call { .. } | Operation::Oneway { .. } => [self.arguments, self.result],
+            _ => [self.arguments, self.result],
         }
     }
 
     /// How a node waits that calls so.
     pub(crate) fn waiting(&self) -> Waiting {
         match self.caller() {
-            Reader::Polls => Waiting::Polling,
             Reader::Sleeps => Waiting::Sleeping,
+            _ => Waiting::Polling,
         }
     }
 

@@ -1,7 +1,7 @@
 //! A client, a node and a task stay on their thread: elsewhere a handle is used.
 
 use std::thread;
-use upbeat::{JoinHandle, Node};
+use upbeat::{Compute, JoinHandle, Node, Stream};
 
 #[upbeat::service]
 pub trait Counter {
@@ -29,6 +29,14 @@ pub fn a_node(node: Node) {
 
 pub fn a_task(task: JoinHandle<u64>) {
     spawn(task);
+}
+
+pub fn a_stream(mut items: Stream<u64>) {
+    spawn(async move { items.next().await });
+}
+
+pub fn a_computation(sum: Compute<u64>) {
+    spawn(sum);
 }
 
 fn main() {}

@@ -26,6 +26,11 @@ trait Documents {
 }
 
 #[upbeat::service]
+trait Aliased {
+    async fn parse(&self, document: Serde<Value>) -> Vec<Option<Serde<Value>>>;
+}
+
+#[upbeat::service]
 trait Others {
     async fn bare(&self, bare: Serde<Bare>);
 }

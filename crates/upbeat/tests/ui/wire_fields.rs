@@ -26,6 +26,12 @@ struct Document {
 }
 
 #[derive(Serialize, Deserialize, upbeat::Wire)]
+struct Aliased {
+    body: Serde<Value>,
+    right: Serde<foreign::Point>,
+}
+
+#[derive(Serialize, Deserialize, upbeat::Wire)]
 struct Documents {
     body: serde_json::Value,
     list: Vec<Serde<serde_json::Value>>,

@@ -30,7 +30,7 @@ const TURNS: usize = 64;
 ///
 /// let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
 /// let node = upbeat::Node::builder("doc/tokio").local_only().build()?;
-/// let sum = runtime.block_on(upbeat::tokio::drive(&node, async {
+/// let sum = runtime.block_on(upbeat::tokio_runtime::drive(&node, async {
 ///     let task = node.spawn(async {
 ///         upbeat::sleep(Duration::from_millis(1)).await;
 ///         40
