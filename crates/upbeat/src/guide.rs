@@ -9,6 +9,7 @@ macro_rules! pages {
 
 pages! {
     Backpressure "backpressure.md",
+    Callbacks "callbacks.md",
     Connecting "connecting.md",
     Cores "cores.md",
     Deploying "deploying.md",
