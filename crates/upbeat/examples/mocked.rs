@@ -11,7 +11,6 @@ use upbeat::{CallError, Node, Wire};
 
 type Error = Box<dyn std::error::Error>;
 
-/// A bank.
 #[upbeat::service]
 trait Bank {
     /// Takes a sum from an account, and returns what is left.

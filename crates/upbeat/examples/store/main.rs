@@ -9,19 +9,17 @@ mod server;
 use server::{Change, StoreBlocking, StoreClient, StoreHandle, Values};
 use std::process::{Child, Command};
 use std::time::Duration;
-use upbeat::handle::HandleError;
-use upbeat::{CallError, Node};
+use upbeat::{CallError, Late, Node};
 
 type Error = Box<dyn std::error::Error>;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(5);
 const KEYS: usize = 100;
 /// Each of two writers puts all of its keys, and deletes one in ten.
 const CHANGES: usize = 2 * (KEYS + KEYS / 10);
-/// The server is killed when so many changes were seen.
-const RESTART_AT: usize = CHANGES / 4;
+const RESTART_AT: usize = CHANGES / 4; // the server is killed after so many changes
 
-fn connect() -> Result<StoreHandle, HandleError> {
+fn connect() -> Result<StoreHandle, upbeat::handle::HandleError> {
     upbeat::handle::builder().wait_for(PATIENCE).connect("store")
 }
 
@@ -84,7 +82,9 @@ impl Drop for Process {
 async fn follow(node: &Node, server: &mut Process, seen: &mut Vec<Change>) -> Result<(), Error> {
     let store: StoreClient = node.connect("store").wait_for(PATIENCE).await?;
     let mut changes = store.watch(seen.len()).await?;
-    while let Some(change) = changes.next().await {
+    while let Some(change) =
+        upbeat::within(PATIENCE, changes.next()).await.map_err(Late::give_up)?
+    {
         match change {
             Ok(change) => seen.push(change),
             Err(error) => {
