@@ -91,6 +91,20 @@ impl Retry {
         Retry { until_ns, failed: 0 }
     }
 
+    /// Has the attempts go on until another time, for a caller that has come or gone.
+    ///
+    /// ```
+    /// use upbeat_core::backoff::Retry;
+    ///
+    /// let mut retry = Retry::until(0);
+    /// assert_eq!(retry.failed(1_000, 77), None);
+    /// retry.lasts_until(10_000_000);
+    /// assert!(retry.failed(1_000, 77).is_some());
+    /// ```
+    pub fn lasts_until(&mut self, until_ns: u64) {
+        self.until_ns = until_ns;
+    }
+
     /// Notes that an attempt has failed. Returns after how many nanoseconds the next one is made, by a random
     /// number. None if the time is over.
     pub fn failed(&mut self, now_ns: u64, random: u64) -> Option<u64> {

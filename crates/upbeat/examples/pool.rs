@@ -89,8 +89,10 @@ impl Pool {
         let mut worker = self.start(node, &format!("worker/{place}/1")).await?;
         while let Some(job) = self.next_job() {
             let outcome = worker.run(job, ServiceRef::here(node)).await;
-            let is_lost = matches!(outcome, Err(CallError::NotSent(_) | CallError::Unknown(_)));
-            if let Err(CallError::NotSent(_)) = outcome {
+            let unsent =
+                matches!(outcome, Err(CallError::NotSent(_) | CallError::NotConnected { .. }));
+            let is_lost = unsent || matches!(outcome, Err(CallError::Unknown(_)));
+            if unsent {
                 // The job has certainly not run, so another worker gets it.
                 self.waiting.borrow_mut().push_front(job);
             } else {

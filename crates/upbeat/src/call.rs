@@ -11,11 +11,15 @@ mod take;
 
 mod open;
 
+mod reconnect;
+
 mod waits;
 
 mod again;
 
 mod node;
+
+mod moved;
 
 mod future;
 
@@ -29,6 +33,7 @@ pub use loan::{Loan, Loaning};
 pub use node::NodeRoute;
 pub use oneway::SendFuture;
 pub(crate) use open::{Open, Reads, Route, State, To};
+pub(crate) use reconnect::{Connecting, Reconnector};
 pub(crate) use take::By;
 pub use take::{Fill, Split, Take, TryFill, Whole};
 pub(crate) use until::Until;
@@ -51,6 +56,8 @@ pub struct Bound {
     pub(crate) session: Local<Rc<Session>>,
     pub(crate) service: &'static str,
     pub(crate) numbers: Local<Rc<[u16]>>,
+    /// How calls go on when the session is lost. None if they do not.
+    pub(crate) reconnector: Local<Option<Rc<Reconnector>>>,
 }
 
 /// A call of a method that returns `R`.

@@ -11,6 +11,7 @@ use crate::session::Session;
 use std::rc::Rc;
 use upbeat_core::bind::{BIND, BindReply, BindRequest};
 use upbeat_core::method::Signature;
+use upbeat_memory::local::Local;
 
 /// A type that belongs to a service, without any bounds, so that a service's own methods can name it.
 #[doc(hidden)]
@@ -98,7 +99,8 @@ pub(crate) async fn bind(
 ) -> Result<Bound, ConnectError> {
     let bind: Rc<[u16]> = Rc::new([BIND]);
     let (node, session) = (Rc::clone(node).into(), session.into());
-    let way = Bound { node, session, service, numbers: bind.into() };
+    let (numbers_of_bind, reconnector) = (bind.into(), Local::default());
+    let way = Bound { node, session, service, numbers: numbers_of_bind, reconnector };
     let answer = way.call::<Vec<u8>, Vec<u8>>(0, "bind", request.encode()).await;
     let numbers = numbers(request, answer, &way.session.peer_text())?.into();
     Ok(Bound { numbers, ..way })

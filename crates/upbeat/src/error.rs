@@ -56,7 +56,8 @@ pub enum CallError<E = Infallible> {
     Method(E),
     /// The peer was lost before it answered. The call may have run, or not.
     Unknown(Box<Lost>),
-    /// The peer was lost before the call was sent. It has not run.
+    /// The peer was lost before the call was sent, and the call does not reconnect: this node was shut down, or the
+    /// call is one that does not wait or that was built in a buffer of its session. It has not run.
     NotSent(Box<Lost>),
     /// The callee reports why there is no result.
     Failed {
@@ -141,7 +142,7 @@ pub enum CallError<E = Infallible> {
         /// The most calls that may be open.
         most: usize,
     },
-    /// A handle has lost its session, and could not open a new one.
+    /// The session was lost before the call was sent, and reconnecting failed. The call has not run.
     NotConnected {
         /// The reason.
         text: Box<str>,

@@ -132,6 +132,15 @@ pub(crate) struct Target {
     /// The handle samples one of so many messages for the bill; 0 means none.
     pub(crate) sampling: u32,
     pub(crate) pages: Arc<Mutex<Pages>>,
+    /// How long opening a session is tried again if the node is not there.
+    pub(crate) wait_for: Option<Duration>,
+}
+
+impl Target {
+    /// Returns how long the handle tries to open a session for a caller that gives up then.
+    pub(crate) fn terms(&self, until: Option<Until>) -> ConnectTerms {
+        ConnectTerms { until, wait_for: self.wait_for }
+    }
 }
 
 /// Returns the page in which the samples of a handle are written down, for all of its sessions.

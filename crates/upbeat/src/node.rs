@@ -189,6 +189,12 @@ impl Node {
     /// seconds to accept the connection. [`wait_for`](Connect::wait_for) waits for a node that does not
     /// exist yet.
     ///
+    /// The client reconnects by itself. After its peer has died or was shut down, a call that was sent fails with
+    /// [`CallError::Unknown`](crate::CallError::Unknown), because it may have run. The next call opens a session with the node that has the
+    /// name now, and is sent over that session. If the attempt fails, the call fails with
+    /// [`CallError::NotConnected`](crate::CallError::NotConnected); a client that was connected with [`wait_for`](Connect::wait_for) tries again for
+    /// that time. Calls that wait for the same service share the attempts, and deadlines hold while they wait.
+    ///
     /// ```no_run
     /// # #[upbeat::service]
     /// # pub trait Counter {
@@ -233,8 +239,18 @@ impl Node {
         let carriers = inner.settings.carriers;
         let (sampling, pages) = (inner.sampling().every(), handle::pages(&to, place.is_some()));
         let remote = inner.settings.remote.clone();
-        let target =
-            Target { program, place, carriers, to, remote, waiting, longest, sampling, pages };
+        let target = Target {
+            program,
+            place,
+            carriers,
+            to,
+            remote,
+            waiting,
+            longest,
+            sampling,
+            pages,
+            wait_for: None,
+        };
         handle::open(target, ConnectTerms::default())
     }
 

@@ -4,6 +4,7 @@
 
 use super::again::Refusals;
 use super::open::{Open, Route, State};
+use super::reconnect::Reconnect;
 use super::take::{Fill, Split, Take, TryFill, Whole};
 use super::{Bound, NodeRoute, To, Until};
 use crate::error::CallError;
@@ -224,6 +225,14 @@ impl<W: Route, A: Content, T, E> CallFuture<W, A, Split<T, E>> {
 }
 
 impl<B: Borrow<Bound>, A: Content, T: Take> CallFuture<NodeRoute<B>, A, T> {
+    /// Sends the call over the session that is reached again, if its client has lost its own.
+    pub(super) fn over(mut self, reconnect: Option<Reconnect>) -> Self {
+        if reconnect.is_some() {
+            self.open.rare.get_or_insert_default().more.reconnect = reconnect;
+        }
+        self
+    }
+
     /// Lets the callee send the call back, so that it is sent again after a while.
     pub(super) fn refusable(mut self) -> Self {
         self.open.rare.get_or_insert_default().more.refusals = Some(Refusals::default());

@@ -1,16 +1,19 @@
 //! Messages that are built in place: a buffer of the session is loaned, filled, and sent without a copy.
 
-use super::waits::{Waits, not_sent};
+use super::node::NodeRare;
+use super::reconnect::{Reconnect, may_reconnect};
+use super::waits::{not_sent, not_waiting};
 use super::{
     Bound, Call, CallFuture, MISSING, NodeRoute, Send, SendFuture, Split, To, TryCall, Whole,
 };
 use crate::error::CallError;
+use crate::session::SendError;
 use crate::wire::{Built, Content, Output, Plain, Wire};
 use std::future::Future;
 use std::io;
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use upbeat_core::limits::MESSAGE_BYTES_MAX;
 use zerocopy::IntoBytes;
 
@@ -25,7 +28,7 @@ pub struct Loaning<'c, A, T, K> {
     /// The arguments before the items.
     before: A,
     items: usize,
-    waits: Waits,
+    rare: NodeRare,
     kind: PhantomData<fn() -> (T, K)>,
 }
 
@@ -34,7 +37,7 @@ impl<A, T, K> Unpin for Loaning<'_, A, T, K> {}
 
 impl<'c, A: Content, T: Plain, K> Loaning<'c, A, T, K> {
     pub(super) fn new(bound: &'c Bound, to: To, before: A, items: usize) -> Self {
-        Loaning { bound, to, before, items, waits: Waits::default(), kind: PhantomData }
+        Loaning { bound, to, before, items, rare: NodeRare::default(), kind: PhantomData }
     }
 
     /// Returns the message up to its items, and the bytes of the whole message.
@@ -62,27 +65,41 @@ impl<'c, A: Content, T: Plain, K> Future for Loaning<'c, A, T, K> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         const { assert!(!A::STREAMS, "a message that is built in place carries no streams") };
-        let bound = self.bound;
-        if self.to.number == MISSING {
-            return Poll::Ready(Err(CallError::NoSuchMethod { method: self.to.method }));
-        }
+        let client = NodeRoute(self.bound);
         let (beginning, bytes) = self.beginning()?;
-        match bound.session.reserve(bytes) {
-            Ok(reserved) => {
-                self.waits = Waits::default();
-                let mut built = Built::new(reserved, bytes);
-                built.write(0, &beginning);
-                let (begin, items) = (beginning.len(), self.items);
-                let to = self.to;
-                Poll::Ready(Ok(Loan { bound, to, built, begin, items, at: 0, kind: PhantomData }))
+        loop {
+            let Loaning { to, rare, items, .. } = &mut *self;
+            if rare.reconnect.as_ref().is_some_and(Reconnect::waits) {
+                to.number = ready!(client.poll_reconnect(rare, to.method, context))?;
             }
-            Err(put) => match not_sent(bound, put, &mut self.waits, context) {
-                Ok(()) => {
-                    bound.node.awaits_room();
-                    Poll::Pending
+            if to.number == MISSING {
+                return Poll::Ready(Err(CallError::NoSuchMethod { method: to.method }));
+            }
+            let NodeRare { waits, reconnect, .. } = rare;
+            let bound = reconnect.as_ref().and_then(Reconnect::moved).unwrap_or(client.0);
+            match bound.session.reserve(bytes) {
+                Ok(reserved) => {
+                    let mut built = Built::new(reserved, bytes);
+                    built.write(0, &beginning);
+                    let NodeRare { reconnect, .. } = std::mem::take(rare);
+                    let (bound, to, items, begin) = (client.0, *to, *items, beginning.len());
+                    let kind = PhantomData;
+                    let loan = Loan { bound, reconnect, to, built, begin, items, at: 0, kind };
+                    return Poll::Ready(Ok(loan));
                 }
-                Err(error) => Poll::Ready(Err(error)),
-            },
+                Err(put @ SendError::Ended(_)) => {
+                    let error = not_waiting(&bound.node, &bound.session, put);
+                    if waits.is_any() || !may_reconnect(client.0) {
+                        return Poll::Ready(Err(error));
+                    }
+                    to.number = ready!(client.poll_reconnect(rare, to.method, context))?;
+                }
+                Err(put) => {
+                    not_sent(bound, put, waits, context)?;
+                    bound.node.awaits_room();
+                    return Poll::Pending;
+                }
+            }
         }
     }
 }
@@ -114,6 +131,8 @@ impl<'c, A: Content, T: Plain, K> Future for Loaning<'c, A, T, K> {
 #[must_use = "a loan that is dropped sends nothing"]
 pub struct Loan<'c, T, K> {
     bound: &'c Bound,
+    /// The session in whose buffer the message is built, if the client has lost its own.
+    reconnect: Option<Reconnect>,
     to: To,
     built: Built,
     /// The byte of the message at which the items begin.
@@ -155,21 +174,23 @@ impl<T: Plain, K> Loan<'_, T, K> {
 impl<'c, T, R: Wire> Loan<'c, T, Whole<R>> {
     /// Sends the message as a call of the method.
     pub fn send(self) -> Call<'c, Built, R> {
-        CallFuture::new(NodeRoute(self.bound), self.to, self.built, Whole::default())
+        let call = CallFuture::new(NodeRoute(self.bound), self.to, self.built, Whole::default());
+        call.over(self.reconnect)
     }
 }
 
 impl<'c, T, V: Wire, E: Wire> Loan<'c, T, Split<V, E>> {
     /// Sends the message as a call of the method.
     pub fn send(self) -> TryCall<'c, Built, V, E> {
-        CallFuture::new(NodeRoute(self.bound), self.to, self.built, Split::default())
+        let call = CallFuture::new(NodeRoute(self.bound), self.to, self.built, Split::default());
+        call.over(self.reconnect)
     }
 }
 
 impl<'c, T> Loan<'c, T, ()> {
     /// Sends the message as the one-way method does.
     pub fn send(self) -> Send<'c, Built> {
-        SendFuture::new(NodeRoute(self.bound), self.to, self.built)
+        SendFuture::new(NodeRoute(self.bound), self.to, self.built).over(self.reconnect)
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::again::Refusals;
 use super::open::{Open, Rare, Reads, Route, State};
-use super::waits::{Waits, not_sent, not_waiting, still_asks};
+use super::reconnect::{Reconnect, poll_reconnect};
+use super::waits::{Waits, not_waiting, still_asks};
 use super::{Bound, MISSING, SendFuture, Take, request_head};
 use crate::dispatch::Dispatcher;
 use crate::error::CallError;
@@ -34,12 +35,39 @@ pub(crate) struct NodeRare {
     pub(super) refusals: Option<Refusals>,
     /// The loan through which the callee may ask for more time.
     lent: Option<Lent>,
+    /// Set once the client's session was lost.
+    pub(super) reconnect: Option<Reconnect>,
+}
+
+impl NodeRare {
+    /// Returns the session over which the message goes, if it is another than that of its client.
+    pub(super) fn moved(&self) -> Option<&Bound> {
+        self.reconnect.as_ref()?.moved()
+    }
 }
 
 impl<B: Borrow<Bound>> NodeRoute<B> {
     #[inline(always)]
     pub(super) fn bound(&self) -> &Bound {
         self.0.borrow()
+    }
+
+    /// Returns the session over which a message goes, which may be another than that of its client.
+    #[inline(always)]
+    pub(super) fn session_of<'a>(&'a self, rare: Option<&'a NodeRare>) -> &'a Bound {
+        rare.and_then(NodeRare::moved).unwrap_or_else(|| self.bound())
+    }
+
+    /// Polls for a session over which a message goes whose client has lost its own. Returns the number of its method
+    /// there.
+    #[cold]
+    pub(super) fn poll_reconnect(
+        &self,
+        rare: &mut NodeRare,
+        method: &str,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<u16, CallError>> {
+        poll_reconnect(self.bound(), &mut rare.reconnect, method, context)
     }
 }
 
@@ -66,15 +94,16 @@ impl<B: Borrow<Bound>> Route for NodeRoute<B> {
         if number == MISSING {
             return Err(call.no_such_method());
         }
-        match call.write_request((number, arguments), context, Plain, &mut Unsampled) {
+        let (bound, request) = (call.route.bound(), (number, arguments));
+        match call.write_request(bound, request, context, Plain, &mut Unsampled) {
             Ok(sent) => {
                 call.state.has_sent(sent, false);
                 call.route.awaits_answer();
             }
-            Err(error) => {
-                call.must_wait(error, context)?;
-                call.route.awaits_room();
-            }
+            Err(error) => match call.must_wait(error, context)? {
+                true => call.route.awaits_answer(),
+                false => call.route.awaits_room(),
+            },
         }
         Ok(true)
     }
@@ -84,7 +113,7 @@ impl<B: Borrow<Bound>> Route for NodeRoute<B> {
         context: &mut Context<'_>,
         read: F,
     ) -> Poll<Result<T::Read, CallError>> {
-        if call.is_kept() {
+        if call.is_sent_rarely() {
             return call.poll_sent::<T, F>(context, read);
         }
         match call.send_rarely(context) {
@@ -107,33 +136,39 @@ impl<B: Borrow<Bound>> Route for NodeRoute<B> {
     #[inline(always)]
     fn poll_answer<T>(
         &self,
+        rare: Option<&NodeRare>,
         call: &CallNumber,
         sample: Option<Wants>,
         context: &mut Context<'_>,
         take: impl FnOnce(&mut Input<'_>) -> Result<T, WireError>,
     ) -> Answer<T> {
-        let Bound { node, session, .. } = self.bound();
+        let bound = self.session_of(rare);
+        let Bound { node, session, .. } = bound;
         match sample {
             None => session.poll_answer(*call, || node.waiter(context), take),
-            Some(wants) => self.bound().poll_sampled((*call, wants), context, take),
+            Some(wants) => bound.poll_sampled((*call, wants), context, take),
         }
     }
 
-    fn attached<'a>(&'a self, call: &'a CallNumber) -> MessageContext<'a> {
-        MessageContext::caller(self.bound(), *call)
+    fn attached<'a>(
+        &'a self,
+        rare: Option<&'a NodeRare>,
+        call: &'a CallNumber,
+    ) -> MessageContext<'a> {
+        MessageContext::caller(self.session_of(rare), *call)
     }
 
-    fn take_back(&self, call: &CallNumber) {
-        self.bound().take_back(Head::cancel(*call));
+    fn take_back(&self, rare: Option<&NodeRare>, call: &CallNumber) {
+        self.session_of(rare).take_back(Head::cancel(*call));
     }
 
-    fn abandon(&self, call: &CallNumber, gives_streams: bool) {
-        let Bound { node, session, .. } = self.bound();
+    fn abandon(&self, rare: Option<&NodeRare>, call: &CallNumber, gives_streams: bool) {
+        let Bound { node, session, .. } = self.session_of(rare);
         if session.abandon(*call) {
             node.count(Counter::CancelsSent);
             node.sent(session);
         } else if gives_streams {
-            self.take_back(call);
+            self.take_back(rare, call);
         }
     }
 
@@ -150,8 +185,8 @@ impl<B: Borrow<Bound>> Route for NodeRoute<B> {
         self.bound().node.now_ns()
     }
 
-    fn end_of(&self, call: &CallNumber) -> Option<u64> {
-        self.bound().session.end_of(*call)
+    fn end_of(&self, rare: Option<&NodeRare>, call: &CallNumber) -> Option<u64> {
+        self.session_of(rare).session.end_of(*call)
     }
 
     fn wake_at(
@@ -230,34 +265,22 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
         let (extensions, carried) = (self.extensions(), self.carried()?);
         let front = (extensions, carried.as_deref());
         if let Err(put) = self.put(&mut context, front, &mut Unsampled)? {
-            let Bound { node, session, .. } = self.route.bound();
-            return Err(not_waiting(node, session, put));
+            let is_lost = matches!(put, SendError::Ended(_));
+            let Bound { node, session, .. } = self.bound();
+            let error = not_waiting(node, session, put);
+            if !is_lost {
+                return Err(error);
+            }
+            return match self.poll_reconnect(&mut context) {
+                Poll::Pending => Err(error),
+                Poll::Ready(reached) => reached.and_then(|()| self.try_send()),
+            };
         }
         if extensions.extendable.is_some() {
             self.lend();
         }
+        self.has_moved();
         Ok(())
-    }
-
-    /// Writes the request. Returns false if there is no room yet.
-    #[inline(always)]
-    fn write(
-        &mut self,
-        context: &mut Context<'_>,
-        front: impl Front,
-        stamps: &mut impl Stamps,
-    ) -> Result<bool, CallError> {
-        match self.put(context, front, stamps)? {
-            Ok(()) => Ok(true),
-            Err(put) => self.must_wait(put, context).map(|()| false),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn must_wait(&mut self, put: SendError, context: &mut Context<'_>) -> Result<(), CallError> {
-        let waits = &mut self.rare.get_or_insert_default().more.waits;
-        not_sent(self.route.bound(), put, waits, context)
     }
 
     /// Returns the extensions of the request. A call of a handler that has a deadline has no more time
@@ -294,7 +317,7 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
     #[cold]
     fn lend(&mut self) {
         let (State::Sent(call) | State::Kept(call, ..)) = self.state else { return };
-        let Bound { node, session, .. } = self.route.bound();
+        let Bound { node, session, .. } = &self.bound().clone();
         let rare = self.rare.get_or_insert_default();
         let (above, lease) = node.bound().unwrap_or((u64::MAX, None));
         let until = rare.until();
@@ -316,7 +339,8 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
         if self.number == MISSING {
             return Err(self.no_such_method());
         }
-        let written = self.write_request((self.number, arguments), context, front, stamps);
+        let (bound, request) = (self.bound(), (self.number, arguments));
+        let written = self.write_request(bound, request, context, front, stamps);
         Ok(written.map(|call| self.state.has_sent(call, front.extensions().refusals.is_some())))
     }
 
@@ -325,12 +349,12 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
     #[inline(always)]
     fn write_request(
         &self,
+        bound: &Bound,
         (number, arguments): (u16, &A),
         context: &Context<'_>,
         front: impl Front,
         stamps: &mut impl Stamps,
     ) -> Result<CallNumber, SendError> {
-        let bound = self.route.bound();
         let (node, session): (&Dispatcher, &Session) = (&bound.node, &bound.session);
         let task = node.task_of(context);
         let call = match task.and_then(|task| session.open_call_at_once(task)) {
@@ -361,36 +385,16 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
         }
     }
 
-    /// Takes a number for a call that cannot be opened at once.
+    /// Sends a call that has a deadline or streams, that is sampled, or whose client has lost its session.
     #[cold]
     #[inline(never)]
-    fn open_call(&self, context: &Context<'_>) -> Option<CallNumber> {
-        let Bound { node, session, .. } = self.route.bound();
-        session.open_call(node.waiter(context))
+    pub(super) fn send_rarely(&mut self, context: &mut Context<'_>) -> Result<bool, CallError> {
+        let sent = self.send_or_sample(context)?;
+        self.has_moved();
+        Ok(sent)
     }
 
-    #[cold]
-    #[inline(never)]
-    fn close_unsent(&self, call: CallNumber) {
-        self.route.bound().session.close_unsent(call);
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn heat(&self) {
-        let Bound { node, session, .. } = self.route.bound();
-        node.heat(session);
-    }
-
-    #[cold]
-    fn no_such_method(&self) -> CallError {
-        CallError::NoSuchMethod { method: self.method }
-    }
-
-    /// Sends a call that has a deadline or streams, or that is sampled.
-    #[cold]
-    #[inline(never)]
-    fn send_rarely(&mut self, context: &mut Context<'_>) -> Result<bool, CallError> {
+    fn send_or_sample(&mut self, context: &mut Context<'_>) -> Result<bool, CallError> {
         if self.rare.is_some() || A::STREAMS {
             self.route.bound().node.sampling().count();
         }
@@ -405,7 +409,7 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
             return self.write_rarely(context, &mut Unsampled);
         }
         let waited = self.rare.as_mut().and_then(|rare| rare.more.waits.sample.take());
-        let Bound { node, session, .. } = self.route.bound();
+        let Bound { node, session, .. } = self.bound();
         let Some(mut sample) = node.sampling().begin(waited, CALL, session) else {
             return self.write_rarely(context, &mut Unsampled);
         };
@@ -427,7 +431,7 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
             }
             _ => return sent,
         };
-        let Bound { session, service, .. } = self.route.bound();
+        let Bound { session, service, .. } = self.bound();
         let message = Message::Call(call);
         session.open_sample(Half { message, names: (service, self.method), sample });
         sent
@@ -435,14 +439,26 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
 
     /// Returns whether the call waits for a grant, or for its next attempt.
     fn waits(&mut self, context: &mut Context<'_>) -> Result<bool, CallError> {
-        let Open { route, state: State::Unsent(_), rare, .. } = self else { return Ok(false) };
-        let Some(rare) = &mut **rare else { return Ok(false) };
+        if !matches!(self.state, State::Unsent(_)) {
+            return Ok(false);
+        }
+        let Some(rare) = &mut *self.rare else { return Ok(false) };
         if let Some(refusals) = &mut rare.more.refusals
             && refusals.poll_pause(context).is_pending()
         {
             return Ok(true);
         }
-        still_asks(route.bound(), &mut rare.more.waits, context)
+        if rare.more.reconnect.as_ref().is_some_and(Reconnect::waits) {
+            match self.poll_reconnect(context) {
+                Poll::Pending => return Ok(true),
+                Poll::Ready(reached) => reached?,
+            }
+        }
+        let Open { route, rare, .. } = self;
+        let Some(rare) = &mut **rare else { return Ok(false) };
+        let NodeRare { waits, reconnect, .. } = &mut rare.more;
+        let moved = reconnect.as_ref().and_then(Reconnect::moved);
+        still_asks(moved.unwrap_or(route.bound()), waits, context)
     }
 
     #[inline(never)]
@@ -454,10 +470,19 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
         let (extensions, carried) = (self.extensions(), self.carried()?);
         let rare = self.rare.as_ref();
         let is_unsent = matches!(self.state, State::Unsent(_));
-        let session = &self.route.bound().session;
+        let session = &self.bound().session;
         session.take_turn(rare.and_then(|rare| rare.more.waits.admission()));
-        let sent = self.write(context, (extensions, carried.as_deref()), stamps);
-        self.route.bound().session.take_turn(None);
+        let put = self.put(context, (extensions, carried.as_deref()), stamps);
+        let sent = match put {
+            Err(error) => Err(error),
+            Ok(Ok(())) => Ok(true),
+            Ok(Err(put @ SendError::Ended(_))) => {
+                self.bound().session.take_turn(None);
+                return self.must_wait(put, context);
+            }
+            Ok(Err(put)) => self.must_wait(put, context),
+        };
+        self.bound().session.take_turn(None);
         if let (Ok(true), Some(rare)) = (&sent, &mut *self.rare) {
             rare.more.waits = Waits::default();
         }

@@ -2,7 +2,9 @@
 
 #![expect(private_bounds, reason = "the routes are those of this crate")]
 
+use super::node::NodeRare;
 use super::open::Rare;
+use super::reconnect::{Reconnect, may_reconnect};
 use super::waits::{Waits, not_sent, not_waiting, still_asks};
 use super::{Bound, MISSING, NodeRoute, Route, To};
 use crate::error::CallError;
@@ -15,7 +17,7 @@ use std::future::Future;
 use std::mem::ManuallyDrop;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker, ready};
 use upbeat_core::bill::way::{MessageEvents, ONEWAY, Point};
 use upbeat_core::context::Context as Entries;
 use upbeat_core::frame::Head;
@@ -113,6 +115,14 @@ impl<W: Route, A: Content> Future for SendFuture<W, A> {
 }
 
 impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
+    /// Sends the message over the session that is reached again, if its client has lost its own.
+    pub(super) fn over(mut self, reconnect: Option<Reconnect>) -> Self {
+        if reconnect.is_some() {
+            self.rare.get_or_insert_default().more.reconnect = reconnect;
+        }
+        self
+    }
+
     /// Sends the message now, or fails with [`CallError::Full`] if it would have to wait.
     ///
     /// ```
@@ -126,11 +136,28 @@ impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
     /// counter.reset().try_send()
     /// # }
     /// ```
-    pub fn try_send(self) -> Result<(), CallError> {
-        let Bound { node, session, .. } = self.route.bound();
-        let context = self.context()?;
-        let put = self.put((Extensions::NONE, context.as_deref()), &mut Unsampled)?;
-        put.map_err(|put| not_waiting(node, session, put))
+    pub fn try_send(mut self) -> Result<(), CallError> {
+        let carried = self.context()?;
+        loop {
+            let front = (Extensions::NONE, carried.as_deref());
+            let Err(put) = self.put(self.bound(), front, &mut Unsampled)? else { return Ok(()) };
+            let is_lost = matches!(put, SendError::Ended(_));
+            let Bound { node, session, .. } = self.bound();
+            let error = not_waiting(node, session, put);
+            let mut context = Context::from_waker(Waker::noop());
+            if !is_lost {
+                return Err(error);
+            }
+            match self.poll_reconnect(&mut context) {
+                Poll::Pending => return Err(error),
+                Poll::Ready(reached) => reached?,
+            }
+        }
+    }
+
+    /// Returns the session over which the message goes.
+    fn bound(&self) -> &Bound {
+        self.route.session_of(self.rare.as_deref().map(|rare| &rare.more))
     }
 
     /// Polls the message.
@@ -155,30 +182,66 @@ impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
         front: impl Front,
         stamps: &mut impl Stamps,
     ) -> Poll<Result<(), CallError>> {
-        match self.put(front, stamps) {
+        match self.put(self.route.bound(), front, stamps) {
             Ok(Ok(())) => Poll::Ready(Ok(())),
-            Ok(Err(put)) => {
-                let rare = self.rare.get_or_insert_default();
-                match not_sent(self.route.bound(), put, &mut rare.more.waits, context) {
-                    Ok(()) => {
-                        self.route.bound().node.waits_for(Reason::Full);
-                        Poll::Pending
-                    }
-                    Err(error) => Poll::Ready(Err(error)),
-                }
-            }
+            Ok(Err(put)) => self.must_wait(put, context),
             Err(error) => Poll::Ready(Err(error)),
         }
+    }
+
+    /// Has a message wait that was not written.
+    #[cold]
+    #[inline(never)]
+    fn must_wait(
+        &mut self,
+        put: SendError,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), CallError>> {
+        let SendFuture { route, rare, .. } = self;
+        let NodeRare { waits, reconnect, .. } = &mut rare.get_or_insert_default().more;
+        let moved = reconnect.as_ref().and_then(Reconnect::moved);
+        let bound = moved.unwrap_or(route.bound());
+        if !matches!(put, SendError::Ended(_)) {
+            not_sent(bound, put, waits, context)?;
+            bound.node.waits_for(Reason::Full);
+            return Poll::Pending;
+        }
+        let error = not_waiting(&bound.node, &bound.session, put);
+        if !self.may_reconnect() {
+            return Poll::Ready(Err(error));
+        }
+        ready!(self.poll_reconnect(context))?;
+        self.poll_rarely(context)
+    }
+
+    /// Returns whether the message may be sent over another session than the lost one. A message that waits in a
+    /// session, or that was built in a buffer of a session, ends with that session.
+    fn may_reconnect(&self) -> bool {
+        let waits = self.rare.as_ref().is_some_and(|rare| rare.more.waits.is_any());
+        !waits && self.arguments.built().is_none() && may_reconnect(self.route.bound())
+    }
+
+    /// Polls for a session over which the message goes.
+    #[cold]
+    fn poll_reconnect(&mut self, context: &mut Context<'_>) -> Poll<Result<(), CallError>> {
+        if !self.may_reconnect() {
+            return Poll::Pending;
+        }
+        let SendFuture { route, number, method, rare, .. } = self;
+        let rare = &mut rare.get_or_insert_default().more;
+        *number = ready!(route.poll_reconnect(rare, method, context))?;
+        Poll::Ready(Ok(()))
     }
 
     /// Writes the message.
     #[inline(always)]
     fn put(
         &self,
+        bound: &Bound,
         front: impl Front,
         stamps: &mut impl Stamps,
     ) -> Result<Result<(), SendError>, CallError> {
-        let Bound { node, session, .. } = self.route.bound();
+        let Bound { node, session, .. } = bound;
         if self.number == MISSING {
             return Err(CallError::NoSuchMethod { method: self.method });
         }
@@ -198,14 +261,12 @@ impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
     #[cold]
     #[inline(never)]
     fn poll_rarely(&mut self, context: &mut Context<'_>) -> Poll<Result<(), CallError>> {
-        if let Some(rare) = &mut *self.rare
-            && still_asks(self.route.bound(), &mut rare.more.waits, context)?
-        {
+        if self.waits(context)? {
             self.route.bound().node.sampling().put_off();
             return Poll::Pending;
         }
         let waited = self.rare.as_mut().and_then(|rare| rare.more.waits.sample.take());
-        let Bound { node, session, .. } = self.route.bound();
+        let Bound { node, session, .. } = self.bound();
         let Some(mut sample) = node.sampling().begin(waited, ONEWAY, session) else {
             return self.write_in_turn(context, &mut Unsampled);
         };
@@ -219,6 +280,22 @@ impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
         sent
     }
 
+    /// Returns whether the message waits for another session, or for a grant.
+    fn waits(&mut self, context: &mut Context<'_>) -> Result<bool, CallError> {
+        let Some(rare) = &*self.rare else { return Ok(false) };
+        if rare.more.reconnect.as_ref().is_some_and(Reconnect::waits) {
+            match self.poll_reconnect(context) {
+                Poll::Pending => return Ok(true),
+                Poll::Ready(reached) => reached?,
+            }
+        }
+        let SendFuture { route, rare, .. } = self;
+        let Some(rare) = &mut **rare else { return Ok(false) };
+        let NodeRare { waits, reconnect, .. } = &mut rare.more;
+        let moved = reconnect.as_ref().and_then(Reconnect::moved);
+        still_asks(moved.unwrap_or(route.bound()), waits, context)
+    }
+
     /// Writes the message from its place in the queue, if it has one, and gives that place up.
     fn write_in_turn(
         &mut self,
@@ -229,9 +306,18 @@ impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
         let waits = self.rare.as_ref().map(|rare| &rare.more.waits);
         let granted = waits.and_then(Waits::number);
         let extensions = Extensions { granted, ..Extensions::NONE };
-        self.route.bound().session.take_turn(waits.and_then(Waits::admission));
-        let sent = self.write(context, (extensions, carried.as_deref()), stamps);
-        self.route.bound().session.take_turn(None);
+        self.bound().session.take_turn(waits.and_then(Waits::admission));
+        let put = self.put(self.bound(), (extensions, carried.as_deref()), stamps);
+        let sent = match put {
+            Err(error) => Poll::Ready(Err(error)),
+            Ok(Ok(())) => Poll::Ready(Ok(())),
+            Ok(Err(put @ SendError::Ended(_))) => {
+                self.bound().session.take_turn(None);
+                return self.must_wait(put, context);
+            }
+            Ok(Err(put)) => self.must_wait(put, context),
+        };
+        self.bound().session.take_turn(None);
         if sent.is_ready() {
             *self.rare = None;
         }

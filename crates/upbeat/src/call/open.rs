@@ -51,6 +51,7 @@ pub(crate) trait Route: Sized {
     /// Returns the reply to a call. If there is none yet, the task waits for it.
     fn poll_answer<T>(
         &self,
+        rare: Option<&Self::Rare>,
         sent: &Self::Sent,
         sample: Option<Self::Sample>,
         context: &mut Context<'_>,
@@ -58,13 +59,17 @@ pub(crate) trait Route: Sized {
     ) -> Answer<T>;
 
     /// Returns the context in which the streams of a call's messages are opened.
-    fn attached<'a>(&'a self, sent: &'a Self::Sent) -> MessageContext<'a>;
+    fn attached<'a>(
+        &'a self,
+        rare: Option<&'a Self::Rare>,
+        sent: &'a Self::Sent,
+    ) -> MessageContext<'a>;
 
     /// Tells the callee that the streams which it opened in its reply are no longer wanted.
-    fn take_back(&self, sent: &Self::Sent);
+    fn take_back(&self, rare: Option<&Self::Rare>, sent: &Self::Sent);
 
     /// Gives up a call that was sent. Its result may have streams.
-    fn abandon(&self, sent: &Self::Sent, gives_streams: bool);
+    fn abandon(&self, rare: Option<&Self::Rare>, sent: &Self::Sent, gives_streams: bool);
 
     /// Notes that the polled task waits for a reply.
     fn awaits_answer(&self) {}
@@ -76,7 +81,7 @@ pub(crate) trait Route: Sized {
     fn now_ns(&self) -> u64;
 
     /// Returns the deadline of a call whose callee may ask for more time.
-    fn end_of(&self, sent: &Self::Sent) -> Option<u64>;
+    fn end_of(&self, rare: Option<&Self::Rare>, sent: &Self::Sent) -> Option<u64>;
 
     /// Has the task woken at that time.
     fn wake_at(
@@ -135,6 +140,8 @@ pub(crate) enum State<W: Route, A> {
     Sampled(W::Sent, W::Sample),
     /// The arguments are kept: their streams continue, or they may have to be sent again.
     Kept(W::Sent, Option<W::Sample>, A),
+    /// The call was sent over another session than its client's, which was lost: `rare` has it.
+    Moved(W::Sent, Option<W::Sample>),
     Unsent(A),
     Over,
 }
@@ -173,13 +180,22 @@ impl<W: Route, A> State<W, A> {
         match self {
             State::Sent(sent) => Some((sent, None)),
             State::Sampled(sent, sample) => Some((sent, Some(*sample))),
-            State::Kept(sent, sample, _) => Some((sent, *sample)),
+            State::Kept(sent, sample, _) | State::Moved(sent, sample) => Some((sent, *sample)),
             State::Unsent(_) | State::Over => None,
         }
     }
 }
 
 impl<W: Route, A: Content> State<W, A> {
+    /// Notes that the request was sent over another session than that of its client.
+    pub(super) fn has_moved(&mut self) {
+        *self = match std::mem::replace(self, State::Over) {
+            State::Sent(sent) => State::Moved(sent, None),
+            State::Sampled(sent, sample) => State::Moved(sent, Some(sample)),
+            state => state,
+        };
+    }
+
     /// Notes that the request was sent. The arguments are kept if they have streams, or if `keeps` says so.
     #[inline(always)]
     pub(crate) fn has_sent(&mut self, sent: W::Sent, keeps: bool) {
@@ -224,7 +240,7 @@ impl<W: Route, A> Open<W, A> {
         }
         let Some(rare) = &mut **rare else { return Poll::Pending };
         let Some(Deadline { until, alarm }) = &mut rare.deadline else { return Poll::Pending };
-        until.put_off(|| route.end_of(sent?));
+        until.put_off(|| route.end_of(Some(&rare.more), sent?));
         if !until.is_over(route.now_ns()) {
             route.wake_at(until.end, alarm, (sent, &rare.more), context.waker());
             return Poll::Pending;
@@ -239,7 +255,8 @@ impl<W: Route, A> Open<W, A> {
         let state = std::mem::replace(&mut self.state, State::Over);
         if let Some((sent, _)) = state.sent() {
             let gives_streams = self.rare.as_ref().is_some_and(|rare| rare.gives_streams);
-            self.route.abandon(sent, gives_streams);
+            let rare = self.rare.as_deref().map(|rare| &rare.more);
+            self.route.abandon(rare, sent, gives_streams);
         }
         self.drop_rare();
     }
@@ -261,7 +278,7 @@ impl<W: Route, A> Open<W, A> {
 impl<W: Route, A> Drop for Open<W, A> {
     #[inline(always)]
     fn drop(&mut self) {
-        if matches!(self.state, State::Sent(_) | State::Sampled(..) | State::Kept(..)) {
+        if !matches!(self.state, State::Unsent(_) | State::Over) {
             self.give_up();
         }
         if self.rare.is_some() {
@@ -282,7 +299,7 @@ impl<W: Route, A: Content> Open<W, A> {
             return self.poll_streams::<T, F>(context, read);
         }
         if let State::Sent(sent) = &self.state {
-            match self.route.poll_answer(sent, None, context, read) {
+            match self.route.poll_answer(None, sent, None, context, read) {
                 Answer::Open => {}
                 Answer::Here(value) => {
                     self.state = State::Over;
@@ -294,7 +311,7 @@ impl<W: Route, A: Content> Open<W, A> {
                 }
             }
         } else if let State::Sampled(sent, sample) = &self.state {
-            let answer = self.route.poll_answer(sent, Some(*sample), context, read);
+            let answer = self.route.poll_answer(None, sent, Some(*sample), context, read);
             if let Some(result) = answer.result() {
                 self.state = State::Over;
                 return Poll::Ready(result);
@@ -370,12 +387,13 @@ impl<W: Route, A: Content> Open<W, A> {
         self.poll_end(context).map(|()| Err(CallError::Deadline))
     }
 
-    /// Returns whether the call was sent and still has its arguments.
-    pub(crate) fn is_kept(&self) -> bool {
-        matches!(self.state, State::Kept(..))
+    /// Returns whether the call was sent, and still has its arguments or went over another session than its client's.
+    pub(crate) fn is_sent_rarely(&self) -> bool {
+        matches!(self.state, State::Kept(..) | State::Moved(..))
     }
 
-    /// Polls a call that was sent, and that still has its arguments, or has streams in its result.
+    /// Polls a call that was sent, and that still has its arguments, has streams in its result, or went over another
+    /// session than its client's.
     #[inline(never)]
     pub(crate) fn poll_sent<T: Take, F: Reads<T>>(
         &mut self,
@@ -383,9 +401,10 @@ impl<W: Route, A: Content> Open<W, A> {
         read: F,
     ) -> Poll<Result<T::Read, CallError>> {
         let Some((sent, sample)) = self.state.sent() else { return Poll::Pending };
-        let attached = self.route.attached(sent);
+        let rare = self.rare.as_deref().map(|rare| &rare.more);
+        let attached = self.route.attached(rare, sent);
         let read = |input: &mut Input<'_>| input.within(&attached, read);
-        let answer = self.route.poll_answer(sent, sample, context, read);
+        let answer = self.route.poll_answer(rare, sent, sample, context, read);
         let Some(result) = answer.result() else { return Poll::Pending };
         match (&result, std::mem::replace(&mut self.state, State::Over)) {
             (Ok(read), State::Kept(_, _, arguments)) => T::received(read, Some(&arguments)),
@@ -394,8 +413,11 @@ impl<W: Route, A: Content> Open<W, A> {
                 self.state = State::Unsent(arguments);
                 return Poll::Pending;
             }
-            (Err(_), State::Kept(sent, _, _) | State::Sent(sent)) if T::STREAMS => {
-                self.route.take_back(&sent);
+            (Err(_), State::Kept(sent, ..) | State::Sent(sent) | State::Moved(sent, _))
+                if T::STREAMS =>
+            {
+                let rare = self.rare.as_deref().map(|rare| &rare.more);
+                self.route.take_back(rare, &sent);
             }
             _ => {}
         }

@@ -25,6 +25,11 @@ impl Waits {
         self.admission()?.room()
     }
 
+    /// Returns whether the message waits in its session.
+    pub(super) fn is_any(&self) -> bool {
+        self.place.is_some()
+    }
+
     /// Returns the place of the message.
     pub(super) fn admission(&self) -> Option<&Admission> {
         self.place.as_ref().map(|place| &place.admission)

@@ -3,6 +3,7 @@
 use super::Dispatcher;
 use super::door::{Door, caller_of};
 use super::hot::Hot;
+use super::reconnect::{Attempts, Destination};
 use super::table::{Table, Whose};
 use crate::carriers::Carriers;
 use crate::contain::contain;
@@ -16,7 +17,7 @@ use crate::task::Cancelled;
 use crate::wait::Waiting;
 use crate::warning::memory_is_refused;
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
@@ -117,6 +118,8 @@ pub(super) struct Peers {
     pub(super) hot: Hot,
     /// The sessions that have lost their connection and wait for another.
     pub(super) suspended: RefCell<Vec<Rc<Session>>>,
+    /// The attempts to reach services of lost peers.
+    pub(super) attempts: RefCell<BTreeMap<Rc<Destination>, Rc<Attempts>>>,
     /// Handshakes under way.
     pub(super) openings: RefCell<BTreeSet<Key>>,
     pub(super) door: RefCell<Door>,
@@ -135,6 +138,7 @@ impl Peers {
             places: RefCell::new(Table::new(settings.remote.sessions())),
             hot: Hot::default(),
             suspended: RefCell::default(),
+            attempts: RefCell::default(),
             openings: RefCell::default(),
             door: RefCell::default(),
             gate: RefCell::new(AdmissionPolicy::new(settings.remote.gate, 0)),

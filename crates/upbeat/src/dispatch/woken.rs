@@ -50,7 +50,12 @@ impl Dispatcher {
         }
     }
 
-    fn spawn_plain<F: Future + 'static>(&self, future: F, start: Start) -> JoinHandle<F::Output> {
+    /// Runs a future as a task that has no context.
+    pub(super) fn spawn_plain<F: Future + 'static>(
+        &self,
+        future: F,
+        start: Start,
+    ) -> JoinHandle<F::Output> {
         let Start { priority, first } = start;
         let Some((id, began)) = self.work.tasks.spawn(future, priority, &self.work.roster) else {
             self.count(Counter::TasksRefused);

@@ -134,6 +134,7 @@ impl<H: Finds> Route for HandleRoute<H> {
 
     fn poll_answer<T>(
         &self,
+        _: Option<&Option<Asked>>,
         (side, call): &Self::Sent,
         _: Option<Infallible>,
         context: &mut Context<'_>,
@@ -142,15 +143,19 @@ impl<H: Finds> Route for HandleRoute<H> {
         side.poll(*call, context.waker(), take)
     }
 
-    fn attached<'a>(&'a self, (side, call): &'a Self::Sent) -> MessageContext<'a> {
+    fn attached<'a>(
+        &'a self,
+        _: Option<&'a Option<Asked>>,
+        (side, call): &'a Self::Sent,
+    ) -> MessageContext<'a> {
         MessageContext::caller(side, *call)
     }
 
-    fn take_back(&self, (side, call): &Self::Sent) {
+    fn take_back(&self, _: Option<&Option<Asked>>, (side, call): &Self::Sent) {
         side.take_back(Head::cancel(*call));
     }
 
-    fn abandon(&self, (side, call): &Self::Sent, gives_streams: bool) {
+    fn abandon(&self, _: Option<&Option<Asked>>, (side, call): &Self::Sent, gives_streams: bool) {
         side.abandon(*call, gives_streams);
     }
 
@@ -158,7 +163,7 @@ impl<H: Finds> Route for HandleRoute<H> {
         now_ns()
     }
 
-    fn end_of(&self, (side, call): &Self::Sent) -> Option<u64> {
+    fn end_of(&self, _: Option<&Option<Asked>>, (side, call): &Self::Sent) -> Option<u64> {
         side.end_of(*call)
     }
 

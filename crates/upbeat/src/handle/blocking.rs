@@ -5,7 +5,7 @@
 
 use super::caller::Caller;
 use super::lasting::now_ns;
-use super::{BoundHandle, ConnectTerms, IDLE_MAX, not_connected, wait};
+use super::{BoundHandle, IDLE_MAX, not_connected, wait};
 use crate::call::{Fill, Given, Split, Take, To, TryFill, Until, Whole};
 use crate::dispatch::Dispatcher;
 use crate::error::CallError;
@@ -204,8 +204,8 @@ impl Blocking<'_> {
                 return Ok(caller.insert(idle));
             }
         }
-        let terms = ConnectTerms { until, ..ConnectTerms::default() };
-        let opened = self.handle.shared.open(terms).map_err(not_connected)?;
+        let shared = &self.handle.shared;
+        let opened = shared.open(shared.target.terms(until)).map_err(not_connected)?;
         Ok(caller.insert(opened))
     }
 }

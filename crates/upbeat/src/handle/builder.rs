@@ -205,7 +205,7 @@ impl HandleBuilder {
 
     /// Waits for so long at most if the node is not there yet, if it starts or shuts down, if its host cannot be
     /// reached, or if it does not serve the service yet: as [`Connect::wait_for`](crate::Connect::wait_for) does for
-    /// a client of a node.
+    /// a client of a node. The calls of the handle wait for so long too, when its session was lost.
     ///
     /// ```no_run
     /// # #[upbeat::service]
@@ -283,8 +283,20 @@ impl HandleBuilder {
         let (sampling, pages) = (sampling(self.sampling)?, pages(&to, place.is_some()));
         let remote = carriers.terms(self.remote, place.as_ref(), program.name(), None)?;
         let remote = remote.settled(program.name(), None)?;
-        let target =
-            Target { program, place, carriers, to, remote, waiting, longest, sampling, pages };
-        Ok((target, ConnectTerms { until, wait_for: self.wait_for }))
+        let wait_for = self.wait_for;
+        let target = Target {
+            program,
+            place,
+            carriers,
+            to,
+            remote,
+            waiting,
+            longest,
+            sampling,
+            pages,
+            wait_for,
+        };
+        let terms = target.terms(until);
+        Ok((target, terms))
     }
 }

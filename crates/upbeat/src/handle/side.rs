@@ -138,7 +138,7 @@ impl BoundHandle {
 
 impl Finds for &BoundHandle {
     fn find(&self, asked: Option<&Asked>) -> Result<Found<'_>, CallError> {
-        self.found(asked, ConnectTerms::default())
+        self.found(asked, self.shared.target.terms(None))
     }
 }
 

@@ -3,12 +3,14 @@
 //! Nothing happens before the first poll. Dropping the future gives the connection up.
 
 use super::{Node, Whom};
-use crate::call::Bound;
+use crate::call::{Bound, Connecting, Reconnector};
 use crate::client::{self, Client, LEAVING_MAX};
+use crate::dispatch::{Destination, Dispatcher};
 use crate::error::ConnectError;
 use crate::time::Sleep;
 use std::future::Future;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use upbeat_core::backoff::Retry;
@@ -47,11 +49,11 @@ pub struct Connect<'n, C> {
 }
 
 /// The attempts to connect, under way.
-type Connecting<'n> = Pin<Box<dyn Future<Output = Result<Bound, ConnectError>> + 'n>>;
+type FirstConnecting<'n> = Pin<Box<dyn Future<Output = Result<Bound, ConnectError>> + 'n>>;
 
 enum State<'n> {
     New(Result<Whom, ConnectError>),
-    Connecting(Local<Connecting<'n>>),
+    Connecting(Local<FirstConnecting<'n>>),
     Over,
 }
 
@@ -77,6 +79,8 @@ impl<'n, C> Connect<'n, C> {
     /// error of the last attempt; an attempt that is under way then is finished first. Errors that waiting cannot mend,
     /// such as an invalid name or methods with other signatures, end the wait at once.
     ///
+    /// The calls of the client wait for so long too, after its peer was lost: see [`Node::connect`].
+    ///
     /// ```
     /// # #[upbeat::service]
     /// # pub trait Counter {
@@ -100,7 +104,7 @@ impl<'n, C> Connect<'n, C> {
     fn begin(&self, whom: Whom) -> Result<State<'n>, ConnectError> {
         let request = client::request(self.service, &(self.signatures)())?;
         let connecting = connect(self.node, whom, request, self.service, self.wait_for);
-        let connecting: Connecting<'n> = Box::pin(connecting);
+        let connecting: FirstConnecting<'n> = Box::pin(connecting);
         Ok(State::Connecting(connecting.into()))
     }
 }
@@ -123,7 +127,7 @@ impl<C> Future for Connect<'_, C> {
     }
 }
 
-/// Connects, and tries again for so long if the node is not there.
+/// Connects, and tries again for so long if the node is not there. The client's calls reconnect on the same terms.
 async fn connect(
     node: &Node,
     whom: Whom,
@@ -134,13 +138,11 @@ async fn connect(
     let inner = &node.inner;
     let until = |time| Retry::until(inner.now_ns().saturating_add(nanoseconds(time)));
     let mut waits = wait_for.map(|time| (time, until(time)));
-    let mut left = LEAVING_MAX;
     loop {
-        let error = match node.bind(&whom, &request, service).await {
-            Ok(bound) => return Ok(bound),
-            Err(error) if left > 0 && client::has_met_leaving(&error) => {
-                left -= 1;
-                continue;
+        let error = match attempt(inner, &whom, &request, service).await {
+            Ok(bound) => {
+                let reconnector = Some(Rc::new(reconnector(whom, request, service, wait_for)));
+                return Ok(Bound { reconnector: reconnector.into(), ..bound });
             }
             Err(error) => error,
         };
@@ -152,4 +154,37 @@ async fn connect(
         };
         Sleep::new(inner, Duration::from_nanos(delay)).await;
     }
+}
+
+/// Tries to connect once, and again at once where the node that was met is about to end.
+async fn attempt(
+    node: &Rc<Dispatcher>,
+    whom: &Whom,
+    request: &BindRequest,
+    service: &'static str,
+) -> Result<Bound, ConnectError> {
+    let mut left = LEAVING_MAX;
+    loop {
+        match node.connect_service(whom, request, service).await {
+            Err(error) if left > 0 && client::has_met_leaving(&error) => left -= 1,
+            bound => return bound,
+        }
+    }
+}
+
+/// Returns how the calls of a client reconnect.
+fn reconnector(
+    whom: Whom,
+    request: BindRequest,
+    service: &'static str,
+    wait_for: Option<Duration>,
+) -> Reconnector {
+    let incarnation = whom.origin.map_or(0, |origin| origin.incarnation);
+    let to = Destination { to: whom.to.to_string(), incarnation, request: request.encode() };
+    let wanted = Rc::new((whom, request.clone()));
+    let connect = move |node: Rc<Dispatcher>| -> Connecting {
+        let wanted = Rc::clone(&wanted);
+        Box::pin(async move { attempt(&node, &wanted.0, &wanted.1, service).await })
+    };
+    Reconnector::new(to, request, wait_for, Rc::new(connect))
 }

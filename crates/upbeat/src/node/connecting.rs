@@ -72,10 +72,12 @@ impl Node {
         let names = names_hold_in(inner.settings.place.as_ref());
         Some((to.unwrap_or(name), Origin { names, incarnation: inner.home.incarnation() }))
     }
+}
 
+impl Dispatcher {
     /// Opens a session with a node and binds a service there, or uses an open session.
-    pub(super) async fn bind(
-        &self,
+    pub(super) async fn connect_service(
+        self: &Rc<Self>,
         whom: &Whom,
         request: &BindRequest,
         service: &'static str,
@@ -84,22 +86,22 @@ impl Node {
             None => self.open(&whom.to).await?,
             Some(origin) => self.open_referred(&whom.to, origin).await?,
         };
-        client::bind(&self.inner, session, request, service).await
+        client::bind(self, session, request, service).await
     }
 
     /// Returns the session with the node of a reference: found by its name if this node is in the same scope, or an
     /// open session with that incarnation, or a new session at its address.
     async fn open_referred(
-        &self,
+        self: &Rc<Self>,
         to: &NodeAddress,
         Origin { names, incarnation }: Origin,
     ) -> Result<Rc<Session>, ConnectError> {
-        let (inner, name) = (&self.inner, NodeAddress::from(to.node().clone()));
-        let place = inner.settings.place.as_ref();
+        let name = NodeAddress::from(to.node().clone());
+        let place = self.settings.place.as_ref();
         // A node that is local only knows the names of its process alone.
         let known = [names_hold_in(place), names_hold_in(None)];
         let holds = place.is_none() || known.contains(&names);
-        match inner.session_of(to.node(), incarnation) {
+        match self.session_of(to.node(), incarnation) {
             Some(session) => Ok(session),
             None if holds => self.open(&name).await,
             None if to.address().is_some() => self.open(to).await,
@@ -108,27 +110,26 @@ impl Node {
     }
 
     /// Returns the session with a node: an open one, or a new one.
-    async fn open(&self, to: &NodeAddress) -> Result<Rc<Session>, ConnectError> {
-        let inner = &self.inner;
-        if to.address().is_some() && inner.settings.remote.is_unprotected() {
+    async fn open(self: &Rc<Self>, to: &NodeAddress) -> Result<Rc<Session>, ConnectError> {
+        if to.address().is_some() && self.settings.remote.is_unprotected() {
             return Err(ConnectError::Unprotected { to: to.to_string() });
         }
-        let (began_ms, mut attempts) = (inner.now_ms(), 0);
+        let (began_ms, mut attempts) = (self.now_ms(), 0);
         loop {
-            if inner.is_closing() {
+            if self.is_closing() {
                 return Err(ConnectError::ShutDown);
             }
-            if let Some(session) = inner.session_with(to) {
+            if let Some(session) = self.session_with(to) {
                 return Ok(session);
             }
             let opened = match to.address() {
                 None => self.open_by_name(to, began_ms).await,
-                Some(address) => inner.open_at(to, address, began_ms + CONNECT_MS_MAX, None).await,
+                Some(address) => self.open_at(to, address, began_ms + CONNECT_MS_MAX, None).await,
             };
             match opened {
-                Err(error) if error.is_busy() && inner.now_ms() < began_ms + CONNECT_MS_MAX => {
+                Err(error) if error.is_busy() && self.now_ms() < began_ms + CONNECT_MS_MAX => {
                     attempts += 1;
-                    time::sleep(inner.connect_delay(attempts)).await;
+                    time::sleep(self.connect_delay(attempts)).await;
                 }
                 opened => return opened.map_err(ConnectError::Open),
             }
@@ -137,24 +138,22 @@ impl Node {
 
     /// Tries once to open a session on this host.
     async fn open_by_name(
-        &self,
+        self: &Rc<Self>,
         to: &NodeAddress,
         began_ms: u64,
     ) -> Result<Rc<Session>, OpenError> {
-        let settings = &self.inner.settings;
-        let program = self.inner.home.program().name();
+        let settings = &self.settings;
+        let program = self.home.program().name();
         if let Some(at) = settings.carriers.address(settings.place.as_ref(), program, to.node()) {
-            return self.inner.try_at(to, at, began_ms + CONNECT_MS_MAX, None).await;
+            return self.try_at(to, at, began_ms + CONNECT_MS_MAX, None).await;
         }
         let call = |home: &LocalNode, session, now_ms| {
             let (place, times) = (settings.place.as_ref(), [now_ms, began_ms]);
             settings.carriers.connect(home, place, to.node(), session, times)
         };
-        self.inner.join(to, Whose::Here, None, call).await
+        self.join(to, Whose::Here, None, call).await
     }
-}
 
-impl Dispatcher {
     /// Tries to open a session at each of the addresses that a host has, until a time at most; or connects
     /// again for a session that has lost its connection.
     pub(crate) async fn open_at(

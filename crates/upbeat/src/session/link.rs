@@ -11,7 +11,7 @@ use upbeat_transport::remote::ResumeRequest;
 
 /// The reason why a session ends that its listener does not know any more.
 const FORGOTTEN: &str = "the node has no such session any more: it was started anew, or has given the session up; \
-                         connect again";
+                         the next call opens another one";
 
 impl Session {
     /// Runs `act` on the link, if the session outlives its connection.
@@ -61,11 +61,11 @@ impl Session {
             (Role::Listener, _) => format!("the peer did not connect again within {within} ms"),
             (Role::Caller, None) => {
                 format!(
-                    "no other could be made within {within} ms; connect again once its host is reached"
+                    "no other could be made within {within} ms; calls open another session once its host is reached"
                 )
             }
             (Role::Caller, Some(failed)) => format!(
-                "no other could be made within {within} ms ({failed}); connect again once this is repaired"
+                "no other could be made within {within} ms ({failed}); calls open another session once this is repaired"
             ),
         };
         Why::Unreachable { text }
@@ -76,7 +76,7 @@ impl Session {
 pub(super) fn unreachable(error: Errno) -> Why {
     let text = match error {
         Errno::TIMEDOUT => {
-            "its host has not answered within `peer_timeout`; connect again once the host is reached"
+            "its host has not answered within `peer_timeout`; calls open another session once the host is reached"
                 .to_owned()
         }
         error => error.to_string(),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use upbeat_core::channel;
 use upbeat_core::channel::stream::{CallerEnd, Operation};
 use upbeat_core::frame::Head;
+use upbeat_memory::local::Local;
 
 /// The route of a node's streams.
 pub(super) type NodeStreamRoute = NodeRoute<Rc<Bound>>;
@@ -25,7 +26,11 @@ impl AnyRoute {
     /// Returns the route to the callee of this message, or None if the message carries no streams.
     pub(super) fn new(context: &MessageContext<'_>) -> Option<AnyRoute> {
         if let Some(bound) = context.session.downcast_ref::<Bound>() {
-            let bound = Rc::new(Bound { service: "stream", ..bound.clone() });
+            let bound = Rc::new(Bound {
+                service: "stream",
+                reconnector: Local::default(),
+                ..bound.clone()
+            });
             return Some(AnyRoute::Node(NodeRoute(bound)));
         }
         let side = context.session.downcast_ref::<Arc<Side>>();

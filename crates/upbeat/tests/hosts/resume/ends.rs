@@ -66,7 +66,9 @@ fn calls_end_in_time_where_the_connection_does_not_come_back() {
             assert!(matches!(ended.why, Why::Unreachable { .. }), "{ended}");
             let text = ended.to_string();
             assert!(text.contains("no other could be made within 300 ms"), "{text}");
-            assert!(matches!(work.add(1, 1).await, Err(CallError::NotSent(_))));
+            // The proxy refuses the connection of a new session as well.
+            let refused = soon(work.add(1, 1)).await;
+            assert!(matches!(refused, Err(CallError::NotConnected { .. })), "{refused:?}");
             // The listener has given the session up by the same clock, and its handler with it.
             let other = connected(&node, &direct).await;
             while soon(other.waiting()).await.unwrap().0 != 0 {}

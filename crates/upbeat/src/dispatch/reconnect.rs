@@ -1,0 +1,187 @@
+//! The attempts to reconnect to a service of a lost peer, which all callers of this node share.
+//!
+//! The callers register as waiters; a task of the node connects (`call/reconnect.rs`) and reports here. Invariant: at
+//! most one attempt to reach a service of a peer is under way, and each waiter is woken when it fails or succeeds.
+
+use super::Dispatcher;
+use crate::error::{CallError, ConnectError};
+use crate::session::Session;
+use crate::wake::Start;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+/// A session, and the numbers that a service's methods have there.
+pub(crate) type Reached = (Rc<Session>, Rc<[u16]>);
+
+/// The service that is to be reached. Clients with equal destinations share the attempts.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Destination {
+    /// The peer as its callers name it.
+    pub(crate) to: String,
+    /// The incarnation of the node that a reference means. 0 for a client that was connected by name.
+    pub(crate) incarnation: u64,
+    /// The request for the numbers of the service's methods.
+    pub(crate) request: Vec<u8>,
+}
+
+/// The attempts to reach a service, from the first one until one succeeds or no caller waits any more.
+#[derive(Default)]
+pub(crate) struct Attempts {
+    next: Cell<u64>,
+    waiting: RefCell<BTreeMap<u64, Waiting>>,
+    /// The number of attempts that have failed.
+    failed: Cell<u32>,
+    /// The error of the last one, if it has failed.
+    last: RefCell<Option<ConnectError>>,
+    /// Whether no attempt is under way before the next one.
+    pauses: Cell<bool>,
+    outcome: OnceCell<Result<Reached, ConnectError>>,
+}
+
+struct Waiting {
+    until_ns: u64,
+    waker: Option<Waker>,
+}
+
+impl Attempts {
+    /// Registers a caller that waits until this time, and for the attempt that is under way then.
+    pub(crate) fn wait(self: &Rc<Self>, until_ns: u64) -> Waiter {
+        let number = self.next.get();
+        self.next.set(number + 1);
+        self.waiting.borrow_mut().insert(number, Waiting { until_ns, waker: None });
+        Waiter { attempts: Rc::clone(self), number, until_ns, failed_before: self.failed.get() }
+    }
+
+    /// Returns until when the last of the waiters waits. 0 if there is none.
+    pub(crate) fn last_until_ns(&self) -> u64 {
+        self.waiting.borrow().values().map(|waiting| waiting.until_ns).max().unwrap_or(0)
+    }
+
+    /// Notes that an attempt has failed, and that the next one begins after a pause.
+    pub(crate) fn pause(&self, error: ConnectError) {
+        self.failed.set(self.failed.get().saturating_add(1));
+        self.last.replace(Some(error));
+        self.pauses.set(true);
+        self.wake_all();
+    }
+
+    /// Notes that the next attempt begins.
+    pub(crate) fn begin(&self) {
+        self.pauses.set(false);
+    }
+
+    /// Returns the session that was reached, if it was.
+    pub(crate) fn reached(&self) -> Option<&Reached> {
+        self.outcome.get()?.as_ref().ok()
+    }
+
+    fn end(&self, outcome: Result<Reached, ConnectError>) {
+        if self.outcome.set(outcome).is_ok() {
+            self.wake_all();
+        }
+    }
+
+    fn wake_all(&self) {
+        let mut waiting = self.waiting.borrow_mut();
+        let wakers: Vec<_> = waiting.values_mut().filter_map(|one| one.waker.take()).collect();
+        // A waker may be the user's, and may poll the waiter at once.
+        drop(waiting);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// A caller that waits for a service to be reached. Dropping it ends the wait.
+pub(crate) struct Waiter {
+    attempts: Rc<Attempts>,
+    number: u64,
+    until_ns: u64,
+    /// The number of attempts that had failed when the caller came.
+    failed_before: u32,
+}
+
+impl Waiter {
+    /// Polls what came of the attempts. A caller whose time is over gets the error of the last attempt that has ended.
+    pub(crate) fn poll(&self, now_ns: u64, waker: &Waker) -> Poll<Result<Reached, ConnectError>> {
+        let attempts = &*self.attempts;
+        if let Some(outcome) = attempts.outcome.get() {
+            return Poll::Ready(outcome.clone());
+        }
+        let has_failed = attempts.pauses.get() || attempts.failed.get() > self.failed_before;
+        if now_ns >= self.until_ns
+            && has_failed
+            && let Some(error) = attempts.last.borrow().clone()
+        {
+            return Poll::Ready(Err(error));
+        }
+        let mut waiting = attempts.waiting.borrow_mut();
+        let place = waiting.get_mut(&self.number).map(|waiting| &mut waiting.waker);
+        let before = place.and_then(|place| place.replace(waker.clone()));
+        drop(waiting);
+        drop(before);
+        Poll::Pending
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        let waiting = self.attempts.waiting.borrow_mut().remove(&self.number);
+        drop(waiting);
+    }
+}
+
+impl Dispatcher {
+    /// Returns the attempts to reach a service. The second part is the duty to make them, if they begin with this
+    /// caller.
+    pub(crate) fn attempts(self: &Rc<Self>, to: &Rc<Destination>) -> (Rc<Attempts>, Option<Duty>) {
+        match self.peers.attempts.borrow_mut().entry(Rc::clone(to)) {
+            Entry::Occupied(entry) => (Rc::clone(entry.get()), None),
+            Entry::Vacant(entry) => {
+                let attempts = Rc::clone(entry.insert(Rc::default()));
+                let (node, to) = (Rc::clone(self), Rc::clone(to));
+                let duty = Duty { node, to, attempts: Rc::clone(&attempts) };
+                (attempts, Some(duty))
+            }
+        }
+    }
+}
+
+/// The duty to reach a service, which a task has. If the task is dropped, its waiters are told so.
+pub(crate) struct Duty {
+    pub(crate) node: Rc<Dispatcher>,
+    to: Rc<Destination>,
+    pub(crate) attempts: Rc<Attempts>,
+}
+
+impl Duty {
+    /// Fulfils the duty in a task.
+    pub(crate) fn spawn<F: Future<Output = ()> + 'static>(self, run: impl FnOnce(Duty) -> F) {
+        let node = Rc::clone(&self.node);
+        if node.work.tasks.is_full() {
+            let text = "this node has as many tasks as it may have".into();
+            return self.end(Err(ConnectError::Call(CallError::NotConnected { text })));
+        }
+        drop(node.spawn_plain(run(self), Start::default()));
+    }
+
+    /// Reports what came of the last attempt.
+    pub(crate) fn end(self, outcome: Result<Reached, ConnectError>) {
+        self.forget();
+        self.attempts.end(outcome);
+    }
+
+    fn forget(&self) {
+        self.node.peers.attempts.borrow_mut().remove(&self.to);
+    }
+}
+
+impl Drop for Duty {
+    fn drop(&mut self) {
+        if self.attempts.outcome.get().is_none() {
+            self.forget();
+            self.attempts.end(Err(ConnectError::ShutDown));
+        }
+    }
+}
