@@ -3,10 +3,11 @@
 //! The caller asks with a call of method [`BIND`], once per service and session. The callee looks up its methods
 //! ([`bind`]) and replies with a number for each. The runtime sends both, and turns the reply into a table. Either
 //! side may know methods that the other does not: a missing method is an error only when it is called. A method of
-//! the same name with another hash is a clash, whose error names both signatures.
+//! the same name with another hash is a clash, whose error names both signatures, unless the two differ only in fields
+//! with a default: then the method is bound in the tolerant form.
 //!
-//! Invariant: a number is given only to a method whose hash is equal on both sides, and any bytes give a request
-//! or a reply within its bounds, or the rule that they break.
+//! Invariant: a number is given only to a method whose hash is equal on both sides, or whose tolerance endures the
+//! other, and any bytes give a request or a reply within its bounds, or the rule that they break.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -15,9 +16,10 @@ use core::fmt;
 
 use crate::fault::Rule;
 use crate::limits::{
-    IDENT_BYTES_MAX, METHODS_PER_SERVICE_MAX, METHODS_PER_SESSION_MAX, SIGNATURE_BYTES_MAX,
+    DEFAULT_FIELDS_MAX, IDENT_BYTES_MAX, METHODS_PER_SERVICE_MAX, METHODS_PER_SESSION_MAX,
+    SIGNATURE_BYTES_MAX,
 };
-use crate::method::{IdentError, MethodHash, Signature, check_ident};
+use crate::method::{DefaultField, IdentError, MethodHash, Signature, Tolerance, check_ident};
 use crate::record::{Fields, push_text};
 
 /// The number of the method that binds the others.
@@ -36,6 +38,7 @@ struct RequestedMethod {
     name: Box<str>,
     hash: MethodHash,
     text: Box<str>,
+    tolerance: Tolerance,
 }
 
 impl BindRequest {
@@ -53,6 +56,7 @@ impl BindRequest {
             name: method.name().into(),
             hash: method.hash(),
             text: method.text().into(),
+            tolerance: method.tolerance().clone(),
         });
         Ok(BindRequest { service: service.into(), methods: methods.collect() })
     }
@@ -76,6 +80,7 @@ impl BindRequest {
             push_text(&mut out, &method.name);
             out.extend_from_slice(&method.hash.as_u64().to_le_bytes());
             push_text(&mut out, &method.text);
+            push_tolerance(&mut out, &method.tolerance);
         }
         out
     }
@@ -92,6 +97,7 @@ impl BindRequest {
                 name: ident(&mut fields, "name of a method")?,
                 hash: MethodHash::from_u64(fields.u64("hash of a method")?),
                 text: fields.text("signature of a method", SIGNATURE_BYTES_MAX)?.into(),
+                tolerance: tolerance(&mut fields)?,
             });
         }
         fields.end()?;
@@ -104,6 +110,8 @@ impl BindRequest {
 pub enum Bound {
     /// Both sides have the method, with this number.
     Number(u16),
+    /// Both sides have the method, with this number, and differ in fields with a default.
+    Tolerant(u16),
     /// The callee does not have the method.
     Missing,
     /// The callee has the method with another signature.
@@ -154,6 +162,10 @@ impl BindReply {
                     out.push(1);
                     out.extend_from_slice(&number.to_le_bytes());
                 }
+                Bound::Tolerant(number) => {
+                    out.push(4);
+                    out.extend_from_slice(&number.to_le_bytes());
+                }
                 Bound::Missing => out.push(2),
                 Bound::Clash { theirs } => {
                     out.push(3);
@@ -195,13 +207,20 @@ pub struct Offered<'a> {
     name: &'a str,
     text: &'a str,
     number: u16,
+    tolerance: Option<&'a Tolerance>,
 }
 
 impl<'a> Offered<'a> {
     /// Creates the offer of a service's method with the text of its signature and its number, which is at least 1
     /// and below [`METHODS_PER_SESSION_MAX`].
     pub const fn new(service: &'a str, name: &'a str, text: &'a str, number: u16) -> Offered<'a> {
-        Offered { service, name, text, number }
+        Offered { service, name, text, number, tolerance: None }
+    }
+
+    /// Returns the offer of a method that is also bound where this tolerance endures the caller's.
+    #[must_use]
+    pub const fn with_tolerance(self, tolerance: &'a Tolerance) -> Offered<'a> {
+        Offered { tolerance: Some(tolerance), ..self }
     }
 }
 
@@ -222,8 +241,14 @@ pub fn bind(request: &BindRequest, offered: &[Offered<'_>]) -> BindReply {
     let service = || offered.iter().filter(|offer| *offer.service == *request.service);
     let find = |asked: &RequestedMethod| {
         let same_name = || service().filter(|offer| *offer.name == *asked.name);
-        match same_name().find(|offer| MethodHash::of(offer.text) == asked.hash) {
-            Some(offer) => Bound::Number(offer.number),
+        let endures = |offer: &&Offered<'_>| {
+            offer.tolerance.is_some_and(|tolerance| tolerance.endures(&asked.tolerance))
+        };
+        if let Some(offer) = same_name().find(|offer| MethodHash::of(offer.text) == asked.hash) {
+            return Bound::Number(offer.number);
+        }
+        match same_name().find(endures) {
+            Some(offer) => Bound::Tolerant(offer.number),
             None => same_name().next().map_or(Bound::Missing, |offer| {
                 let end = offer.text.floor_char_boundary(SIGNATURE_BYTES_MAX);
                 Bound::Clash { theirs: offer.text[..end].into() }
@@ -311,14 +336,8 @@ impl fmt::Display for BindError {
 fn bound(fields: &mut Fields<'_>) -> Result<Bound, Rule> {
     let field = "answer about a method";
     match fields.u8(field)? {
-        1 => {
-            let field = "number of a method";
-            let number = fields.u16(field)?;
-            if number == BIND || usize::from(number) >= METHODS_PER_SESSION_MAX {
-                return Err(Rule::RecordField { field });
-            }
-            Ok(Bound::Number(number))
-        }
+        1 => number(fields).map(Bound::Number),
+        4 => number(fields).map(Bound::Tolerant),
         2 => Ok(Bound::Missing),
         3 => {
             let theirs = fields.text("signature of a method", SIGNATURE_BYTES_MAX)?.into();
@@ -326,6 +345,39 @@ fn bound(fields: &mut Fields<'_>) -> Result<Bound, Rule> {
         }
         _ => Err(Rule::RecordField { field }),
     }
+}
+
+fn number(fields: &mut Fields<'_>) -> Result<u16, Rule> {
+    let field = "number of a method";
+    match fields.u16(field)? {
+        number if number != BIND && usize::from(number) < METHODS_PER_SESSION_MAX => Ok(number),
+        _ => Err(Rule::RecordField { field }),
+    }
+}
+
+fn push_tolerance(out: &mut Vec<u8>, tolerance: &Tolerance) {
+    out.extend_from_slice(&tolerance.base().as_u64().to_le_bytes());
+    out.push(tolerance.fields().len() as u8);
+    for DefaultField { place, content } in tolerance.fields() {
+        out.extend_from_slice(&place.as_u64().to_le_bytes());
+        out.extend_from_slice(&content.as_u64().to_le_bytes());
+    }
+}
+
+fn tolerance(fields: &mut Fields<'_>) -> Result<Tolerance, Rule> {
+    let base = MethodHash::from_u64(fields.u64("base hash of a method")?);
+    let field = "number of default fields";
+    let count = usize::from(fields.u8(field)?);
+    if count > DEFAULT_FIELDS_MAX {
+        return Err(Rule::RecordField { field });
+    }
+    let mut all = Vec::with_capacity(count);
+    for _ in 0..count {
+        let place = MethodHash::from_u64(fields.u64("place of a default field")?);
+        let content = MethodHash::from_u64(fields.u64("hash of a default field")?);
+        all.push(DefaultField { place, content });
+    }
+    Ok(Tolerance::new(base, all))
 }
 
 fn ident(fields: &mut Fields<'_>, field: &'static str) -> Result<Box<str>, Rule> {

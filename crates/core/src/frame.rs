@@ -11,7 +11,7 @@
 //!          bytes 2-3  flags    Flags: which extensions stand at the payload's start
 //!          bytes 4-5  zero     but in stamped frames, where a part of the stamp is
 //!          byte 6     manner   how the message is stamped for its bill; 0 if it is not
-//!          byte 7     1 if the payload lies in a buffer, which an extension names; else 0
+//!          byte 7     bit 0 if the payload lies in a buffer, which an extension names; bit 1 if a reply is tolerant
 //! ```
 //!
 //! If the manner is not 0, a one-way message and a reply carry a stamp in fields that they do not use otherwise:
@@ -37,6 +37,7 @@ use self::kind::LEN_MAX;
 use crate::bill::way::StampMode;
 use crate::fault::Rule;
 use crate::limits::{HEAD_BYTES, SLOT_BYTES};
+use crate::method::TOLERANT;
 use crate::mutant::{Mutant, mutated};
 
 const _: () = assert!(failure::KIND == Kind::Failed as u8);
@@ -373,6 +374,15 @@ impl Head {
     #[must_use]
     pub const fn flagged(words: [u64; 3], flags: Flags) -> [u64; 3] {
         [words[0], words[1], words[2] | flags.in_head()]
+    }
+
+    /// Returns whether the payload of the request or reply with these words is written in the tolerant form.
+    #[inline(always)]
+    pub const fn is_tolerant_in(words: &[u64; 3]) -> bool {
+        match (words[0] >> KIND_SHIFT) as u8 == Kind::Reply as u8 {
+            true => words[2] >> PLACED_SHIFT & 2 != 0,
+            false => words[2] as u16 & TOLERANT != 0,
+        }
     }
 
     /// Returns whether the payload of the frame with these words may lie in a buffer.

@@ -229,8 +229,12 @@ pub const METHODS_PER_SERVICE_MAX: usize = 512;
 /// whole text.
 pub const SIGNATURE_BYTES_MAX: usize = 1024;
 
+/// Fields with a default in the types of one method. A method with more of them is bound only to a method with the
+/// same signature.
+pub const DEFAULT_FIELDS_MAX: usize = 48;
+
 /// Bytes of an encoded bind request or bind reply.
-pub const BIND_BYTES_MAX: usize = 768 * 1024;
+pub const BIND_BYTES_MAX: usize = 992 * 1024;
 
 /// Bytes of the header of a handshake record.
 pub const RECORD_HEADER_BYTES: usize = 16;
@@ -393,7 +397,10 @@ const _: () = assert!(NAME_BYTES_MAX <= 64 && PROGRAM_BYTES_MAX <= 64);
 
 // A bind request of the largest service, with its names, hashes and texts, fits its bound and a message.
 const _: () = assert!(
-    METHODS_PER_SERVICE_MAX * (IDENT_BYTES_MAX + SIGNATURE_BYTES_MAX + 16) + IDENT_BYTES_MAX + 16
+    METHODS_PER_SERVICE_MAX
+        * (IDENT_BYTES_MAX + SIGNATURE_BYTES_MAX + 32 + 16 * DEFAULT_FIELDS_MAX)
+        + IDENT_BYTES_MAX
+        + 16
         <= BIND_BYTES_MAX
 );
 const _: () = assert!(BIND_BYTES_MAX + EXTENSION_BYTES <= TAKEN_BYTES_MIN);

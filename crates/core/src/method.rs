@@ -4,11 +4,22 @@
 //! text such as `Counter.add(n: u64) -> u64`, including the schemas. Two sides agree on a method if and only if
 //! the hashes of their texts are equal. Invariant: a hash depends only on the whole text, in every build and on
 //! every host.
+//!
+//! Structs may have gained or lost fields with a default. [`Tolerance`] says which changes of that kind two sides
+//! endure: the text without these fields is equal, and so is each of these fields that both sides have.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt;
 
-use crate::limits::{IDENT_BYTES_MAX, SIGNATURE_BYTES_MAX};
+use crate::limits::{
+    DEFAULT_FIELDS_MAX, IDENT_BYTES_MAX, METHODS_PER_SESSION_MAX, SIGNATURE_BYTES_MAX,
+};
+
+/// The bit of a method's number in a request that is written in the tolerant form.
+pub const TOLERANT: u16 = 1 << 15;
+
+const _: () = assert!(METHODS_PER_SESSION_MAX <= TOLERANT as usize);
 
 /// The hash of a method's signature.
 ///
@@ -71,6 +82,7 @@ pub struct Signature {
     name: Box<str>,
     text: Box<str>,
     hash: MethodHash,
+    tolerance: Tolerance,
 }
 
 impl Signature {
@@ -81,7 +93,20 @@ impl Signature {
         check_ident(name)?;
         let hash = MethodHash::of(text);
         let text = &text[..text.floor_char_boundary(SIGNATURE_BYTES_MAX)];
-        Ok(Signature { service: service.into(), name: name.into(), text: text.into(), hash })
+        let tolerance = Tolerance { base: hash, fields: Box::default() };
+        Ok(Signature {
+            service: service.into(),
+            name: name.into(),
+            text: text.into(),
+            hash,
+            tolerance,
+        })
+    }
+
+    /// Returns the signature with these fields that the other side may lack.
+    #[must_use]
+    pub fn with_tolerance(self, tolerance: Tolerance) -> Signature {
+        Signature { tolerance, ..self }
     }
 
     /// Returns the name of the service.
@@ -102,6 +127,68 @@ impl Signature {
     /// Returns the hash of the whole text.
     pub fn hash(&self) -> MethodHash {
         self.hash
+    }
+
+    /// Returns which differences the method endures.
+    pub fn tolerance(&self) -> &Tolerance {
+        &self.tolerance
+    }
+}
+
+/// The part of a signature that both sides must share if they differ in fields with a default.
+///
+/// ```
+/// use upbeat_core::method::{DefaultField, MethodHash, Tolerance};
+///
+/// let base = MethodHash::of("Shop.order(Order{id: u64})");
+/// let field = DefaultField { place: MethodHash::of("Order 0"), content: MethodHash::of("note: String") };
+/// let (old, new) = (Tolerance::new(base, Vec::new()), Tolerance::new(base, vec![field]));
+/// assert!(old.endures(&new) && new.endures(&old));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tolerance {
+    base: MethodHash,
+    fields: Box<[DefaultField]>,
+}
+
+/// A field with a default in the types of a method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DefaultField {
+    /// The hash of the place of the field in the signature.
+    pub place: MethodHash,
+    /// The hash of the name and of the schema of the field.
+    pub content: MethodHash,
+}
+
+impl Tolerance {
+    /// Creates the tolerance of a method: the hash of its text without fields that have a default, and these fields,
+    /// of which there are at most [`DEFAULT_FIELDS_MAX`].
+    pub fn new(base: MethodHash, fields: Vec<DefaultField>) -> Tolerance {
+        assert!(fields.len() <= DEFAULT_FIELDS_MAX);
+        Tolerance { base, fields: fields.into() }
+    }
+
+    /// Returns the hash of the text without the fields that have a default.
+    pub fn base(&self) -> MethodHash {
+        self.base
+    }
+
+    /// Returns the fields that have a default.
+    pub fn fields(&self) -> &[DefaultField] {
+        &self.fields
+    }
+
+    /// Returns whether two sides understand each other, one of which has this tolerance: they differ in nothing but
+    /// fields with a default, and fields in the same place are equal.
+    pub fn endures(&self, other: &Tolerance) -> bool {
+        let differs = |ours: &DefaultField, theirs: &DefaultField| {
+            ours.place == theirs.place && ours.content != theirs.content
+        };
+        self.base == other.base
+            && !self
+                .fields
+                .iter()
+                .any(|ours| other.fields.iter().any(|theirs| differs(ours, theirs)))
     }
 }
 

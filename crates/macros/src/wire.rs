@@ -2,8 +2,9 @@
 //!
 //! The form is postcard's by serde, or the bytes as they lie in memory under `#[wire(plain)]`.
 
-mod serde;
 mod options;
+mod serde;
+mod fields;
 mod schema;
 
 use crate::complaint::Complaints;
@@ -24,6 +25,7 @@ pub(crate) fn derive(item: TokenStream) -> TokenStream {
     let options = Options::read(&input, &mut complaints);
     kind(&input, &options, &mut complaints);
     serde::check(&input, options.plain, &mut complaints);
+    fields::check(&input, &options, &mut complaints);
     let schema = schema::emit(&input, &options, &mut complaints);
     if !complaints.is_empty() {
         let errors = complaints.emit();
@@ -112,9 +114,10 @@ fn by_serde(input: &DeriveInput, options: &Options, schema: &TokenStream) -> Tok
             }
         }
     };
+    let defaults = fields::default_trait(input);
     let implementation = implementation(input, options, schema, &quote!());
     let forms = forms(input, options);
-    quote!(const _: () = { #way #implementation #(#forms)* };)
+    quote!(const _: () = { #way #defaults #implementation #(#forms)* };)
 }
 
 /// Returns code that refuses fields under `Serde` that describe themselves, if the type has no generics: constants cannot
@@ -300,6 +303,13 @@ fn implementation(
         (options.runtime.describe(), options.runtime.output(), options.runtime.input());
     // The path is written once, so that the compiler reports a type that is not carried once.
     let carried = quote_spanned!(here(input)=> <Self as UpbeatCarried>);
+    let tolerant = if options.plain { None } else { fields::emit(input, options) };
+    let (put, take) = tolerant.map_or_else(Default::default, |(put, take)| {
+        (
+            quote!(if out.is_tolerant() { return #put; }),
+            quote!(if input.is_tolerant() { return #take; }),
+        )
+    });
     quote! {
         #[automatically_derived]
         impl #parameters #wire for #name #arguments #clause {
@@ -308,12 +318,16 @@ fn implementation(
             }
 
             #[inline]
+            #[allow(deprecated)]
             fn put(&self, out: &mut #to<'_>) -> ::core::result::Result<(), #error> {
+                #put
                 #carried::put(self, out)
             }
 
             #[inline]
+            #[allow(deprecated)]
             fn take(input: &mut #from<'_>) -> ::core::result::Result<Self, #error> {
+                #take
                 #carried::take(input)
             }
 

@@ -10,7 +10,7 @@ use crate::error::{CallError, ConnectError, FailCode, OpenError, Why};
 use crate::session::Session;
 use std::rc::Rc;
 use upbeat_core::bind::{BIND, BindReply, BindRequest};
-use upbeat_core::method::Signature;
+use upbeat_core::method::{Signature, TOLERANT};
 use upbeat_memory::local::Local;
 
 /// A type that belongs to a service, without any bounds, so that a service's own methods can name it.
@@ -85,6 +85,7 @@ pub(crate) fn numbers(
         .iter()
         .map(|bound| match bound {
             upbeat_core::bind::Bound::Number(number) => *number,
+            upbeat_core::bind::Bound::Tolerant(number) => number | TOLERANT,
             _ => MISSING,
         })
         .collect())

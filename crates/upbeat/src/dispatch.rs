@@ -79,6 +79,7 @@ use upbeat_core::backoff::{Jitter, again};
 use upbeat_core::bill::Counter;
 use upbeat_core::context::Context as Entries;
 use upbeat_core::frame::{CallNumber, Kind};
+use upbeat_core::method::Tolerance;
 use upbeat_memory::counters::Counters;
 use upbeat_memory::pool::Key;
 use upbeat_memory::sync::{FenceProof, fence_full};
@@ -136,6 +137,8 @@ pub(crate) struct Entry {
     pub(crate) name: &'static str,
     /// The whole text of the signature.
     pub(crate) text: String,
+    /// The differences in a caller's signature that the method endures.
+    pub(crate) tolerance: Tolerance,
     pub(crate) method: Box<dyn Method>,
 }
 
@@ -153,6 +156,15 @@ enum Running {
 }
 
 impl Running {
+    /// Returns the same handler as one of the method with this number.
+    fn of_method(self, method: u16) -> Running {
+        match self {
+            Running::Handler(call, _) => Running::Handler(call, method),
+            Running::Kept(key, call, _) => Running::Kept(key, call, method),
+            other => other,
+        }
+    }
+
     /// Returns the same handler without its call, once that has its reply: the reply to a panic is sent no more.
     fn answered(self) -> Running {
         match self {

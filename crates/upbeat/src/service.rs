@@ -35,7 +35,7 @@ use crate::session::Session;
 use crate::statistics::{Collected, MethodCounts};
 use crate::warning::warn_of;
 use crate::wire::{
-    AnyContent, Attaching, Incoming, Input, MessageContext, Wire, WireError, signature_text,
+    AnyContent, Attaching, Incoming, Input, MessageContext, Wire, WireError, signature_parts,
 };
 use counted::Tallied;
 use layers::Answer;
@@ -159,8 +159,8 @@ impl<W: Wraps> Methods<'_, W> {
             Some(tally) => Box::new(Tallied { method, tally }),
         };
         let service = self.service;
-        let text = signature_text::<A::Owned, R::Value>(service, name, ONEWAY);
-        (self.enter)(Entry { service, name, text, method });
+        let (text, tolerance) = signature_parts::<A::Owned, R::Value>(service, name, ONEWAY);
+        (self.enter)(Entry { service, name, text, tolerance, method });
     }
 }
 
@@ -367,6 +367,9 @@ where
         let (end, handed, refusals, bytes) = (None, Handed::default(), None, len as usize);
         let from = From { node, session, call, end, handed, refusals, bytes };
         let mut payload = session.plain_payload(len);
+        if R::Value::TOLERANT {
+            session.note_form(call, payload.is_tolerant());
+        }
         let arguments = read::<A>(&mut payload, &self.arguments, (node, session, call));
         accepted(from, self.kept.names, arguments)
     }
@@ -397,6 +400,9 @@ where
         let bytes = payload.remaining();
         if self.is_too_long(session, call, bytes) {
             return None;
+        }
+        if R::Value::TOLERANT {
+            session.note_form(call, payload.is_tolerant());
         }
         let arguments = read::<A>(&mut payload, &self.arguments, (node, session, call));
         stamps.at(Point::Decoded);

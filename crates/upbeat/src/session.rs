@@ -7,9 +7,11 @@
 mod front;
 mod lent;
 mod loans;
+mod tolerant;
 mod reply;
 mod samples;
 mod send_error;
+mod payload;
 mod write;
 mod built;
 mod flow;

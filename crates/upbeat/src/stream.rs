@@ -322,7 +322,7 @@ impl<T: Wire> Wire for Stream<T> {
 
     fn describe(out: &mut Describe) {
         out.text("Stream<");
-        out.of::<T>();
+        out.exact(Describe::of::<T>);
         out.text(">");
     }
 

@@ -68,6 +68,7 @@ pub(crate) use content::{AnyContent, Payload};
 #[doc(hidden)]
 pub use context::MessageContext;
 pub(crate) use context::{Attaching, CallSide};
+pub(crate) use describe::signature_parts;
 pub use describe::{Describe, signature, signature_text};
 pub use fills::Fills;
 pub(crate) use fills::try_fill;
@@ -123,6 +124,10 @@ pub trait Wire: Sized + 'static {
 
     /// Whether the value may contain streams, which are opened where it is sent and where it is received.
     const STREAMS: bool = false;
+
+    /// Whether a value may contain a struct that has gained or lost fields on the other side.
+    #[doc(hidden)]
+    const TOLERANT: bool = !Self::PLAIN;
 
     /// The bytes of every value in a message, if all values have as many.
     #[doc(hidden)]

@@ -21,6 +21,7 @@ use upbeat_core::flow::Budget;
 use upbeat_core::frame::{CallNumber, FailCode, Flags, Head, Kind, Placed};
 use upbeat_core::hello::{Hello, Listening, Record, Segments, VERSION_MAX, VERSION_MIN};
 use upbeat_core::limits;
+use upbeat_core::method::TOLERANT;
 use upbeat_core::name::{NodeName, ProgramId};
 use upbeat_memory::slab::{BUFFERS_PER_SLAB_MAX, Borrowed, Slab};
 use upbeat_memory::{board, lane, page, ring, segment};
@@ -75,6 +76,7 @@ fn the_bounds_are_those_of_the_code() {
         ("PROGRAM_BYTES_MAX", limits::PROGRAM_BYTES_MAX),
         ("IDENT_BYTES_MAX", limits::IDENT_BYTES_MAX),
         ("SIGNATURE_BYTES_MAX", limits::SIGNATURE_BYTES_MAX),
+        ("DEFAULT_FIELDS_MAX", limits::DEFAULT_FIELDS_MAX),
         ("HELLO_BYTES_MAX", limits::HELLO_BYTES_MAX),
         ("ERROR_TEXT_BYTES_MAX", limits::ERROR_TEXT_BYTES_MAX),
         ("HANDSHAKE_MS_MAX", limits::HANDSHAKE_MS_MAX as usize),
@@ -129,6 +131,8 @@ fn the_bounds_are_those_of_the_code() {
     assert_eq!((Flags::DEADLINE.bits(), Flags::GRANTED.bits()), (1, 4));
     assert_eq!((Flags::REFUSABLE.bits(), Flags::EXTENDABLE.bits()), (8, 16));
     assert_eq!((Flags::MADE.bits(), Flags::CONTEXT.bits()), (32, 64));
+    let tolerant = Head::reply(CallNumber::NONE, 0).with_flags(Flags::TOLERANT);
+    assert_eq!((tolerant.words()[2], TOLERANT), (2 << 56, 32768));
     let extended = Head::call(1, CallNumber::NONE, 24)
         .with_flags(Flags::DEADLINE.with(Flags::PLACED).with(Flags::GRANTED));
     assert_eq!(extended.words()[2], 1 | 5 << 16 | 1 << 56);

@@ -106,7 +106,11 @@ fn the_longest_request_fits_its_bound() {
     let service = "s".repeat(IDENT_BYTES_MAX);
     let method = |at| {
         let name = format!("{at:0>width$}", width = IDENT_BYTES_MAX);
-        Signature::new(&service, &name, &"t".repeat(2 * SIGNATURE_BYTES_MAX)).unwrap()
+        let signature =
+            Signature::new(&service, &name, &"t".repeat(2 * SIGNATURE_BYTES_MAX)).unwrap();
+        let field = DefaultField { place: MethodHash::of("p"), content: MethodHash::of("c") };
+        let fields = vec![field; DEFAULT_FIELDS_MAX];
+        signature.with_tolerance(Tolerance::new(MethodHash::of("base"), fields))
     };
     let methods: Vec<Signature> = (0..METHODS_PER_SERVICE_MAX).map(method).collect();
     let request = BindRequest::new(&service, &methods).unwrap();
@@ -114,6 +118,49 @@ fn the_longest_request_fits_its_bound() {
     let more = [methods.as_slice(), &methods[..1]].concat();
     let error = BindError::TooManyMethods { methods: METHODS_PER_SERVICE_MAX + 1 };
     assert_eq!(BindRequest::new(&service, &more), Err(error));
+}
+
+#[test]
+fn methods_that_differ_in_fields_with_a_default_are_bound_tolerantly() {
+    let tolerance = |base, fields: &[(&str, &str)]| {
+        let field = |(place, content): &(&str, &str)| DefaultField {
+            place: MethodHash::of(place),
+            content: MethodHash::of(content),
+        };
+        Tolerance::new(MethodHash::of(base), fields.iter().map(field).collect())
+    };
+    let theirs = tolerance("base", &[("A 0", "note: String"), ("A 1", "count: u32")]);
+    let offer = Offered::new("S", "add", "S.add(theirs)", 3).with_tolerance(&theirs);
+    let bound = |text, ours| {
+        let add = Signature::new("S", "add", text).unwrap().with_tolerance(ours);
+        let request = BindRequest::new("S", &[add]).unwrap();
+        assert_eq!(BindRequest::decode(&request.encode()), Ok(request.clone()));
+        let reply = bind(&request, &[offer]);
+        assert_eq!(BindReply::decode(&reply.encode(), &request), Ok(reply.clone()));
+        reply.methods()[0].clone()
+    };
+    let clash = Bound::Clash { theirs: "S.add(theirs)".into() };
+    assert_eq!(bound("S.add(theirs)", theirs.clone()), Bound::Number(3));
+    assert_eq!(bound("S.add(ours)", tolerance("base", &[])), Bound::Tolerant(3));
+    let same = [("A 0", "note: String"), ("B 0", "count: u32")];
+    assert_eq!(bound("S.add(ours)", tolerance("base", &same)), Bound::Tolerant(3));
+    assert_eq!(bound("S.add(ours)", tolerance("other", &same)), clash);
+    let other = [("A 0", "note: String"), ("A 1", "count: u64")];
+    assert_eq!(bound("S.add(ours)", tolerance("base", &other)), clash);
+    // A callee that says nothing of its fields endures nothing.
+    let request = Signature::new("S", "add", "S.add(ours)").unwrap();
+    let request = BindRequest::new("S", &[request]).unwrap();
+    let silent = Offered::new("S", "add", "S.add(theirs)", 3);
+    assert_eq!(bind(&request, &[silent]).methods(), [clash]);
+}
+
+#[test]
+fn too_many_fields_with_a_default_are_refused() {
+    let add = Signature::new("S", "add", "S.add()").unwrap();
+    let mut bytes = BindRequest::new("S", &[add]).unwrap().encode();
+    *bytes.last_mut().unwrap() = DEFAULT_FIELDS_MAX as u8 + 1;
+    let field = "number of default fields";
+    assert_eq!(BindRequest::decode(&bytes), Err(Rule::RecordField { field }));
 }
 
 #[test]

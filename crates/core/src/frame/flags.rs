@@ -29,6 +29,12 @@ impl Flags {
     /// behind the extensions. The arguments begin at the next whole word. See [`context`](crate::context).
     pub const CONTEXT: Flags = Flags(64);
 
+    /// A reply is written in the tolerant form, as its call was. The flag has no extension.
+    pub const TOLERANT: Flags = Flags(128);
+
+    /// The flags that have a place of their own in the head, since a stamped reply has no room for flags.
+    const APART: Flags = Flags::PLACED.with(Flags::TOLERANT);
+
     /// A bit that no kind has.
     const NOWHERE: u16 = 1 << 15;
 
@@ -51,27 +57,30 @@ impl Flags {
         self.0
     }
 
-    /// Returns the flags as bits of a head's third word. [`Flags::PLACED`] has a byte of its own, since a stamped
-    /// reply has no room for flags.
+    /// Returns the flags as bits of a head's third word. [`Flags::PLACED`] and [`Flags::TOLERANT`] have a byte of
+    /// their own, since a stamped reply has no room for flags.
     #[inline(always)]
     pub(super) const fn in_head(self) -> u64 {
         let placed = (self.0 & Flags::PLACED.0 != 0) as u64;
-        ((self.0 & !Flags::PLACED.0) as u64) << FLAGS_SHIFT | placed << PLACED_SHIFT
+        let tolerant = (self.0 & Flags::TOLERANT.0 != 0) as u64;
+        ((self.0 & !Flags::APART.0) as u64) << FLAGS_SHIFT
+            | (placed | tolerant << 1) << PLACED_SHIFT
     }
 
     /// Returns the flags in a head's third word. A bit in the wrong place becomes one that no kind has.
     #[inline]
     pub(super) const fn from_head(word: u64) -> Flags {
         let flags = (word >> FLAGS_SHIFT) as u16;
-        let stray = if flags & Flags::PLACED.0 != 0 { Flags::NOWHERE } else { 0 };
+        let stray = if flags & Flags::APART.0 != 0 { Flags::NOWHERE } else { 0 };
         let placed = if word >> PLACED_SHIFT & 1 == 0 { 0 } else { Flags::PLACED.0 };
-        Flags(flags & !Flags::PLACED.0 | stray | placed)
+        let tolerant = if word >> PLACED_SHIFT & 2 == 0 { 0 } else { Flags::TOLERANT.0 };
+        Flags(flags & !Flags::APART.0 | stray | placed | tolerant)
     }
 
     /// Returns the bytes of the extensions at the payload's start.
     #[inline]
     pub const fn extension_bytes(self) -> u32 {
-        self.0.count_ones() * EXTENSION_BYTES as u32
+        (self.0 & !Flags::TOLERANT.0).count_ones() * EXTENSION_BYTES as u32
     }
 
     /// Returns the offset of one extension in the payload, if it is there.

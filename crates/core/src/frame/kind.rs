@@ -19,6 +19,9 @@ const ONEWAY: Flags = REQUEST.with(Flags::CONTEXT);
 /// The extensions that a call may have.
 const CALL: Flags = OPERATION.with(Flags::CONTEXT);
 
+/// The extensions and the mark that a reply may have.
+const REPLY: Flags = Flags::PLACED.with(Flags::TOLERANT);
+
 /// The kind of a frame. Byte 0 is padding of the ring and never a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -149,7 +152,7 @@ impl Kind {
         match self {
             Kind::Call => Shape { number: true, method: true, flags: CALL, ..Shape::SAMPLED },
             Kind::Oneway => Shape { method: true, flags: ONEWAY, ..Shape::SAMPLED },
-            Kind::Reply => Shape { number: true, flags: Flags::PLACED, ..Shape::SAMPLED },
+            Kind::Reply => Shape { number: true, flags: REPLY, ..Shape::SAMPLED },
             Kind::Failed => Shape {
                 number: true,
                 len_min: 1,

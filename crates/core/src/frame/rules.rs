@@ -33,7 +33,7 @@ impl Head {
             return Err(Rule::StrayManner { kind: kind.byte(), manner: byte });
         }
         let reserved =
-            (words[2] >> PLACED_SHIFT) as u32 & !1 | (plain[2] >> SPARE_SHIFT) as u16 as u32;
+            (words[2] >> PLACED_SHIFT) as u32 & !3 | (plain[2] >> SPARE_SHIFT) as u16 as u32;
         if reserved != 0 {
             return Err(Rule::ReservedBits { bits: reserved });
         }

@@ -4,9 +4,11 @@ use crate::complaint::Complaints;
 use crate::option;
 use crate::parse::crate_option;
 use crate::runtime::Runtime;
+use proc_macro2::Span;
 use std::collections::HashSet;
 use syn::meta::ParseNestedMeta;
-use syn::{Attribute, DeriveInput, Field, LitInt};
+use syn::spanned::Spanned;
+use syn::{Attribute, DeriveInput, Field, LitInt, Path, Token};
 
 /// The options of a type.
 #[derive(Default)]
@@ -41,6 +43,8 @@ impl Options {
             self.runtime = crate_option(option)?;
         } else if option.path.is_ident("opaque") {
             return Err(option.error("`opaque` is said of a field: write it over the field"));
+        } else if option.path.is_ident("default") {
+            return Err(option.error("`default` is said of a field: write it over the field"));
         } else {
             return Err(option.error(
                 "`#[wire]` has no such option on a type; there are `plain`, `name = \"…\"`, \
@@ -51,24 +55,65 @@ impl Options {
     }
 }
 
-/// Returns the text that replaces the schema of a field's type, if the field has one.
-pub(super) fn opaque(field: &Field, complaints: &mut Complaints) -> Option<String> {
-    let mut opaque = None;
-    let mut once = HashSet::new();
-    let instead = "`#[wire(opaque = \"name/version\")]`";
-    for attribute in ours(&field.attrs) {
-        let said = option::of_attribute(attribute, instead, complaints);
-        option::read(said, instead, &mut once, complaints, |option| {
-            if option.path.is_ident("opaque") {
-                opaque = Some(name_and_version(option)?);
-                return Ok(());
-            }
-            Err(option.error(
-                "`#[wire]` has no such option on a field; there is `opaque = \"name/version\"`",
-            ))
-        });
+/// The options of a field.
+#[derive(Clone, Default)]
+pub(super) struct FieldOptions {
+    /// The text that replaces the schema of the type.
+    pub(super) opaque: Option<String>,
+    /// The value of the field where the sender lacks the field, and the place of the option.
+    pub(super) default: Option<(self::Default, Span)>,
+}
+
+/// The value of a field that is missing.
+#[derive(Clone)]
+pub(super) enum Default {
+    /// The default of the field's type.
+    OfType,
+    /// The result of the function with this path.
+    Path(Box<Path>),
+}
+
+impl FieldOptions {
+    pub(super) fn read(field: &Field, complaints: &mut Complaints) -> FieldOptions {
+        let mut options = FieldOptions::default();
+        let mut once = HashSet::new();
+        let instead = "`#[wire(default)]` or `#[wire(opaque = \"name/version\")]`";
+        for attribute in ours(&field.attrs) {
+            let said = option::of_attribute(attribute, instead, complaints);
+            option::read(said, instead, &mut once, complaints, |option| {
+                if option.path.is_ident("opaque") {
+                    options.opaque = Some(name_and_version(option)?);
+                } else if option.path.is_ident("default") {
+                    options.default = Some((default(option)?, option.path.span()));
+                } else {
+                    return Err(option.error(
+                        "`#[wire]` has no such option on a field; there are `default`, `default = \"path\"` and \
+                         `opaque = \"name/version\"`",
+                    ));
+                }
+                Ok(())
+            });
+        }
+        options
     }
-    opaque
+}
+
+fn default(option: &ParseNestedMeta<'_>) -> syn::Result<self::Default> {
+    if !option.input.peek(Token![=]) {
+        return match option.input.is_empty() || option.input.peek(Token![,]) {
+            true => Ok(self::Default::OfType),
+            false => Err(option.error("write `#[wire(default)]` or `#[wire(default = \"path\")]`")),
+        };
+    }
+    let literal =
+        option::text(option, "`default = \"path\"`, the path of a function without arguments")?;
+    literal.parse().map(|path| self::Default::Path(Box::new(path))).map_err(|_| {
+        syn::Error::new_spanned(
+            literal,
+            "a default is the path of a function without arguments that returns the value: write one such as \
+             `default = \"Order::no_note\"`",
+        )
+    })
 }
 
 /// Complains about each `#[wire(…)]` at a place where it has no meaning.

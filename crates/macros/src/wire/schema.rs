@@ -4,7 +4,8 @@
 //! with its variants in the same forms. The schema of plain data says so behind the name. A generic type has
 //! its arguments in front, `<u8> Name{…}`, even where it contains itself.
 
-use super::options::{Options, none, opaque};
+use super::fields::is_whole;
+use super::options::{FieldOptions, Options, none};
 use super::serde::is_skipped;
 use crate::complaint::Complaints;
 use crate::model::plain_name;
@@ -43,7 +44,10 @@ pub(super) fn emit(
         Data::Union(_) => {}
     }
     let arguments = arguments(input);
-    let body = body.finish();
+    let mut body = body.finish();
+    if !options.plain && is_whole(input) {
+        body = quote!(out.exact(|out| { #body }));
+    }
     quote! {
         #arguments
         out.named(#name, |out| { #body });
@@ -114,15 +118,26 @@ impl Body {
             Fields::Unit => return,
         };
         self.text(open);
-        let mut first = true;
+        let (mut first, mut defaults) = (true, 0_usize);
         for field in fields {
-            let opaque = opaque(field, complaints);
+            let said = FieldOptions::read(field, complaints);
             if !options.plain && is_skipped(field) {
                 continue;
             }
-            self.text(if first { "" } else { ", " });
+            let between = if first { "" } else { ", " };
             first = false;
-            self.field(field, opaque, options, complaints);
+            let name = field.ident.as_ref().map(|name| format!("{}: ", plain_name(name)));
+            let name = format!("{between}{}", name.unwrap_or_default());
+            if said.default.is_none() {
+                self.text(&name);
+                self.field(field, said.opaque, options, complaints);
+                continue;
+            }
+            let mut body = Body::default();
+            body.field(field, said.opaque, options, complaints);
+            let body = body.finish();
+            self.code(quote!(out.default_field(#defaults, #name, |out| { #body });));
+            defaults += 1;
         }
         self.text(close);
     }
@@ -134,10 +149,6 @@ impl Body {
         options: &Options,
         complaints: &mut Complaints,
     ) {
-        if let Some(name) = &field.ident {
-            self.text(&plain_name(name));
-            self.text(": ");
-        }
         if let Some(opaque) = opaque {
             if let Type::Path(path) = &field.ty
                 && let Some(text) = types::self_describing(path)

@@ -1,8 +1,11 @@
 //! Checks of the serde attributes of a type: those that postcard cannot carry, and those that the schema would hide.
 
+use super::options::FieldOptions;
 use crate::complaint::Complaints;
 use syn::punctuated::Punctuated;
-use syn::{Attribute, Data, DeriveInput, Field, Meta, Token};
+use syn::{
+    Attribute, Data, DeriveInput, Expr, ExprLit, Field, Lit, Meta, MetaNameValue, Path, Token,
+};
 
 /// Complains about serde attributes that do not fit a wire format.
 pub(super) fn check(input: &DeriveInput, plain: bool, complaints: &mut Complaints) {
@@ -20,7 +23,7 @@ pub(super) fn check(input: &DeriveInput, plain: bool, complaints: &mut Complaint
         Data::Union(_) => Vec::new(),
     };
     for field in fields {
-        let is_opaque = field.attrs.iter().any(|attribute| attribute.path().is_ident("wire"));
+        let is_opaque = FieldOptions::read(field, &mut Complaints::default()).opaque.is_some();
         told(&field.attrs, complaints, |name| of_field(name, is_opaque));
     }
 }
@@ -28,6 +31,22 @@ pub(super) fn check(input: &DeriveInput, plain: bool, complaints: &mut Complaint
 /// Returns whether serde leaves a field out altogether.
 pub(super) fn is_skipped(field: &Field) -> bool {
     options(&field.attrs).any(|option| option.path().is_ident("skip"))
+}
+
+/// Returns the path under which a field that is not carried has its value, if it has one.
+pub(super) fn default_path(field: &Field) -> Option<Path> {
+    options(&field.attrs).find_map(|option| match option {
+        Meta::NameValue(MetaNameValue { path, value, .. }) if path.is_ident("default") => {
+            let Expr::Lit(ExprLit { lit: Lit::Str(path), .. }) = value else { return None };
+            path.parse().ok()
+        }
+        _ => None,
+    })
+}
+
+/// Whether the fields of a type that are missing are those of its default value.
+pub(super) fn has_default(attributes: &[Attribute]) -> bool {
+    options(attributes).any(|option| option.path().is_ident("default"))
 }
 
 fn told(

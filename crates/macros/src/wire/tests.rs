@@ -29,11 +29,17 @@ fn schemas_show_names_and_order() {
         ),
         (
             "#[wire(name = \"geo::A\", version = 3)] struct A(#[wire(opaque = \"c/1\")] C);",
-            "out.named(\"geo::A/3\",|out|{out.text(\"(c/1)\");});",
+            "out.named(\"geo::A/3\",|out|{out.exact(|out|{out.text(\"(c/1)\");});});",
+        ),
+        (
+            "struct A { b: u8, #[wire(default)] c: u8 }",
+            "out.named(\"A\",|out|{out.text(\"{b:\");<u8as::upbeat::wire::Wire>::describe(out);\
+             out.default_field(0usize,\",c:\",|out|{<u8as::upbeat::wire::Wire>::describe(out);});\
+             out.text(\"}\");});",
         ),
         (
             "enum E { A, B(#[wire(opaque = \"c/1\")] C), D { #[serde(skip)] e: u8 } }",
-            "out.named(\"E\",|out|{out.text(\"[A,B(c/1),D{}]\");});",
+            "out.named(\"E\",|out|{out.exact(|out|{out.text(\"[A,B(c/1),D{}]\");});});",
         ),
     ] {
         let end = |text: &str| text.trim_end_matches(['}', ')', ';']).to_owned();
@@ -90,6 +96,17 @@ fn wrong_uses_are_told_once_and_leave_something_to_use() {
         (field("wire(opaque)"), "such as `opaque = \"uuid/1\"`"),
         (field("wire(opaque = \"uuid\")"), "such as `opaque = \"uuid/1\"`"),
         (field("wire(plain)"), "no such option on a field"),
+        ("struct A { #[wire(default)] b: u8, c: u8 }".into(), "move this field to the end"),
+        ("struct A(#[wire(default)] u8);".into(), "a field with a default needs a name"),
+        ("enum A { B { #[wire(default)] c: u8 } }".into(), "put them into a struct of their own"),
+        ("#[wire(plain)] struct A { #[wire(default)] b: u8 }".into(), "lie in fixed places"),
+        ("struct A { #[serde(skip)] #[wire(default)] b: u8 }".into(), "does not travel"),
+        (
+            "struct A { #[wire(opaque = \"c/1\")] b: C, #[wire(default)] d: u8 }".into(),
+            "write `upbeat::wire::Serde<T>` as the type",
+        ),
+        ("#[wire(default)] struct A;".into(), "`default` is said of a field"),
+        (field("wire(default = \"1 + 1\")"), "a default is the path of a function"),
         (field("serde(flatten)"), "keep the inner type as a field"),
         (field("serde(skip_serializing_if = \"f\")"), "leave `skip_serializing_if` out"),
         (field("serde(skip_serializing)"), "write `#[serde(skip)]` instead"),

@@ -15,6 +15,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use upbeat_core::limits::MESSAGE_BYTES_MAX;
+use upbeat_core::method::TOLERANT;
 use zerocopy::IntoBytes;
 
 /// A future that waits for a buffer in which a message is built in place. Its output is a [`Loan`].
@@ -42,7 +43,8 @@ impl<'c, A: Content, T: Plain, K> Loaning<'c, A, T, K> {
 
     /// Returns the message up to its items, and the bytes of the whole message.
     fn beginning(&self) -> Result<(Vec<u8>, usize), CallError> {
-        let mut out = Output::own(MESSAGE_BYTES_MAX);
+        let is_tolerant = self.to.number & TOLERANT != 0;
+        let mut out = Output::own(MESSAGE_BYTES_MAX).tolerating(is_tolerant);
         let written = self.before.put(&mut out).and_then(|()| {
             out.align();
             Wire::put(&(self.items as u64), &mut out)

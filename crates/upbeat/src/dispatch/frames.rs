@@ -72,7 +72,8 @@ impl Dispatcher {
             let (extendable, context) = (false, None);
             let request =
                 Request { kind, call, deadline_us, refusals, extendable, context, payload };
-            return self.request_slowly(session, &head, request);
+            let running = Running::Handler(call, number);
+            return self.request_slowly(session, &head, request, running);
         };
         self.run.running.set(Running::Handler(call, number));
         entry.method.call(self, session, call, len);

@@ -109,7 +109,7 @@ impl Dispatcher {
         let methods = self.served.methods.hold();
         let Some(entry) = methods.get(usize::from(head.method).wrapping_sub(1)) else {
             drop(methods);
-            self.request_slowly(session, head, request);
+            self.request_slowly(session, head, request, running);
             return Ok(());
         };
         self.run.running.set(running);

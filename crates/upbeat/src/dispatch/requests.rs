@@ -14,6 +14,7 @@ use upbeat_core::bind::{BIND, BindRequest, Offered, bind};
 use upbeat_core::channel::Operation;
 use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
 use upbeat_core::limits::METHODS_PER_SESSION_MAX;
+use upbeat_core::method::TOLERANT;
 use upbeat_core::session;
 use upbeat_memory::held::Held;
 
@@ -76,6 +77,7 @@ impl Dispatcher {
         session: &Rc<Session>,
         head: &Head,
         request: Request<'_>,
+        running: Running,
     ) {
         self.unflushed.sent();
         self.enter_offered();
@@ -83,12 +85,37 @@ impl Dispatcher {
             (FailCode::Closing, String::new())
         } else if head.method == BIND && head.kind == Kind::Call {
             return self.bind(session, request);
+        } else if head.method & TOLERANT != 0 {
+            return self.request_tolerantly(session, head, request, running);
         } else {
             (FailCode::NoSuchMethod, format!("method {}", head.method))
         };
         if head.kind.is_answered() {
             session.fail(head.call, code, &text);
         }
+    }
+
+    /// A request that is written in the tolerant form.
+    fn request_tolerantly(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        head: &Head,
+        request: Request<'_>,
+        running: Running,
+    ) {
+        let number = head.method & !TOLERANT;
+        let methods = self.served.methods.hold();
+        let Some(entry) = methods.get(usize::from(number).wrapping_sub(1)) else {
+            drop(methods);
+            if head.kind.is_answered() {
+                session.fail(head.call, FailCode::NoSuchMethod, &format!("method {number}"));
+            }
+            return;
+        };
+        let request = Request { payload: request.payload.tolerating(), ..request };
+        self.run.running.set(running.of_method(number));
+        entry.method.arrive(self, session, request);
+        self.ran();
     }
 
     /// An operation of a channel other than calls. It runs as a method does, of the dispatcher's own.
@@ -132,7 +159,10 @@ impl Dispatcher {
         let offered: Vec<Offered<'_>> = methods
             .iter()
             .zip(1..)
-            .map(|(entry, number)| Offered::new(entry.service, entry.name, &entry.text, number))
+            .map(|(entry, number)| {
+                Offered::new(entry.service, entry.name, &entry.text, number)
+                    .with_tolerance(&entry.tolerance)
+            })
             .collect();
         let reply = bind(&request, &offered).encode();
         session.reply(call, &reply, &mut Unsampled);

@@ -8,6 +8,7 @@
 
 use super::lent::Body;
 use super::loans::Loans;
+use super::tolerant::TolerantCalls;
 use super::{Fault, Session, Waiter, misbehaved};
 use crate::error::CallError;
 use crate::wake::{NO_TASK, TaskId};
@@ -30,7 +31,7 @@ pub(crate) enum OtherWaiter {
     /// A waiter that is no task of the node.
     Waker(Waker),
     /// The reply has come and was taken over.
-    Kept(Kind, Body),
+    Kept(Form, Body),
     /// The reply has come and was dropped, because too many unread bytes were kept already.
     Dropped(Box<CallError<Infallible>>),
 }
@@ -80,13 +81,33 @@ impl OtherWaiter {
     }
 }
 
+/// The form in which a call has its answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Form {
+    #[default]
+    Result,
+    /// A result in the tolerant form.
+    Tolerant,
+    Failure,
+}
+
+impl Form {
+    fn of(head: &Head) -> Form {
+        match head.kind {
+            Kind::Reply if head.flags.has(Flags::TOLERANT) => Form::Tolerant,
+            Kind::Reply => Form::Result,
+            _ => Form::Failure,
+        }
+    }
+}
+
 /// The reply that lies open in the lane while its waiter is polled: its call, or none, and its kind.
 #[derive(Default)]
 pub(super) struct Arrived {
     call: Cell<CallNumber>,
     /// Whether the reply is a result that lies in its frame; other replies are rare.
     is_plain: Cell<bool>,
-    is_reply: Cell<bool>,
+    form: Cell<Form>,
     len: Cell<u32>,
     /// The payload, if it lies in a buffer.
     hold: Cell<Option<Hold>>,
@@ -101,6 +122,8 @@ pub(super) struct Answers {
     pub(super) arrived: Arrived,
     /// The calls whose callees may ask for more time.
     pub(super) loans: Loans,
+    /// The calls of the peer that are answered in the tolerant form.
+    pub(super) tolerant: TolerantCalls,
 }
 
 /// The outcome of a call, when its future asks for it.
@@ -200,13 +223,13 @@ impl Session {
             let is_plain = head.kind == Kind::Reply && head.flags == Flags::NONE;
             if !is_plain {
                 arrived.is_plain.set(false);
-                arrived.is_reply.set(head.kind == Kind::Reply);
+                arrived.form.set(Form::of(head));
                 arrived.hold.set(self.hold(head)?);
             }
             return Ok(Some(Waiter::Task(task)));
         }
         let body = self.take_body(head)?;
-        self.keep(head.call, head.kind, body)
+        self.keep(head.call, Form::of(head), body)
     }
 
     /// Takes an open reply without extensions, as [`Session::answer_arrived`] does, and returns the task to be polled
@@ -241,54 +264,53 @@ impl Session {
     fn keep_arrived(&self) -> Result<bool, Fault> {
         let arrived = &self.answers.arrived;
         let call = arrived.call.take();
-        let is_reply = arrived.is_plain.get() || arrived.is_reply.get();
-        let kind = if is_reply { Kind::Reply } else { Kind::Failed };
+        let form = if arrived.is_plain.get() { Form::Result } else { arrived.form.get() };
         let body = match arrived.hold.take() {
             Some(hold) => Body::Held(hold),
             None => self.copy_body(0, arrived.len.get() as usize),
         };
-        self.keep(call, kind, body).map(|_| true)
+        self.keep(call, form, body).map(|_| true)
     }
 
     /// Stores a reply in its call's entry, and returns the waiter.
     #[cold]
     #[inline(never)]
-    fn keep(&self, call: CallNumber, kind: Kind, body: Body) -> Result<Option<Waiter>, Fault> {
+    fn keep(&self, call: CallNumber, form: Form, body: Body) -> Result<Option<Waiter>, Fault> {
         if self.core.calls().answer(call).map_err(misbehaved)? == Answered::Abandoned {
             return Ok(None);
         }
         self.set_stashed(call);
-        Ok(self.change(call, Err(self.unread(kind, body))))
+        Ok(self.change(call, Err(self.unread(form, body))))
     }
 
     /// Keeps a reply until it is read: in the buffer in which it lies, or as a copy.
-    fn unread(&self, kind: Kind, body: Body) -> OtherWaiter {
+    fn unread(&self, form: Form, body: Body) -> OtherWaiter {
         let (bytes, keeps) = match &body {
             Body::Short(_, len) => (usize::from(*len), false),
             Body::Copied(bytes) => (bytes.len(), false),
             Body::Held(hold) => (hold.len(), hold.keep()),
-            Body::Lost(_) => return OtherWaiter::Kept(kind, body),
+            Body::Lost(_) => return OtherWaiter::Kept(form, body),
         };
         match (self.core.keep_unread(bytes, || keeps), body) {
             (UnreadReply::Dropped, _) => dropped(bytes),
-            (UnreadReply::Copied, Body::Held(hold)) => self.copied(kind, hold),
-            (_, body) => OtherWaiter::Kept(kind, body),
+            (UnreadReply::Copied, Body::Held(hold)) => self.copied(form, hold),
+            (_, body) => OtherWaiter::Kept(form, body),
         }
     }
 
     /// Copies a reply out of the buffer in which it lies, and counts the copy.
-    fn copied(&self, kind: Kind, hold: Hold) -> OtherWaiter {
+    fn copied(&self, form: Form, hold: Hold) -> OtherWaiter {
         let bytes = hold.len();
         let Ok(mut copy) = reserved(bytes) else {
             self.core.was_read(bytes);
-            return OtherWaiter::Kept(kind, Body::Lost(bytes));
+            return OtherWaiter::Kept(form, Body::Lost(bytes));
         };
         copy.resize(bytes, 0);
         match hold.with(|loan| loan.read(0, &mut copy)) {
-            Ok(()) => OtherWaiter::Kept(kind, Body::Copied(copy.into_boxed_slice())),
+            Ok(()) => OtherWaiter::Kept(form, Body::Copied(copy.into_boxed_slice())),
             Err(_) => {
                 self.core.was_read(bytes);
-                OtherWaiter::Kept(kind, Body::Held(hold))
+                OtherWaiter::Kept(form, Body::Held(hold))
             }
         }
     }
@@ -323,10 +345,10 @@ impl Session {
     ) -> Answer<R> {
         let (arrived, reader) = (&self.answers.arrived, self.carrier.lanes.reader());
         match arrived.hold.take() {
-            Some(hold) => read(arrived.is_reply.get(), &mut Input::lent(&hold), take),
+            Some(hold) => read_in(arrived.form.get(), Input::lent(&hold), take),
             None => {
-                let mut input = Input::lane(reader, 0, arrived.len.get() as usize);
-                read(arrived.is_reply.get(), &mut input, take)
+                let input = Input::lane(reader, 0, arrived.len.get() as usize);
+                read_in(arrived.form.get(), input, take)
             }
         }
     }
@@ -349,7 +371,7 @@ impl Session {
         let Some(other) = self.close_call(call) else { return Answer::Open };
         self.was_read(&other);
         match other {
-            OtherWaiter::Kept(kind, body) => read(kind == Kind::Reply, &mut body.input(), take),
+            OtherWaiter::Kept(form, body) => read_in(form, body.input(), take),
             OtherWaiter::Dropped(error) => Answer::Failed(error),
             OtherWaiter::Waker(_) => Answer::Open,
         }
@@ -398,6 +420,18 @@ impl Session {
 #[cold]
 fn dropped(bytes: usize) -> OtherWaiter {
     OtherWaiter::Dropped(Box::new(CallError::ReplyDropped { bytes, most: UNREAD_BYTES_MAX }))
+}
+
+/// Reads an answer that is not known to be a plain result.
+fn read_in<R>(
+    form: Form,
+    mut input: Input<'_>,
+    take: impl FnOnce(&mut Input<'_>) -> Result<R, WireError>,
+) -> Answer<R> {
+    if form == Form::Tolerant {
+        input = input.tolerating();
+    }
+    read(form != Form::Failure, &mut input, take)
 }
 
 #[inline(always)]

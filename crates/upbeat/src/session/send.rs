@@ -9,15 +9,16 @@
 
 use super::front::{Extensions, Front, Header, Words};
 use super::kinds::Frame;
+use super::payload::{Behind, Bytes};
 use super::send_error::{SendError, bad_value};
-use super::write::{ANSWERS, Behind, Bytes, GRANTED, PENDING, REQUESTS, encoded};
+use super::write::{ANSWERS, GRANTED, PENDING, REQUESTS, encoded};
 use super::{Fault, Session, Waiter, misbehaved};
 use crate::sample::{ReplyStamper, Stamps, Unsampled};
 use crate::wire::{AnyContent, Built, Content, Payload};
 use std::task::Waker;
 use upbeat_core::context::Context;
 use upbeat_core::fault::Rule;
-use upbeat_core::frame::{CallNumber, FailCode, Failure, Head};
+use upbeat_core::frame::{CallNumber, FailCode, Failure, Flags, Head};
 use upbeat_core::limits::{CONTROL_SLOTS, MESSAGE_BYTES_MAX};
 use upbeat_core::session::SendOutcome;
 use upbeat_memory::ring::Refused;
@@ -119,6 +120,7 @@ impl Session {
     #[inline(always)]
     pub(crate) fn reply<T: Content>(&self, call: CallNumber, value: &T, stamps: &mut impl Stamps) {
         let head = Head::reply(call, 0).with_manner(stamps.manner()).words();
+        let head = if T::TOLERANT { self.in_form(call, head) } else { head };
         let sent = match self.core.outbound().is_barred() {
             true => Err(SendError::Full),
             false => self.put(Header::plain(head), value, ANSWERS, &mut ReplyStamper(stamps)),
@@ -136,12 +138,22 @@ impl Session {
         value: AnyContent<'_>,
         stamps: &mut dyn Stamps,
     ) {
-        let front = Header::plain(Head::reply(call, 0).with_manner(stamps.manner()).words());
+        let head = Head::reply(call, 0).with_manner(stamps.manner()).words();
+        let is_tolerant = value.payload.is_tolerant();
+        let front = Header::plain(if is_tolerant { self.in_form(call, head) } else { head });
         if self.core.outbound().is_barred() {
             return self.reply_later(call, value.payload, SendError::Full);
         }
         if let Err(put) = self.put_any(front, value, ANSWERS, &mut ReplyStamper(stamps)) {
             self.reply_later(call, value.payload, put);
+        }
+    }
+
+    /// Returns the head of a reply in the form of its call.
+    fn in_form(&self, call: CallNumber, head: Words) -> Words {
+        match self.answers.tolerant.has(call) {
+            true => Head::flagged(head, Flags::TOLERANT),
+            false => head,
         }
     }
 
@@ -156,11 +168,14 @@ impl Session {
         let refused = || self.fail(call, FailCode::Overloaded, TOO_MUCH_PENDING);
         let put = match put {
             SendError::Full if !self.core.admits_reply(value.bytes_likely()) => return refused(),
-            SendError::Full => match encoded(value) {
-                Ok(payload) if !self.core.admits_reply(payload.len()) => return refused(),
-                Ok(payload) => return self.queue_reply(Head::reply(call, 0).words(), payload),
-                Err(put) => put,
-            },
+            SendError::Full => {
+                let head = self.in_form(call, Head::reply(call, 0).words());
+                match encoded(&head, value) {
+                    Ok(payload) if !self.core.admits_reply(payload.len()) => return refused(),
+                    Ok(payload) => return self.queue_reply(head, payload),
+                    Err(put) => put,
+                }
+            }
             put => put,
         };
         self.has_no_result(call, put);

@@ -10,7 +10,7 @@ use super::send_error::{NoMemory, SendError, bad_length, bad_value, lost_progres
 use super::{Session, broken};
 use crate::error::Why;
 use crate::sample::Stamps;
-use crate::wire::{AnyContent, Built, Content, MessageContext, Output, Payload, WireError};
+use crate::wire::{AnyContent, Content, Output, Payload};
 use rustix::io::Errno;
 use upbeat_core::bill::way::Point;
 use upbeat_core::frame::{Head, Placed};
@@ -44,49 +44,9 @@ pub(super) const ANSWERS: SendRules =
 /// The rules of queued replies, whose turn has come.
 pub(super) const PENDING: SendRules = SendRules { queues: false, ..ANSWERS };
 
-/// Bytes that are written unchanged: a queued payload, the text of a failure.
-pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
-
-impl Content for Bytes<'_> {
-    fn bytes_likely(&self) -> usize {
-        self.0.len()
-    }
-
-    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
-        out.bytes(self.0);
-        Ok(())
-    }
-}
-
-/// A payload behind the context of its request.
-pub(super) struct Behind<'a> {
-    pub(super) block: &'a [u8],
-    pub(super) payload: &'a dyn Payload,
-}
-
-impl Payload for Behind<'_> {
-    fn bytes_likely(&self) -> usize {
-        self.block.len().next_multiple_of(8) + self.payload.bytes_likely()
-    }
-
-    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
-        out.bytes(self.block);
-        out.align();
-        self.payload.put(out)
-    }
-
-    fn built(&self) -> Option<&Built> {
-        None
-    }
-
-    fn context(&self) -> Option<&MessageContext<'_>> {
-        self.payload.context()
-    }
-}
-
 /// Encodes the payload of a message outside of any lane.
-pub(super) fn encoded(value: &dyn Payload) -> Result<Vec<u8>, SendError> {
-    let mut out = Output::own(MESSAGE_BYTES_MAX).attaching(value.context());
+pub(super) fn encoded(head: &Words, value: &dyn Payload) -> Result<Vec<u8>, SendError> {
+    let mut out = of_head(Output::own(MESSAGE_BYTES_MAX), head, value);
     value.put(&mut out).map_err(bad_value)?;
     let bytes = out.len();
     if !out.fits() {
@@ -99,10 +59,17 @@ pub(super) fn encoded(value: &dyn Payload) -> Result<Vec<u8>, SendError> {
 }
 
 /// Returns the bytes that a value takes in a message.
-fn counted(value: &dyn Payload) -> Result<usize, SendError> {
-    let mut out = Output::counted().attaching(value.context());
+fn counted(head: &Words, value: &dyn Payload) -> Result<usize, SendError> {
+    let mut out = of_head(Output::counted(), head, value);
     value.put(&mut out).map_err(bad_value)?;
     Ok(out.len())
+}
+
+/// Returns the output of a payload, in the form that the head of its message says.
+#[inline(always)]
+fn of_head<'a, P: Payload + ?Sized>(out: Output<'a>, head: &Words, value: &'a P) -> Output<'a> {
+    let is_tolerant = value.is_tolerant() && Head::is_tolerant_in(head);
+    out.attaching(value.context()).tolerating(is_tolerant)
 }
 
 /// Returns the words with a length.
@@ -294,7 +261,7 @@ impl Session {
         let mut room = if domain.asks { self.room_for(len)? } else { RequestPlacement::Ring };
         if room == RequestPlacement::Ask || len > MESSAGE_BYTES_MAX {
             // Room is asked for only if the true length needs it.
-            len = counted(payload)?;
+            len = counted(&front.head, payload)?;
             if len > MESSAGE_BYTES_MAX {
                 return Err(SendError::TooLarge(len));
             }
@@ -338,7 +305,7 @@ impl Session {
         let mut claim = self.slots(span, domain.keep)?;
         stamps.at(Point::Claimed);
         let (head, at) = front.extensions.write(front.head, None, &mut claim);
-        let mut out = Output::lane(claim, at).attaching(value.context());
+        let mut out = of_head(Output::lane(claim, at), &front.head, value);
         value.put(&mut out).map_err(bad_value)?;
         if !out.fits() {
             return Ok(Err(out.len() - at));
@@ -371,7 +338,7 @@ impl Session {
         let buffer = self.buffer(&memory, number)?;
         let claim = self.slots(1, domain.keep)?;
         stamps.at(Point::Claimed);
-        let mut out = Output::lent(buffer).attaching(value.context());
+        let mut out = of_head(Output::lent(buffer), &front.head, value);
         value.put(&mut out).map_err(bad_value)?;
         if !out.fits() {
             return Ok(Err(out.len()));

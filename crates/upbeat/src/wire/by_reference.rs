@@ -157,6 +157,7 @@ pub struct ByRef<'a, T: ?Sized>(pub &'a T);
 
 impl<T: ByReference + ?Sized> Content for ByRef<'_, T> {
     const IN_PLACE: bool = <T::Owned as Wire>::IN_PLACE;
+    const TOLERANT: bool = <T::Owned as Wire>::TOLERANT;
     const EXACT: Option<usize> = <T::Owned as Wire>::EXACT;
 
     #[inline(always)]
@@ -256,6 +257,7 @@ macro_rules! passed {
         impl<$($name: Content),*> Content for Passed<($($name,)*)> {
             const IN_PLACE: bool = false $(|| $name::IN_PLACE)*;
             const STREAMS: bool = false $(|| $name::STREAMS)*;
+            const TOLERANT: bool = false $(|| $name::TOLERANT)*;
             const EXACT: Option<usize> = {
                 let exact = Some(0);
                 $(let exact = exact_behind(exact, $name::EXACT);)*

@@ -17,6 +17,7 @@ macro_rules! transparent {
         impl<T: Wire> Wire for $type<T> {
             const IN_PLACE: bool = T::IN_PLACE;
             const STREAMS: bool = T::STREAMS;
+            const TOLERANT: bool = T::TOLERANT;
             const EXACT: Option<usize> = T::EXACT;
             const BYTES_LIKELY: usize = T::BYTES_LIKELY;
 

@@ -13,6 +13,9 @@ pub trait Content {
     /// Whether the content may contain streams.
     const STREAMS: bool = false;
 
+    /// Whether the content may contain a struct that has gained or lost fields on the other side.
+    const TOLERANT: bool = false;
+
     /// Whether the content is the payload of an operation of a channel other than calls.
     const OPERATION: bool = false;
 
@@ -50,6 +53,9 @@ pub(crate) trait Payload {
     fn built(&self) -> Option<&Built>;
 
     fn context(&self) -> Option<&MessageContext<'_>>;
+
+    /// Returns whether the payload may contain a struct that has gained or lost fields on the other side.
+    fn is_tolerant(&self) -> bool;
 }
 
 impl<T: Content> Payload for T {
@@ -71,6 +77,11 @@ impl<T: Content> Payload for T {
     fn context(&self) -> Option<&MessageContext<'_>> {
         Content::context(self)
     }
+
+    #[inline(always)]
+    fn is_tolerant(&self) -> bool {
+        T::TOLERANT
+    }
 }
 
 /// A payload of any type. Code that takes it is compiled once, and not for each type of a program.
@@ -91,6 +102,7 @@ impl<'a> AnyContent<'a> {
 impl<T: Wire> Content for T {
     const IN_PLACE: bool = T::IN_PLACE;
     const STREAMS: bool = T::STREAMS;
+    const TOLERANT: bool = T::TOLERANT;
     const EXACT: Option<usize> = T::EXACT;
 
     #[inline(always)]

@@ -49,6 +49,7 @@ pub(crate) struct Attaching<'a, C> {
 impl<C: Content> Content for Attaching<'_, C> {
     const IN_PLACE: bool = C::IN_PLACE;
     const STREAMS: bool = C::STREAMS;
+    const TOLERANT: bool = C::TOLERANT;
     const OPERATION: bool = C::OPERATION;
     const EXACT: Option<usize> = C::EXACT;
 

@@ -1,7 +1,8 @@
 //! Schemas: the description of a type as text, which two sides compare.
 
 use super::Wire;
-use upbeat_core::method::Signature;
+use upbeat_core::limits::DEFAULT_FIELDS_MAX;
+use upbeat_core::method::{DefaultField, MethodHash, Signature, Tolerance};
 
 /// The text of a schema being written.
 ///
@@ -16,6 +17,13 @@ use upbeat_core::method::Signature;
 #[doc(hidden)]
 pub struct Describe {
     text: String,
+    /// The text without fields that have a default.
+    base: String,
+    fields: Vec<DefaultField>,
+    /// The number of types around the current one whose parts the other side must not lack.
+    exact: u32,
+    /// Where the named type that is written begins in `base`.
+    begin: usize,
     open: Vec<String>,
 }
 
@@ -23,11 +31,53 @@ impl Describe {
     /// Writes words of the schema.
     pub fn text(&mut self, text: &str) {
         self.text.push_str(text);
+        self.base.push_str(text);
+    }
+
+    /// Writes a field with a default, which the other side may lack. `index` counts such fields of the struct, and `name`
+    /// is the name of the field with the punctuation around it.
+    #[doc(hidden)]
+    pub fn default_field(&mut self, index: usize, name: &str, body: impl FnOnce(&mut Describe)) {
+        let begin = self.base.len();
+        self.text(name);
+        body(self);
+        if self.exact > 0 {
+            return;
+        }
+        let content = MethodHash::of(&self.base[begin..]);
+        self.base.truncate(begin);
+        let place = MethodHash::of(&self.base[self.begin..]).and(&format!(" {index}"));
+        let field = DefaultField { place, content };
+        if !self.fields.contains(&field) {
+            self.fields.push(field);
+        }
+    }
+
+    /// Writes a part of the schema in which fields with a default count like all others: the part of a type that is
+    /// written as a whole.
+    ///
+    /// ```
+    /// use upbeat::wire::Describe;
+    ///
+    /// let mut schema = Describe::default();
+    /// schema.exact(|schema| schema.of::<u64>());
+    /// assert_eq!(schema.into_text(), "u64");
+    /// ```
+    pub fn exact(&mut self, body: impl FnOnce(&mut Describe)) {
+        self.exact += 1;
+        body(self);
+        self.exact -= 1;
     }
 
     /// Writes the schema of a type that has a name. Inside of the type's own schema, only the name is written.
     pub fn named(&mut self, name: &str, body: impl FnOnce(&mut Describe)) {
-        self.text.push_str(name);
+        let around = std::mem::replace(&mut self.begin, self.base.len());
+        self.text(name);
+        self.body(name, body);
+        self.begin = around;
+    }
+
+    fn body(&mut self, name: &str, body: impl FnOnce(&mut Describe)) {
         if self.open.iter().any(|open| open == name) {
             return;
         }
@@ -46,6 +96,16 @@ impl Describe {
     pub fn into_text(self) -> String {
         self.text
     }
+
+    /// Returns the schema, and the differences that two sides endure in it.
+    pub(crate) fn into_parts(self) -> (String, Tolerance) {
+        let Describe { text, base, fields, .. } = self;
+        let tolerance = match fields.len() <= DEFAULT_FIELDS_MAX {
+            true => Tolerance::new(MethodHash::of(&base), fields),
+            false => Tolerance::new(MethodHash::of(&text), Vec::new()),
+        };
+        (text, tolerance)
+    }
 }
 
 /// Returns the text that two sides compare for a method: its name, and the schema of its arguments and of its result.
@@ -59,6 +119,15 @@ impl Describe {
 #[must_use]
 #[doc(hidden)]
 pub fn signature_text<A: Wire, R: Wire>(service: &str, method: &str, oneway: bool) -> String {
+    signature_parts::<A, R>(service, method, oneway).0
+}
+
+/// Returns the text of a signature, and the differences that the method endures.
+pub(crate) fn signature_parts<A: Wire, R: Wire>(
+    service: &str,
+    method: &str,
+    oneway: bool,
+) -> (String, Tolerance) {
     let mut out = Describe::default();
     out.text(service);
     out.text(".");
@@ -68,7 +137,7 @@ pub fn signature_text<A: Wire, R: Wire>(service: &str, method: &str, oneway: boo
         out.text(" -> ");
         out.of::<R>();
     }
-    out.into_text()
+    out.into_parts()
 }
 
 /// Returns the signature of a method.
@@ -78,6 +147,7 @@ pub fn signature_text<A: Wire, R: Wire>(service: &str, method: &str, oneway: boo
 #[must_use]
 #[doc(hidden)]
 pub fn signature<A: Wire, R: Wire>(service: &str, method: &str, oneway: bool) -> Signature {
-    let text = signature_text::<A, R>(service, method, oneway);
-    Signature::new(service, method, &text).expect("names are within their limits")
+    let (text, tolerance) = signature_parts::<A, R>(service, method, oneway);
+    let signature = Signature::new(service, method, &text).expect("names are within their limits");
+    signature.with_tolerance(tolerance)
 }

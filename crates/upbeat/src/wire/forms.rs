@@ -119,6 +119,8 @@ impl<T: Plain, const N: usize> Wire for [T; N] {
 }
 
 impl Wire for bool {
+    const TOLERANT: bool = false;
+
     fn describe(out: &mut Describe) {
         out.text("bool");
     }
@@ -139,6 +141,8 @@ impl Wire for bool {
 }
 
 impl Wire for char {
+    const TOLERANT: bool = false;
+
     fn describe(out: &mut Describe) {
         out.text("char");
     }
@@ -153,6 +157,7 @@ impl Wire for char {
 }
 
 impl Wire for String {
+    const TOLERANT: bool = false;
     const BYTES_LIKELY: usize = 8;
 
     #[inline]
@@ -176,6 +181,7 @@ impl Wire for String {
 }
 
 impl<T: Wire> Wire for Vec<T> {
+    const TOLERANT: bool = T::TOLERANT;
     const STREAMS: bool = T::STREAMS;
     const BYTES_LIKELY: usize = 8;
 
@@ -205,6 +211,7 @@ impl<T: Wire> Wire for Vec<T> {
 }
 
 impl<T: Wire> Wire for Option<T> {
+    const TOLERANT: bool = T::TOLERANT;
     const IN_PLACE: bool = T::IN_PLACE;
     const STREAMS: bool = T::STREAMS;
     const BYTES_LIKELY: usize = 8 + T::BYTES_LIKELY;
@@ -250,6 +257,7 @@ impl<T: Wire, E: Wire> Wire for Result<T, E> {
 
     const IN_PLACE: bool = T::IN_PLACE;
     const STREAMS: bool = T::STREAMS || E::STREAMS;
+    const TOLERANT: bool = T::TOLERANT || E::TOLERANT;
     const BYTES_LIKELY: usize = 8 + T::BYTES_LIKELY;
 
     #[inline]
@@ -303,6 +311,7 @@ macro_rules! tuple {
         impl<$($name: Wire),*> Wire for ($($name,)*) {
             const IN_PLACE: bool = false $(|| $name::IN_PLACE)*;
             const STREAMS: bool = false $(|| $name::STREAMS)*;
+            const TOLERANT: bool = false $(|| $name::TOLERANT)*;
             const EXACT: Option<usize> = {
                 let exact = Some(0);
                 $(let exact = exact_behind(exact, $name::EXACT);)*
@@ -358,12 +367,15 @@ tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9);
 tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10);
 tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11);
 
-macro_rules! by_serde {
-    ($([$($bounds:tt)*] $type:ty, $name:literal, $($part:ident)*;)*) => {$(
+/// Carries a map or a set as postcard, and in the tolerant form as the count and then the entries.
+macro_rules! entries {
+    ($([$($bounds:tt)*] $type:ty, $name:literal, $($part:ident)*, $entry:pat, $value:expr;)*) => {$(
         impl<$($bounds)*> Wire for $type
         where
             $type: Serialize + DeserializeOwned,
         {
+            const TOLERANT: bool = false $(|| $part::TOLERANT)*;
+
             fn describe(out: &mut Describe) {
                 out.text($name);
                 $(
@@ -373,20 +385,52 @@ macro_rules! by_serde {
             }
 
             fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
-                out.serde(self)
+                if !out.is_tolerant() {
+                    return out.serde(self);
+                }
+                (self.len() as u64).put(out)?;
+                #[allow(non_snake_case)]
+                self.iter().try_for_each(|$entry| {
+                    $($part.put(out)?;)*
+                    Ok(())
+                })
             }
 
             fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
-                input.serde()
+                if !input.is_tolerant() {
+                    return input.serde();
+                }
+                let (count, mut all) = (checked_count(input)?, Self::default());
+                for _ in 0..count {
+                    #[allow(non_snake_case)]
+                    let ($($part,)*) = ($($part::take(input)?,)*);
+                    all.extend([$value]);
+                }
+                Ok(all)
             }
         }
     )*};
 }
 
-by_serde! {
-    [K: Wire + Eq + Hash, V: Wire, S: BuildHasher + Default + 'static] HashMap<K, V, S>, "map", K V;
-    [K: Wire + Ord, V: Wire] BTreeMap<K, V>, "map", K V;
-    [T: Wire + Eq + Hash, S: BuildHasher + Default + 'static] HashSet<T, S>, "set", T;
-    [T: Wire + Ord] BTreeSet<T>, "set", T;
-    [] std::time::Duration, "Duration",;
+entries! {
+    [K: Wire + Eq + Hash, V: Wire, S: BuildHasher + Default + 'static] HashMap<K, V, S>, "map", K V, (K, V), (K, V);
+    [K: Wire + Ord, V: Wire] BTreeMap<K, V>, "map", K V, (K, V), (K, V);
+    [T: Wire + Eq + Hash, S: BuildHasher + Default + 'static] HashSet<T, S>, "set", T, T, T;
+    [T: Wire + Ord] BTreeSet<T>, "set", T, T, T;
+}
+
+impl Wire for std::time::Duration {
+    const TOLERANT: bool = false;
+
+    fn describe(out: &mut Describe) {
+        out.text("Duration");
+    }
+
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+        out.serde(self)
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
+        input.serde()
+    }
 }

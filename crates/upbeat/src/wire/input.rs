@@ -2,10 +2,11 @@
 
 use super::in_place::{Hold, Lease, Unread};
 use super::output::postcard_error;
-use super::shallow::Shallow;
+use super::shallow::{STACK_BYTES_MAX, Shallow, here};
 use super::{MessageContext, WireError, reserve, reserved};
 use serde::de::DeserializeOwned;
 use std::cell::Cell;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use upbeat_core::limits::IN_RING_BYTES_MAX;
 use upbeat_memory::ring::Reader;
@@ -25,6 +26,8 @@ pub struct Input<'a> {
     at: usize,
     end: usize,
     context: Option<&'a MessageContext<'a>>,
+    /// Where on the stack a message in the tolerant form began to be read.
+    tolerant: Option<NonZeroUsize>,
 }
 
 #[derive(Clone, Copy)]
@@ -41,24 +44,24 @@ impl<'a> Input<'a> {
     /// frame's span.
     #[inline(always)]
     pub(crate) fn lane(reader: &'a Reader, at: usize, end: usize) -> Input<'a> {
-        Input { from: From::Lane(reader), at, end, context: None }
+        Input { from: From::Lane(reader), at, end, context: None, tolerant: None }
     }
 
     /// Reads a buffer of the peer.
     #[inline]
     pub(crate) fn lent(hold: &'a Hold) -> Input<'a> {
-        Input { from: From::Lent(hold), at: 0, end: hold.len(), context: None }
+        Input { from: From::Lent(hold), at: 0, end: hold.len(), context: None, tolerant: None }
     }
 
     /// Reads private bytes.
     pub(crate) fn own(bytes: &'a [u8]) -> Input<'a> {
-        Input { from: From::Own(bytes), at: 0, end: bytes.len(), context: None }
+        Input { from: From::Own(bytes), at: 0, end: bytes.len(), context: None, tolerant: None }
     }
 
     /// Returns an input from which nothing can be read, for a payload of so many bytes.
     #[cold]
     pub(crate) fn unread(bytes: usize, why: Unread) -> Input<'a> {
-        Input { from: From::Unread(why), at: 0, end: bytes, context: None }
+        Input { from: From::Unread(why), at: 0, end: bytes, context: None, tolerant: None }
     }
 
     /// Reads a value whose attachments are opened in this context.
@@ -67,11 +70,64 @@ impl<'a> Input<'a> {
         context: &MessageContext<'_>,
         read: impl FnOnce(&mut Input<'_>) -> T,
     ) -> T {
-        let Input { from, at, end, .. } = *self;
-        let mut inner = Input { from, at, end, context: Some(context) };
+        let Input { from, at, end, tolerant, .. } = *self;
+        let mut inner = Input { from, at, end, context: Some(context), tolerant };
         let value = read(&mut inner);
         self.at = inner.at;
         value
+    }
+
+    /// Reads a message in the tolerant form.
+    #[cold]
+    pub(crate) fn tolerating(self) -> Input<'a> {
+        Input { tolerant: NonZeroUsize::new(here()), ..self }
+    }
+
+    /// Returns whether the message is in the tolerant form: structs field by field.
+    #[doc(hidden)]
+    #[inline]
+    pub fn is_tolerant(&self) -> bool {
+        self.tolerant.is_some()
+    }
+
+    /// Returns an error if values stand in each other deeper than the stack endures.
+    #[doc(hidden)]
+    pub fn endurable(&self) -> Result<(), WireError> {
+        match self.tolerant {
+            Some(top) if top.get().abs_diff(here()) > STACK_BYTES_MAX => {
+                Err(WireError::Invalid { what: "value of an endurable depth" })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads a struct in the tolerant form: `read` is given the number of fields that the sender has written, of which
+    /// there are at least `required`. Fields that it does not read are passed if there are more than `known`.
+    #[doc(hidden)]
+    pub fn fields<T>(
+        &mut self,
+        (required, known): (u32, u32),
+        read: impl FnOnce(&mut Input<'_>, u32) -> Result<T, WireError>,
+    ) -> Result<T, WireError> {
+        self.endurable()?;
+        let front = self.plain::<u64>()?;
+        let (bytes, count) = (front as u32 as usize, (front >> 32) as u32);
+        let left = self.remaining();
+        if bytes > left {
+            return Err(WireError::Short { wanted: bytes, left });
+        }
+        if count < required {
+            return Err(WireError::Invalid { what: "struct with all fields that have no default" });
+        }
+        let end = self.at + bytes;
+        let Input { from, at, context, tolerant, .. } = *self;
+        let mut fields = Input { from, at, end, context, tolerant };
+        let value = read(&mut fields, count)?;
+        if count <= known {
+            fields.finish()?;
+        }
+        self.at = end;
+        Ok(value)
     }
 
     /// Returns the context in which an attachment is opened, or `None` where messages have no attachments.
@@ -220,7 +276,7 @@ impl<'a> Input<'a> {
         let left = self.end - at;
         let copy;
         let bytes = match self.from {
-            From::Own(bytes) => &bytes[at..],
+            From::Own(bytes) => &bytes[at..self.end],
             From::Unread(why) => return Err(why.error(self.end)),
             From::Lane(_) | From::Lent(_) => {
                 let mut buffer = reserved(left)?;

@@ -17,6 +17,7 @@ pub struct Output<'a> {
     at: usize,
     room: usize,
     context: Option<&'a MessageContext<'a>>,
+    is_tolerant: bool,
 }
 
 enum To<'a> {
@@ -34,23 +35,23 @@ impl<'a> Output<'a> {
     #[inline(always)]
     pub(crate) fn lane(claim: Claim<'a>, at: usize) -> Output<'a> {
         let room = claim.room();
-        Output { to: To::Lane(claim), at, room, context: None }
+        Output { to: To::Lane(claim), at, room, context: None, is_tolerant: false }
     }
 
     /// Writes into a buffer that is to be lent.
     pub(crate) fn lent(buffer: Buffer<'a>) -> Output<'a> {
         let room = buffer.room();
-        Output { to: To::Lent(buffer), at: 0, room, context: None }
+        Output { to: To::Lent(buffer), at: 0, room, context: None, is_tolerant: false }
     }
 
     /// Writes into private memory, at most `room` bytes.
     pub(crate) fn own(room: usize) -> Output<'static> {
-        Output { to: To::Own(Vec::new()), at: 0, room, context: None }
+        Output { to: To::Own(Vec::new()), at: 0, room, context: None, is_tolerant: false }
     }
 
     /// Only counts the bytes.
     pub(crate) fn counted() -> Output<'static> {
-        Output { to: To::Counted, at: 0, room: 0, context: None }
+        Output { to: To::Counted, at: 0, room: 0, context: None, is_tolerant: false }
     }
 
     /// Opens the attachments of the written values in this context.
@@ -58,6 +59,55 @@ impl<'a> Output<'a> {
     pub(crate) fn attaching(mut self, context: Option<&'a MessageContext<'a>>) -> Output<'a> {
         self.context = context;
         self
+    }
+
+    /// Writes in the tolerant form, or as usual.
+    #[inline(always)]
+    pub(crate) fn tolerating(mut self, is_tolerant: bool) -> Output<'a> {
+        self.is_tolerant = is_tolerant;
+        self
+    }
+
+    /// Returns whether the message is written in the tolerant form: structs field by field.
+    #[doc(hidden)]
+    #[inline]
+    pub fn is_tolerant(&self) -> bool {
+        self.is_tolerant
+    }
+
+    /// Writes a struct of so many fields in the tolerant form: the bytes that `put` writes, in front of them a word with
+    /// their number and the number of fields.
+    #[doc(hidden)]
+    pub fn fields(
+        &mut self,
+        count: u32,
+        put: impl FnOnce(&mut Output<'_>) -> Result<(), WireError>,
+    ) -> Result<(), WireError> {
+        self.align();
+        let front = |bytes: usize| (bytes as u64 | u64::from(count) << 32).to_le_bytes();
+        if matches!(self.to, To::Lane(_) | To::Lent(_)) {
+            // Bytes that lie there already cannot be changed.
+            let room = self.room.saturating_sub(self.at + WORD);
+            let mut apart = Output { to: To::Own(Vec::new()), at: 0, room, ..*self };
+            put(&mut apart)?;
+            let bytes = apart.at;
+            let fields = apart.into_bytes().ok_or(WireError::NoMemory { bytes })?;
+            self.bytes(&front(bytes));
+            self.bytes(&fields);
+            // Fields for which there is no room are only counted.
+            self.at += bytes - fields.len();
+            return Ok(());
+        }
+        let at = self.at;
+        self.bytes(&front(0));
+        put(self)?;
+        let bytes = self.at - at - WORD;
+        if let To::Own(own) = &mut self.to
+            && let Some(place) = own.get_mut(at..at + WORD)
+        {
+            place.copy_from_slice(&front(bytes));
+        }
+        Ok(())
     }
 
     /// Returns the context in which an attachment is opened, or `None` where messages have no attachments.

@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::hint::black_box;
 
 /// The bytes of the stack that reading a value may take. Threads have 2 MiB and more.
-const STACK_BYTES_MAX: usize = 256 << 10;
+pub(super) const STACK_BYTES_MAX: usize = 256 << 10;
 
 /// The source of bytes for postcard.
 pub(super) struct Shallow<'a> {
@@ -36,7 +36,7 @@ impl<'a> Shallow<'a> {
 
 /// Returns the present place on the stack.
 #[inline(always)]
-fn here() -> usize {
+pub(super) fn here() -> usize {
     let place = 0_u8;
     std::ptr::from_ref(black_box(&place)).addr()
 }

@@ -33,6 +33,49 @@ fn decode<T: Wire>(bytes: &[u8]) -> Result<T, WireError> {
     Ok(value)
 }
 
+fn encode_tolerantly<T: Wire>(value: &T) -> Vec<u8> {
+    let mut out = Output::own(1 << 20).tolerating(true);
+    value.put(&mut out).unwrap();
+    assert!(out.fits());
+    let mut counted = Output::counted().tolerating(true);
+    value.put(&mut counted).unwrap();
+    assert_eq!(counted.len(), out.len());
+    out.into_bytes().unwrap()
+}
+
+fn decode_tolerantly<T: Wire>(bytes: &[u8]) -> Result<T, WireError> {
+    let mut input = Input::own(bytes).tolerating();
+    let value = T::take(&mut input)?;
+    input.finish()?;
+    Ok(value)
+}
+
+/// The same type with fields that have a default, and with fewer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::Wire)]
+struct Tree {
+    leaf: Leaf,
+    #[wire(default)]
+    branches: Vec<Tree>,
+    #[wire(default = "height")]
+    height: u32,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, crate::Wire)]
+struct Stem {
+    leaf: Leaf,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, crate::Wire)]
+enum Plant {
+    Moss,
+    Tree(Box<Tree>),
+    Herb { leaf: Leaf, grows: BTreeMap<u8, Leaf> },
+}
+
+fn height() -> u32 {
+    2
+}
+
 /// A value that is written is read again; a message that is cut off is an error, unless only its last gap is missing.
 fn holds<T: Wire + PartialEq + Debug>(value: &T) {
     let bytes = encode(value);
@@ -86,6 +129,19 @@ proptest! {
         holds(&map);
         holds(&set);
         holds(&leaves);
+        let branches = leaves.into_iter().map(|leaf| Tree { leaf, branches: Vec::new(), height: 5 });
+        let leaf = Leaf { name: "elm".into(), shade: None };
+        let tree = Tree { leaf: leaf.clone(), branches: branches.collect(), height: 9 };
+        let written = encode_tolerantly(&tree);
+        prop_assert_eq!(decode_tolerantly(&written), Ok(tree.clone()));
+        prop_assert_eq!(decode_tolerantly(&written), Ok(Stem { leaf: leaf.clone() }));
+        let less = Tree { branches: Vec::new(), height: 2, ..tree.clone() };
+        let stem = encode_tolerantly(&Stem { leaf: leaf.clone() });
+        prop_assert_eq!(decode_tolerantly(&stem), Ok(less));
+        let grows = map.keys().map(|key| (*key as u8, leaf.clone())).collect();
+        for plant in [Plant::Moss, Plant::Tree(Box::new(tree)), Plant::Herb { leaf, grows }] {
+            prop_assert_eq!(decode_tolerantly(&encode_tolerantly(&plant)), Ok(plant));
+        }
         holds(&(bytes, texts, (), several.4, map));
     }
 
@@ -106,6 +162,53 @@ proptest! {
             endures::<std::time::Duration>(bytes);
         }
     }
+
+    #[test]
+    fn any_bytes_in_the_tolerant_form_are_a_value_or_an_error(words in any_fronts()) {
+        let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
+        endures_tolerantly::<Leaf>(&bytes);
+        endures_tolerantly::<Vec<Tree>>(&bytes);
+        endures_tolerantly::<Chain>(&bytes);
+        endures_tolerantly::<Plant>(&bytes);
+        endures_tolerantly::<BTreeMap<u16, Tree>>(&bytes);
+        endures_tolerantly::<HashSet<()>>(&bytes);
+    }
+}
+
+/// Any bytes in the tolerant form give a value, which then is one, or an error.
+fn endures_tolerantly<T: Wire>(bytes: &[u8]) {
+    if let Ok(value) = decode_tolerantly::<T>(bytes) {
+        assert!(decode_tolerantly::<T>(&encode_tolerantly(&value)).is_ok());
+    }
+}
+
+/// Words as a struct may begin with: its bytes, and the number of its fields.
+fn any_fronts() -> impl Strategy<Value = Vec<u64>> {
+    let front = (0..20_u64, 0..6_u64).prop_map(|(words, fields)| (words * 8) | (fields << 32));
+    let word = prop_oneof![4 => front, 3 => 0..4_u64, 1 => any::<u64>()];
+    prop::collection::vec(word, 0..20)
+}
+
+#[test]
+fn structs_in_the_tolerant_form_lie_within_what_holds_them() {
+    let leaf = Leaf { name: "elm".into(), shade: None };
+    let bytes = encode_tolerantly(&leaf);
+    let with_front = |bytes_of: u64, fields: u64| {
+        let mut bytes = bytes.clone();
+        bytes[..8].copy_from_slice(&(bytes_of | (fields << 32)).to_le_bytes());
+        decode_tolerantly::<Leaf>(&bytes)
+    };
+    let right = bytes.len() as u64 - 8;
+    assert_eq!(with_front(right, 2), Ok(leaf));
+    assert!(matches!(with_front(right + 1, 2), Err(WireError::Short { .. })));
+    assert!(with_front(right - 8, 2).is_err());
+    assert!(matches!(with_front(right, 1), Err(WireError::Invalid { .. })));
+    // A chain whose links stand in each other, as often as a message allows.
+    let links = 1 << 20;
+    let link = |at: u64| [((links - at) * 16 - 8) | (1 << 32), 1];
+    let bytes: Vec<u8> = (0..links).flat_map(link).flat_map(u64::to_le_bytes).collect();
+    let deep = Err(WireError::Invalid { what: "value of an endurable depth" });
+    assert_eq!(decode_tolerantly::<Chain>(&bytes), deep);
 }
 
 /// Words as a message may begin with: counts that are right, nearly right, and huge.

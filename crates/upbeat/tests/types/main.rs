@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod defaults;
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
