@@ -136,11 +136,15 @@ pub(crate) struct Entry {
     pub(crate) service: &'static str,
     pub(crate) name: &'static str,
     /// The whole text of the signature.
-    pub(crate) text: String,
+    pub(crate) text: Box<str>,
     /// The differences in a caller's signature that the method endures.
-    pub(crate) tolerance: Tolerance,
+    pub(crate) tolerance: Box<Tolerance>,
     pub(crate) method: Box<dyn Method>,
 }
+
+// The address of an entry takes one instruction less with this size, on the path of every call.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Entry>() == 72);
 
 /// The handler or task that runs now, if the main future does not. [`Current`] has the name of a task.
 #[derive(Clone, Copy)]

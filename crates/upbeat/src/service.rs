@@ -160,6 +160,7 @@ impl<W: Wraps> Methods<'_, W> {
         };
         let service = self.service;
         let (text, tolerance) = signature_parts::<A::Owned, R::Value>(service, name, ONEWAY);
+        let (text, tolerance) = (text.into(), Box::new(tolerance));
         (self.enter)(Entry { service, name, text, tolerance, method });
     }
 }
