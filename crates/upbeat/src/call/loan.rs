@@ -68,15 +68,17 @@ impl<'c, A: Content, T: Plain, K> Future for Loaning<'c, A, T, K> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         const { assert!(!A::STREAMS, "a message that is built in place carries no streams") };
         let client = NodeRoute(self.bound);
-        let (beginning, bytes) = self.beginning()?;
         loop {
-            let Loaning { to, rare, items, .. } = &mut *self;
+            let Loaning { to, rare, .. } = &mut *self;
             if rare.reconnect.as_ref().is_some_and(Reconnect::waits) {
                 to.number = ready!(client.poll_reconnect(rare, to.method, context))?;
             }
             if to.number == MISSING {
                 return Poll::Ready(Err(CallError::NoSuchMethod { method: to.method }));
             }
+            // The number says in which form the session takes the arguments, and each session has its own.
+            let (beginning, bytes) = self.beginning()?;
+            let Loaning { to, rare, items, .. } = &mut *self;
             let NodeRare { waits, reconnect, .. } = rare;
             let bound = reconnect.as_ref().and_then(Reconnect::moved).unwrap_or(client.0);
             match bound.session.reserve(bytes) {

@@ -1,6 +1,6 @@
 //! Structs that gain and lose fields with a default: an old and a new side communicate, in both directions.
 
-use crate::common::{Directory, Watchdog, node};
+use crate::common::{Directory, SOON, Watchdog, node, until};
 use std::future::Future;
 use std::time::Duration;
 use upbeat::{CallError, ConnectError, Waiting};
@@ -11,7 +11,7 @@ macro_rules! version {
         mod $name {
             use serde::{Deserialize, Serialize};
             use std::collections::{BTreeMap, HashMap};
-            use upbeat::{Stream, Wire};
+            use upbeat::{InPlace, Stream, Wire};
 
             $(
                 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Wire)]
@@ -53,6 +53,7 @@ macro_rules! version {
                 async fn later(&self, orders: &[Order]) -> Result<Vec<Order>, Order>;
                 async fn cart(&self, cart: Cart) -> Option<Cart>;
                 async fn plain(&self, id: u64) -> u64;
+                async fn pack(&self, order: Order, bytes: InPlace<u8>) -> (Order, u64);
             }
 
             #[upbeat::service]
@@ -89,6 +90,10 @@ macro_rules! version {
 
                 async fn plain(&self, id: u64) -> u64 {
                     id
+                }
+
+                async fn pack(&self, order: Order, bytes: InPlace<u8>) -> (Order, u64) {
+                    (order, bytes.len() as u64)
                 }
             }
 
@@ -321,6 +326,58 @@ fn a_new_client_calls_an_old_server() {
 fn fields_that_both_sides_have_arrive() {
     trade!(new with newest, new::order());
     trade!(newest with new, newest::Order { tags: Vec::new(), ..newest::order() });
+}
+
+/// Serves a shop of `$version` on a thread until `$stop` is told, then shuts its node down.
+macro_rules! open_shop {
+    ($version:ident, $name:expr, $place:expr) => {{
+        let (name, place) = ($name.clone(), $place.to_owned());
+        let (stop, stops) = std::sync::mpsc::channel::<()>();
+        let (open, opens) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let node = node(&name, &place, Waiting::Sleeping);
+            node.serve($version::ShopServer::new($version::Here)).unwrap();
+            open.send(()).unwrap();
+            node.block_on(async {
+                while stops.try_recv().is_err() {
+                    upbeat::sleep(Duration::from_millis(1)).await;
+                }
+            });
+            node.shut_down(SOON);
+        });
+        opens.recv().unwrap();
+        (stop, thread)
+    }};
+}
+
+#[test]
+fn a_loan_arrives_at_the_node_that_took_the_place_of_the_first() {
+    let _watchdog = Watchdog::new("a loan over a new session", 60);
+    let directory = Directory::new();
+    let name = name_of(&directory);
+    let client = node("buyer", &directory.path(), Waiting::Sleeping);
+    let (stop, thread) = open_shop!(new, name, directory.path());
+    let shop: new::ShopClient = client.block_on(client.connect(&name)).unwrap();
+    let packed = |len: usize| {
+        let shop = &shop;
+        client.block_on(async move {
+            let mut loan = shop.loan_pack(new::order(), len).await.unwrap();
+            loan.write_at(0, &vec![7; len]);
+            loan.send().await.unwrap()
+        })
+    };
+    assert_eq!(packed(100), (new::order(), 100));
+    stop.send(()).unwrap();
+    thread.join().unwrap();
+    client.block_on(until(|| client.sessions() == 0));
+    // The arguments before the items have another form now.
+    let back = new::Order { note: String::new(), count: 1, ..new::order() };
+    let (stop, thread) = open_shop!(old, name, directory.path());
+    for len in [100, 0, 5000] {
+        assert_eq!(packed(len), (back.clone(), len as u64));
+    }
+    stop.send(()).unwrap();
+    thread.join().unwrap();
 }
 
 #[test]
