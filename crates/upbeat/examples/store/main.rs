@@ -6,7 +6,7 @@
 
 mod server;
 
-use server::{Change, StoreBlocking, StoreClient, StoreHandle, Values};
+use server::{Change, StoreClient, StoreHandle, Values};
 use std::process::{Child, Command};
 use std::time::Duration;
 use upbeat::{CallError, Late, Node};
@@ -19,32 +19,25 @@ const KEYS: usize = 100;
 const CHANGES: usize = 2 * (KEYS + KEYS / 10);
 const RESTART_AT: usize = CHANGES / 4; // the server is killed after so many changes
 
-fn connect() -> Result<StoreHandle, upbeat::handle::HandleError> {
-    upbeat::handle::builder().wait_for(PATIENCE).connect("store")
-}
-
-/// Repeats a call until a server has answered it. That is right for these calls, which may run twice.
-fn insist(
-    store: &mut StoreHandle,
-    call: impl Fn(StoreBlocking) -> Result<(), CallError<String>>,
-) -> Result<(), Error> {
+/// Repeats a call until a server has answered it. That is right for these calls, which may run twice. A call over a
+/// lost connection connects again first.
+fn insist(call: impl Fn() -> Result<(), CallError<String>>) -> Result<(), Error> {
     loop {
-        match call(store.blocking()) {
-            Err(CallError::NotSent(_) | CallError::Unknown(_) | CallError::NotConnected { .. }) => {
-                *store = connect()?
-            }
+        match call() {
+            Err(CallError::NotSent(_) | CallError::Unknown(_)) => {}
             done => return Ok(done?),
         }
     }
 }
 
 fn write(writer: &str) -> Result<(), Error> {
-    let mut store = connect()?;
+    let store: StoreHandle = upbeat::handle::builder().wait_for(PATIENCE).connect("store")?;
+    let store = store.blocking();
     for number in 0..KEYS {
         let (key, value) = (format!("{writer}/{number:02}"), format!("value {number} of {writer}"));
-        insist(&mut store, |store| store.put(&key, &value))?;
+        insist(|| store.put(&key, &value))?;
         if number % 10 == 0 {
-            insist(&mut store, |store| store.delete(&key))?;
+            insist(|| store.delete(&key))?;
         }
         // Other work takes a millisecond, so the server is killed in the middle.
         std::thread::sleep(Duration::from_millis(1));
@@ -79,8 +72,11 @@ impl Drop for Process {
 }
 
 /// Reads the changes that come after those already seen, until the server is lost or all changes are made.
-async fn follow(node: &Node, server: &mut Process, seen: &mut Vec<Change>) -> Result<(), Error> {
-    let store: StoreClient = node.connect("store").wait_for(PATIENCE).await?;
+async fn follow(
+    store: &StoreClient,
+    server: &mut Process,
+    seen: &mut Vec<Change>,
+) -> Result<(), Error> {
     let mut changes = store.watch(seen.len()).await?;
     while let Some(change) =
         upbeat::within(PATIENCE, changes.next()).await.map_err(Late::give_up)?
@@ -105,9 +101,10 @@ async fn watch(node: &Node, program: &str, path: &str) -> Result<(), Error> {
     let mut server = Process::start(program, ["serve", path])?;
     let mut writers =
         [Process::start(program, ["write", "ada"])?, Process::start(program, ["write", "bob"])?];
+    let store: StoreClient = node.connect("store").wait_for(PATIENCE).await?;
     let mut seen = Vec::new();
     while seen.len() < CHANGES {
-        follow(node, &mut server, &mut seen).await?;
+        follow(&store, &mut server, &mut seen).await?;
     }
     for writer in &mut writers {
         assert!(writer.child.wait()?.success(), "a writer failed");
@@ -116,7 +113,6 @@ async fn watch(node: &Node, program: &str, path: &str) -> Result<(), Error> {
     let mut values = Values::new();
     seen.iter().for_each(|change| server::apply(&mut values, change.clone()));
     println!("{} changes were seen, which leave {} keys", seen.len(), values.len());
-    let store: StoreClient = node.connect("store").await?;
     let mut found = store.range("a".to_owned().."c".to_owned()).await?;
     let mut kept = Values::new();
     while let Some(pair) = found.next().await {
