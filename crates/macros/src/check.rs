@@ -84,7 +84,7 @@ fn head(written: &ItemTrait, complaints: &mut Complaints) {
     if let Some(unsafety) = &written.unsafety {
         complaints.about(
             unsafety,
-            "a service is called from other address spaces, where no promise can be given: leave \
+            "callers in other address spaces cannot keep the conditions of an unsafe service: leave \
              `unsafe` out",
         );
     }

@@ -21,7 +21,7 @@ pub(crate) fn of_attribute(
     {
         return list.tokens.clone();
     }
-    let text = format!("`{}` says nothing: write {instead}", shown(attribute));
+    let text = format!("`{}` selects no option: write {instead}", shown(attribute));
     complaints.about(attribute, text);
     TokenStream::new()
 }
@@ -50,7 +50,7 @@ pub(crate) fn read(
         Ok(())
     });
     if let Err(error) = parser.parse2(options) {
-        let text = format!("that is no option: write {instead}");
+        let text = format!("this is not an option: write {instead}");
         complaints.add(syn::Error::new(error.span(), text));
     }
 }

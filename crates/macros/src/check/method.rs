@@ -82,7 +82,7 @@ fn qualifiers(signature: &Signature, complaints: &mut Complaints) {
     if let Some(unsafety) = &signature.unsafety {
         complaints.about(
             unsafety,
-            "a method is called from other address spaces, where no promise can be given: leave \
+            "callers in other address spaces cannot keep the conditions of an unsafe method: leave \
              `unsafe` out",
         );
     }

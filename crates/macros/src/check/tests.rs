@@ -104,9 +104,9 @@ fn options() {
         ("method(nack, nack)", "`nack` was said before"),
         ("method(nack = true)", "no more to say of `nack`: leave `= true` out"),
         ("method(nack(8))", "no more to say of `nack`: leave `(8)` out"),
-        ("method(\"nack\")", "that is no option: write `#[method(nack)]`"),
-        ("method()", "`#[method()]` says nothing: write `#[method(nack)]`"),
-        ("method = \"nack\"", "says nothing: write `#[method(nack)]`"),
+        ("method(\"nack\")", "this is not an option: write `#[method(nack)]`"),
+        ("method()", "`#[method()]` selects no option: write `#[method(nack)]`"),
+        ("method = \"nack\"", "selects no option: write `#[method(nack)]`"),
         ("method(budget = )", "`budget` is the server's to decide"),
         ("method(retry[1], nack)", "a method has no such option"),
     ] {

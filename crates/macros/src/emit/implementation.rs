@@ -60,7 +60,7 @@ pub(super) fn emit(
     if complaints.is_empty() && entries.is_empty() && !serial {
         complaints.about(
             &written.self_ty,
-            "this says nothing of the methods: write `#[method(…)]` over some of them, or leave \
+            "this attribute selects no option: write `#[method(…)]` over some of them, or leave \
              `#[upbeat::service]` out, which stands over the trait",
         );
     }

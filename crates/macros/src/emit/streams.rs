@@ -61,7 +61,7 @@ pub(crate) fn fixed_forms<'t>(
 fn why_not(method: &Method) -> Option<&'static str> {
     if matches!(method.outcome, Outcome::Sent) {
         return Some(
-            "nobody goes on with the streams of a one-way message: leave `#[oneway]` out, or write a \
+            "a one-way message has no reply that could keep its streams open: leave `#[oneway]` out, or write a \
              `Vec` instead of the stream",
         );
     }
