@@ -91,7 +91,9 @@ pub(crate) use driven::Enter;
 pub(crate) use leases::Lease;
 pub use polled::OverRun;
 pub(crate) use promoted::Charge;
-pub(crate) use reconnect::{Attempts, Destination, Duty, Reached, Waiter as Reconnecting};
+pub(crate) use reconnect::{
+    Attempts, Destination, Duty, Reached, Since, WaitEnd, Waiter as Reconnecting,
+};
 pub(crate) use sessions::{Connecting, OnLost, Settings};
 pub(crate) use streams::{Inlet, Methods as StreamMethods, NodeSession, Outlet};
 pub(crate) use table::Whose;

@@ -5,7 +5,9 @@
 //! taken is never written into another session.
 
 use super::{Bound, MISSING};
-use crate::dispatch::{Attempts, Destination, Dispatcher, Duty, Reached, Reconnecting};
+use crate::dispatch::{
+    Attempts, Destination, Dispatcher, Duty, Reached, Reconnecting, Since, WaitEnd,
+};
 use crate::error::{CallError, ConnectError, Lost, Why};
 use crate::time::Sleep;
 use std::cell::RefCell;
@@ -75,18 +77,21 @@ impl Reconnector {
         Some(bound)
     }
 
+    /// Returns until when a call that begins to wait now waits.
+    fn until_ns(&self, node: &Dispatcher) -> u64 {
+        self.wait_for.map_or(0, |time| node.now_ns().saturating_add(nanoseconds(time)))
+    }
+
     /// Begins attempts to connect, or joins those that are under way.
-    fn begin(&self, node: &Rc<Dispatcher>) -> Reconnecting {
-        let until_ns =
-            self.wait_for.map_or(0, |time| node.now_ns().saturating_add(nanoseconds(time)));
+    fn begin(&self, node: &Rc<Dispatcher>, until_ns: u64, since: Since) -> Reconnect {
         let (attempts, duty) = node.attempts(&self.to);
-        let waiter = attempts.wait(until_ns);
+        let waiter = attempts.wait(until_ns, since);
         self.attempts.replace(Some(attempts));
         if let Some(duty) = duty {
             let connect = Rc::clone(&self.connect);
             duty.spawn(|duty| reach(duty, connect));
         }
-        waiter
+        Reconnect::Waits(waiter.into())
     }
 
     /// Returns the number that a method has at the session of `bound`.
@@ -101,6 +106,7 @@ async fn reach(duty: Duty, connect: Rc<dyn Fn(Rc<Dispatcher>) -> Connecting>) {
     let (node, attempts) = (Rc::clone(&duty.node), Rc::clone(&duty.attempts));
     let mut retry = Retry::until(0);
     let outcome = loop {
+        attempts.begin();
         let error = match connect(Rc::clone(&node)).await {
             Ok(bound) => break Ok((Rc::clone(&bound.session), Rc::clone(&bound.numbers))),
             Err(error) if !error.may_pass() => break Err(error),
@@ -110,7 +116,6 @@ async fn reach(duty: Duty, connect: Rc<dyn Fn(Rc<Dispatcher>) -> Connecting>) {
         let Some(pause) = retry.failed(node.now_ns(), node.random()) else { break Err(error) };
         attempts.pause(error);
         Sleep::new(&node, Duration::from_nanos(pause)).await;
-        attempts.begin();
     };
     duty.end(outcome);
 }
@@ -162,19 +167,22 @@ pub(super) fn poll_reconnect(
                     node.life.drives.is_awaited(context.waker());
                     return Poll::Pending;
                 }
-                Poll::Ready(Ok(reached)) => {
+                Poll::Ready(WaitEnd::Reached(reached)) => {
                     let kept = reconnector.keep(&reached, client);
                     *reconnect = kept.map(|bound| Reconnect::Moved(bound.into()));
                 }
-                Poll::Ready(Err(error)) => {
+                Poll::Ready(WaitEnd::Failed(error)) => {
                     *reconnect = None;
                     return Poll::Ready(Err(not_reached(error, lost())));
+                }
+                Poll::Ready(WaitEnd::Missed { until_ns }) => {
+                    *reconnect = Some(reconnector.begin(node, until_ns, Since::Earlier));
                 }
             },
             Some(Reconnect::Moved(_)) | None => {
                 *reconnect = Some(match reconnector.current(client) {
                     Some(bound) => Reconnect::Moved(bound.into()),
-                    None => Reconnect::Waits(reconnector.begin(node).into()),
+                    None => reconnector.begin(node, reconnector.until_ns(node), Since::Now),
                 });
             }
         }

@@ -1,7 +1,8 @@
 //! The attempts to reconnect to a service of a lost peer, which all callers of this node share.
 //!
 //! The callers register as waiters; a task of the node connects (`call/reconnect.rs`) and reports here. Invariant: at
-//! most one attempt to reach a service of a peer is under way, and each waiter is woken when it fails or succeeds.
+//! most one attempt to reach a service of a peer is under way, and each waiter is woken when it fails or succeeds. No
+//! waiter fails by an attempt that had begun before the waiter came: the peer may have come meanwhile.
 
 use super::Dispatcher;
 use crate::error::{CallError, ConnectError};
@@ -32,13 +33,21 @@ pub(crate) struct Destination {
 pub(crate) struct Attempts {
     next: Cell<u64>,
     waiting: RefCell<BTreeMap<u64, Waiting>>,
+    /// The number of attempts that have begun.
+    begun: Cell<u64>,
     /// The number of attempts that have failed.
-    failed: Cell<u32>,
-    /// The error of the last one, if it has failed.
+    failed: Cell<u64>,
+    /// The error of the last one that has failed.
     last: RefCell<Option<ConnectError>>,
-    /// Whether no attempt is under way before the next one.
-    pauses: Cell<bool>,
     outcome: OnceCell<Result<Reached, ConnectError>>,
+}
+
+/// When a caller came.
+#[derive(Clone, Copy)]
+pub(crate) enum Since {
+    Now,
+    /// Before the attempts began.
+    Earlier,
 }
 
 struct Waiting {
@@ -47,12 +56,16 @@ struct Waiting {
 }
 
 impl Attempts {
-    /// Registers a caller that waits until this time, and for the attempt that is under way then.
-    pub(crate) fn wait(self: &Rc<Self>, until_ns: u64) -> Waiter {
+    /// Registers a caller that waits until this time, and then for the attempt that is under way.
+    pub(crate) fn wait(self: &Rc<Self>, until_ns: u64, since: Since) -> Waiter {
         let number = self.next.get();
         self.next.set(number + 1);
         self.waiting.borrow_mut().insert(number, Waiting { until_ns, waker: None });
-        Waiter { attempts: Rc::clone(self), number, until_ns, failed_before: self.failed.get() }
+        let begun_before = match since {
+            Since::Now => self.begun.get(),
+            Since::Earlier => 0,
+        };
+        Waiter { attempts: Rc::clone(self), number, until_ns, begun_before }
     }
 
     /// Returns until when the last of the waiters waits. 0 if there is none.
@@ -62,15 +75,14 @@ impl Attempts {
 
     /// Notes that an attempt has failed, and that the next one begins after a pause.
     pub(crate) fn pause(&self, error: ConnectError) {
-        self.failed.set(self.failed.get().saturating_add(1));
+        self.failed.set(self.begun.get());
         self.last.replace(Some(error));
-        self.pauses.set(true);
         self.wake_all();
     }
 
     /// Notes that the next attempt begins.
     pub(crate) fn begin(&self) {
-        self.pauses.set(false);
+        self.begun.set(self.begun.get() + 1);
     }
 
     /// Returns the session that was reached, if it was.
@@ -98,23 +110,41 @@ pub(crate) struct Waiter {
     attempts: Rc<Attempts>,
     number: u64,
     until_ns: u64,
-    /// The number of attempts that had failed when the caller came.
-    failed_before: u32,
+    /// The number of attempts that had begun when the caller came.
+    begun_before: u64,
+}
+
+/// The end of a caller's wait.
+pub(crate) enum WaitEnd {
+    Reached(Reached),
+    Failed(ConnectError),
+    /// The attempts have ended with one that had begun before the caller came. The caller begins others, and waits until
+    /// this time.
+    Missed {
+        until_ns: u64,
+    },
 }
 
 impl Waiter {
     /// Polls what came of the attempts. A caller whose time is over gets the error of the last attempt that has ended.
-    pub(crate) fn poll(&self, now_ns: u64, waker: &Waker) -> Poll<Result<Reached, ConnectError>> {
+    pub(crate) fn poll(&self, now_ns: u64, waker: &Waker) -> Poll<WaitEnd> {
         let attempts = &*self.attempts;
         if let Some(outcome) = attempts.outcome.get() {
-            return Poll::Ready(outcome.clone());
+            return Poll::Ready(match outcome.clone() {
+                Ok(reached) => WaitEnd::Reached(reached),
+                Err(error)
+                    if self.counts(attempts.begun.get()) || error == ConnectError::ShutDown =>
+                {
+                    WaitEnd::Failed(error)
+                }
+                Err(_) => WaitEnd::Missed { until_ns: self.until_ns },
+            });
         }
-        let has_failed = attempts.pauses.get() || attempts.failed.get() > self.failed_before;
         if now_ns >= self.until_ns
-            && has_failed
+            && self.counts(attempts.failed.get())
             && let Some(error) = attempts.last.borrow().clone()
         {
-            return Poll::Ready(Err(error));
+            return Poll::Ready(WaitEnd::Failed(error));
         }
         let mut waiting = attempts.waiting.borrow_mut();
         let place = waiting.get_mut(&self.number).map(|waiting| &mut waiting.waker);
@@ -122,6 +152,11 @@ impl Waiter {
         drop(waiting);
         drop(before);
         Poll::Pending
+    }
+
+    /// Returns whether the attempt of this number began after the caller came.
+    fn counts(&self, attempt: u64) -> bool {
+        attempt > self.begun_before
     }
 }
 
@@ -161,6 +196,7 @@ impl Duty {
         let node = Rc::clone(&self.node);
         if node.work.tasks.is_full() {
             let text = "this node has as many tasks as it may have".into();
+            self.attempts.begin();
             return self.end(Err(ConnectError::Call(CallError::NotConnected { text })));
         }
         drop(node.spawn_plain(run(self), Start::default()));

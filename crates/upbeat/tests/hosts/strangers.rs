@@ -1,12 +1,12 @@
 //! Tests that strange bytes at a node's port cost their own connection, and nothing else.
 
 use crate::common::work::{WorkClient, works};
-use crate::common::{Directory, Watchdog, alone, setting, soon};
-use crate::{Server, client, connected};
+use crate::common::{Directory, PROGRAM, Watchdog, alone, setting, soon, until};
+use crate::{Server, client, client_that, connected};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
-use upbeat::Waiting;
+use upbeat::{CallError, Waiting};
 
 /// The time in which an honest caller is served, which is less on a quiet machine.
 fn honest() -> Duration {
@@ -155,4 +155,34 @@ fn greeting(directory: &Directory) -> Vec<u8> {
     let refused = node.block_on(async { node.connect::<WorkClient>(&to).await.is_err() });
     assert!(refused, "nobody has answered");
     heard.join().unwrap()
+}
+
+/// A call that comes while an attempt to reconnect is under way does not fail with it: the server may have come since.
+#[test]
+fn a_call_does_not_fail_by_an_attempt_that_began_before_it() {
+    const BRIEFLY: Duration = Duration::from_millis(40);
+    let _alone = alone();
+    let _watchdog = Watchdog::new("an old attempt", 60);
+    let directory = Directory::new();
+    let Server { mut process, at, .. } = Server::start("server");
+    let to = format!("server@{at}");
+    let node = client_that(&directory, |builder| builder.resume_within(BRIEFLY));
+    node.block_on(async {
+        let work = connected(&node, &to).await;
+        assert_eq!(soon(work.add(1, 1)).await, Ok(2));
+        process.kill();
+        process.child.wait().unwrap();
+        until(|| node.sessions() == 0).await;
+
+        let listener = TcpListener::bind(&at).unwrap();
+        let given_up = work.add(1, 2).deadline(BRIEFLY).await;
+        assert_eq!(given_up, Err(CallError::Deadline));
+        let (mut stranger, _) = listener.accept().unwrap();
+        drop(listener);
+        let _server = Server::of(PROGRAM, "server", &at);
+        let mut late = Box::pin(work.add(1, 3));
+        assert!(upbeat::within(BRIEFLY, &mut late).await.is_err());
+        stranger.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+        assert_eq!(soon(late).await, Ok(4));
+    });
 }
