@@ -219,15 +219,22 @@ fn who_backs_off_keeps_its_deadline_and_can_be_dropped() {
         let stand = Stand::new(kind, None);
         stand.node.block_on(async {
             let (shop, bank) = clients(&stand).await;
-            // Shorter than all refusals take.
-            let late = soon(bank.withdraw(5).deadline(Duration::from_micros(300))).await;
-            assert_eq!(late, Err(CallError::Deadline));
-            let dropped = upbeat::within(Duration::from_micros(300), bank.withdraw(5));
-            let dropped = soon(dropped).await;
-            assert!(dropped.is_err());
-            drop(dropped);
-            let refused = counted(&shop, Counter::HandlersRefused).await;
-            assert!((2..=16).contains(&refused), "{refused}");
+            // Shorter than all refusals take. On a busy machine, a call may end before it is refused once.
+            let (mut calls, mut refused) = (0, 0);
+            while refused == 0 {
+                let late = soon(bank.withdraw(5).deadline(Duration::from_micros(300))).await;
+                assert_eq!(late, Err(CallError::Deadline));
+                calls += 1;
+                refused = counted(&shop, Counter::HandlersRefused).await;
+            }
+            let before = refused;
+            while refused == before {
+                let dropped = upbeat::within(Duration::from_micros(300), bank.withdraw(5));
+                assert!(soon(dropped).await.is_err());
+                calls += 1;
+                refused = counted(&shop, Counter::HandlersRefused).await;
+            }
+            assert!(refused <= 8 * calls, "{refused} of {calls} calls");
             upbeat::sleep(Duration::from_millis(20)).await;
             assert_eq!(counted(&shop, Counter::HandlersRefused).await, refused);
             bank.deposit(5).await.unwrap();
