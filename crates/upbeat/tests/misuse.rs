@@ -190,7 +190,7 @@ fn a_second_signal_ends_the_program() {
     stops.signal(Sent::INT);
     stops.expect("asked");
     stops.signal(Sent::INT);
-    assert_eq!(stops.child.wait().unwrap().signal(), Some(Sent::INT.as_raw()));
+    assert_eq!(stops.ended().signal(), Some(Sent::INT.as_raw()));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use rustix::process::{
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 
 const PART: &str = "UPBEAT_TEST_PART";
 const PLACE: &str = "UPBEAT_TEST_PLACE";
@@ -60,6 +60,12 @@ impl Other {
     pub(crate) fn end(&mut self) {
         drop(self.child.stdin.take());
         assert!(self.child.wait().unwrap().success());
+    }
+
+    /// Waits until it ends, with its input open: `Child::wait` closes the input, which ends most parts by itself.
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        let _input = self.child.stdin.take();
+        self.child.wait().unwrap()
     }
 
     /// SIGKILL, and no more.

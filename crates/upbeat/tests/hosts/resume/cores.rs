@@ -3,7 +3,8 @@
 use super::proxy::{How, Proxy};
 use crate::common::work::{WorkHandle, WorkServer, Worker};
 use crate::common::{Directory, PROGRAM, Watchdog, alone};
-use crate::handle;
+use crate::trust::Authority;
+use crate::{identity_of, protected};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
@@ -15,11 +16,21 @@ const NODES: usize = 3;
 fn a_session_goes_on_with_its_own_node() {
     let _alone = alone();
     let _watchdog = Watchdog::new("cores resume", 60);
+    goes_on("", None);
+    let authority = Authority::new();
+    let [node, handles] = [("node.pem", "test/cores"), ("handles.pem", "test")]
+        .map(|(file, name)| authority.issue(file, name));
+    goes_on(&node, Some(&handles));
+}
+
+/// The nodes and the handles have the identities in these files, or none.
+fn goes_on(identity: &str, handles: Option<&str>) {
     let (directory, elsewhere) = (Directory::new(), Directory::new());
     let (path, built) = (directory.path(), std::sync::mpsc::channel());
+    let identity = identity.to_owned();
     let cores = upbeat::nodes_on(NODES, move || {
         let builder = Node::builder("cores").program(PROGRAM).directory(&path);
-        let node = builder.listen("127.0.0.1:0").insecure_plaintext().build()?;
+        let node = protected(builder.listen("127.0.0.1:0"), &identity).build()?;
         let worker = Rc::new(Worker::default());
         *worker.node.borrow_mut() = Some(node.clone());
         node.serve(WorkServer::shared(worker))?;
@@ -32,7 +43,12 @@ fn a_session_goes_on_with_its_own_node() {
     let proxy = Proxy::to(&at.first().unwrap().to_string());
     let clients: Vec<WorkHandle> = (0..2 * NODES)
         .map(|_| {
-            let builder = handle(&elsewhere).waiting(Waiting::Sleeping);
+            let builder = upbeat::handle::builder().program(PROGRAM).directory(elsewhere.path());
+            let builder = match handles {
+                Some(path) => builder.identity(identity_of(path)),
+                None => builder.insecure_plaintext(),
+            };
+            let builder = builder.waiting(Waiting::Sleeping);
             let builder = builder.resume_within(Duration::from_secs(30));
             builder.connect(&format!("cores@{}", proxy.at)).unwrap()
         })
