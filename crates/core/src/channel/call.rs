@@ -30,7 +30,7 @@ pub use self::serving::Serving;
 const NIL: u32 = u32::MAX;
 
 /// The number of entries that a table has from the beginning.
-const FIRST: usize = 64;
+const FIRST: usize = 32;
 /// The number of further runs of entries, each twice as long as the one before.
 const RUNS: usize = (CALLS_PER_SESSION_MAX / FIRST).ilog2() as usize;
 
