@@ -283,10 +283,12 @@ fn await_calls(place: &Path, calls: u64) {
             for round in &mut rounds {
                 *round = run(calls / 10).await;
             }
-            // Once, stamps may find no room, and their place be taken by others.
+            // Where the machine runs others, stamps may find no room, and their places are taken by others: for each such
+            // call, a side makes one place more.
             let allocating = rounds.iter().filter(|round| **round != none).count();
+            let most = rounds.iter().map(|round| round.0.max(round.1)).max();
             assert!(
-                allocating <= 1,
+                allocating <= 3 && most <= Some(2),
                 "awaited calls allocate, {waiting:?}: {rounds:?} in each tenth of {calls}"
             );
         });
