@@ -279,16 +279,21 @@ fn await_calls(place: &Path, calls: u64) {
             run(calls / 10).await;
             let none = run(0).await;
             assert_eq!(none.0, 0);
+            // Where the machine runs others, stamps may find no room, and their places are taken by others. This happens
+            // now and then: what allocates by itself does so in each attempt.
             let mut rounds = [none; 10];
-            for round in &mut rounds {
-                *round = run(calls / 10).await;
+            let mut allocating = rounds.len();
+            for _ in 0..3 {
+                for round in &mut rounds {
+                    *round = run(calls / 10).await;
+                }
+                allocating = rounds.iter().filter(|round| **round != none).count();
+                if allocating <= 1 {
+                    break;
+                }
             }
-            // Where the machine runs others, stamps may find no room, and their places are taken by others: for each such
-            // call, a side makes one place more.
-            let allocating = rounds.iter().filter(|round| **round != none).count();
-            let most = rounds.iter().map(|round| round.0.max(round.1)).max();
             assert!(
-                allocating <= 3 && most <= Some(2),
+                allocating <= 1,
                 "awaited calls allocate, {waiting:?}: {rounds:?} in each tenth of {calls}"
             );
         });
