@@ -35,7 +35,7 @@ pub(crate) struct Attempts {
     waiting: RefCell<BTreeMap<u64, Waiting>>,
     /// The number of attempts that have begun.
     begun: Cell<u64>,
-    /// The number of attempts that have failed.
+    /// The number of the last attempt that has failed. 0 if none has.
     failed: Cell<u64>,
     /// The error of the last one that has failed.
     last: RefCell<Option<ConnectError>>,
@@ -196,6 +196,7 @@ impl Duty {
         let node = Rc::clone(&self.node);
         if node.work.tasks.is_full() {
             let text = "this node has as many tasks as it may have".into();
+            // The attempt counts for the caller, who would begin another otherwise.
             self.attempts.begin();
             return self.end(Err(ConnectError::Call(CallError::NotConnected { text })));
         }
