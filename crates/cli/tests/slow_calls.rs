@@ -22,11 +22,11 @@ const PATIENCE: Duration = Duration::from_secs(150);
 
 /// Each method with its cause, and two texts: as the headline of a slow message, or as a further finding.
 const CAUSES: [(&str, &str, [&str; 2]); 4] = [
-    ("Bank", "transfer", ["us waiting for the lock `accounts`", "us for the lock `accounts`"]),
+    ("Bank", "transfer", ["waiting for the lock `accounts`", "s for the lock `accounts`"]),
     (
         "Sums",
         "sum",
-        ["without a pause (its budget is 100 us)", "without a pause, its budget is 100 us"],
+        ["without a pause (its budget is 100 us)", "without a pause; its budget is 100 us"],
     ),
     ("Echo", "ping", ["waking `sleeper`, which slept", "`sleeper` slept: waking it took up to"]),
     ("Diary", "note", ["for room in a full lane to `slowpoke`"; 2]),
