@@ -16,6 +16,7 @@
 //! channel, or nothing.
 
 pub mod call;
+pub mod export;
 pub mod stream;
 
 /// A request of a channel, which is answered as a call is.

@@ -333,6 +333,36 @@ pub const STREAM_ITEMS_MAX: usize = 256;
 /// times this much.
 pub const STREAM_BYTES_MAX: usize = 32 << 10;
 
+/// Words of an exported value (64 MiB), which its owner reserves.
+pub const EXPORT_WORDS_MAX: usize = 8 << 20;
+
+/// Structs and arrays of an exported type in each other, which bounds the stack of those who walk it.
+pub const EXPORT_DEPTH_MAX: usize = 16;
+
+/// Fields of a struct of an exported type.
+pub const EXPORT_FIELDS_MAX: usize = 256;
+
+/// Parts of an export that a reader asks for at once. Their words are bounded by those of a value.
+pub const EXPORT_PARTS_MAX: usize = 1024;
+
+/// Elements of an array that an expression runs over, which takes about a tenth of a millisecond.
+pub const EXPRESSION_ELEMENTS_MAX: usize = 1 << 16;
+
+/// Bytes of the name of an export.
+pub const EXPORT_NAME_BYTES_MAX: usize = 64;
+
+/// The generation of the first segment with exports that a session sends. Slabs, which are far fewer, count below.
+pub const EXPORT_GENERATION: u32 = 1 << 30;
+
+/// Bytes of a path to a part of an exported value.
+pub const EXPORT_PATH_BYTES_MAX: usize = 4 << 10;
+
+/// Bytes of the text that describes an exported type.
+pub const EXPORT_TEXT_BYTES_MAX: usize = 16 << 10;
+
+// A path names a field of the longest name at each level.
+const _: () = assert!(EXPORT_DEPTH_MAX * (1 + IDENT_BYTES_MAX) <= EXPORT_PATH_BYTES_MAX);
+
 // A silent connection gives way before its handshake times out, and a caller that had to give way retries.
 const _: () = assert!(HELLO_MS_MAX < HANDSHAKE_SILENCE_MS_MAX);
 const _: () = assert!(HANDSHAKE_SILENCE_MS_MAX < HANDSHAKE_MS_MAX);

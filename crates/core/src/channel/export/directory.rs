@@ -1,0 +1,196 @@
+//! The exports of a node: which names stand, and what readers are answered.
+
+use super::expression::Expression;
+use super::part::Part;
+use super::shape::{Shape, ShapeError};
+use crate::limits::{EXPORT_NAME_BYTES_MAX, EXPORT_PARTS_MAX, EXPORT_WORDS_MAX};
+use crate::name::{NameError, NodeName};
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+
+/// The exports of a node, each with what the runtime keeps of it.
+///
+/// Invariant: two exports that stand have two names, and a number is never used again, so a reader of an export that was
+/// withdrawn does not read another one.
+#[derive(Debug)]
+pub struct Directory<E> {
+    standing: BTreeMap<u32, Entry<E>>,
+    next: u32,
+}
+
+#[derive(Debug)]
+struct Entry<E> {
+    name: Box<str>,
+    shape: Shape,
+    text: Box<str>,
+    kept: E,
+}
+
+/// The reason why a node does not export a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The name is none of an export.
+    Name(NameError),
+    /// The name has several segments, or is too long.
+    Segments {
+        /// The name.
+        name: Box<str>,
+    },
+    /// The node exports another value under this name.
+    Taken {
+        /// The name.
+        name: Box<str>,
+    },
+    /// The type is too large, or its names cannot be used.
+    Shape(ShapeError),
+    /// The node has used up the numbers of exports.
+    Numbers,
+}
+
+/// The reason why an export is not opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotOpened {
+    /// No export stands under the name; these do.
+    NoExport {
+        /// The names of the others.
+        others: Vec<String>,
+    },
+    /// The export has another type, which is this one.
+    OtherType {
+        /// The type of the export.
+        exported: String,
+    },
+}
+
+/// The reason why a part is not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotRead {
+    /// The export was withdrawn.
+    Ended,
+    /// The value has no such part.
+    NoPart,
+    /// There are too many parts, or they have too many words.
+    Large,
+    /// A sum has more than 64 bits.
+    Overflow,
+}
+
+impl<E> Directory<E> {
+    /// Returns a directory without exports. The number of the first one is random, so that a reader of a node that has died
+    /// does not read an export of the node that has the name now.
+    #[must_use]
+    pub fn new(random: u32) -> Directory<E> {
+        Directory { standing: BTreeMap::new(), next: random >> 1 }
+    }
+
+    /// Exports a value of this shape, and keeps what `keep` makes for the number of the export. Returns the number.
+    pub fn export<X: From<Refusal>>(
+        &mut self,
+        name: &str,
+        shape: Shape,
+        keep: impl FnOnce(u32) -> Result<E, X>,
+    ) -> Result<u32, X> {
+        let name = checked(name)?;
+        shape.check().map_err(Refusal::Shape)?;
+        if self.named(&name).is_some() {
+            return Err(Refusal::Taken { name }.into());
+        }
+        let number = self.next;
+        let next = number.checked_add(1).ok_or(Refusal::Numbers)?;
+        let kept = keep(number)?;
+        self.next = next;
+        let text = shape.to_string().into();
+        self.standing.insert(number, Entry { name, shape, text, kept });
+        Ok(number)
+    }
+
+    /// Opens the export of this name and type for a reader: its number, and what is kept of it.
+    pub fn open(&self, name: &str, text: &str) -> Result<(u32, &E), NotOpened> {
+        let Some((number, entry)) = self.named(name) else {
+            return Err(NotOpened::NoExport { others: self.names() });
+        };
+        match *entry.text == *text {
+            true => Ok((number, &entry.kept)),
+            false => Err(NotOpened::OtherType { exported: entry.text.to_string() }),
+        }
+    }
+
+    /// Returns the shape of an export, and what is kept of it, for a reader of this part.
+    pub fn part(&self, number: u32, part: Part) -> Result<(&Shape, &E), NotRead> {
+        let entry = self.standing.get(&number).ok_or(NotRead::Ended)?;
+        part.check(&entry.shape).map_err(|_| NotRead::NoPart)?;
+        Ok((&entry.shape, &entry.kept))
+    }
+
+    /// Checks that parts that a reader asks for at once are within their bounds.
+    pub fn check_all(parts: impl ExactSizeIterator<Item = Part>) -> Result<(), NotRead> {
+        let is_few = parts.len() <= EXPORT_PARTS_MAX;
+        let words = parts.take(EXPORT_PARTS_MAX).map(|part| part.words as usize);
+        let is_short = words.fold(0, usize::saturating_add) <= EXPORT_WORDS_MAX;
+        if is_few && is_short { Ok(()) } else { Err(NotRead::Large) }
+    }
+
+    /// Returns what is kept of an export, for a reader of this expression.
+    pub fn expression(&self, number: u32, expression: &Expression) -> Result<&E, NotRead> {
+        let entry = self.standing.get(&number).ok_or(NotRead::Ended)?;
+        expression.check(&entry.shape).map_err(|_| NotRead::NoPart)?;
+        Ok(&entry.kept)
+    }
+
+    /// Withdraws an export. Returns what was kept of it, unless it was withdrawn before.
+    pub fn withdraw(&mut self, number: u32) -> Option<E> {
+        self.standing.remove(&number).map(|entry| entry.kept)
+    }
+
+    /// Returns the names of all exports.
+    pub fn names(&self) -> Vec<String> {
+        self.standing.values().map(|entry| entry.name.to_string()).collect()
+    }
+
+    /// Returns the number, the name and the type of each export.
+    pub fn list(&self) -> Vec<(u32, String, String)> {
+        let listed = |(number, entry): (&u32, &Entry<E>)| {
+            (*number, entry.name.to_string(), entry.text.to_string())
+        };
+        self.standing.iter().map(listed).collect()
+    }
+
+    fn named(&self, name: &str) -> Option<(u32, &Entry<E>)> {
+        let found = self.standing.iter().find(|(_, entry)| *entry.name == *name);
+        found.map(|(number, entry)| (*number, entry))
+    }
+}
+
+/// Returns the name of an export: a segment of a node's name.
+fn checked(name: &str) -> Result<Box<str>, Refusal> {
+    let checked = NodeName::new(name).map_err(Refusal::Name)?;
+    match checked.segments().count() == 1 && name.len() <= EXPORT_NAME_BYTES_MAX {
+        true => Ok(name.into()),
+        false => Err(Refusal::Segments { name: name.into() }),
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Name(error) => write!(f, "the name of the export cannot be used: {error}"),
+            Refusal::Segments { name } => write!(
+                f,
+                "`{name}` is no name of an export: it is one segment without `/`, of {EXPORT_NAME_BYTES_MAX} bytes at most"
+            ),
+            Refusal::Taken { name } => write!(
+                f,
+                "this node exports another value as `{name}`: drop that export first, or use another name"
+            ),
+            Refusal::Shape(error) => write!(f, "the type cannot be exported: {error}"),
+            Refusal::Numbers => {
+                f.write_str("this node has exported 2^31 values, and has no number for another")
+            }
+        }
+    }
+}
+
+impl core::error::Error for Refusal {}

@@ -1,0 +1,131 @@
+//! Parts of an exported value, as readers name them.
+
+use super::shape::Shape;
+use crate::fault::Rule;
+use crate::limits::EXPORT_WORDS_MAX;
+use core::fmt;
+
+const _: () = assert!(EXPORT_WORDS_MAX <= u32::MAX as usize);
+
+/// A part of a value: whole words of it, which are one value of an exported type.
+///
+/// A field and an index are an offset each, which the reader adds up: the layout of both sides is the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The first word, from the beginning of the value. A scalar of a packed array has the word that contains it.
+    pub at: u32,
+    /// The number of words.
+    pub words: u32,
+}
+
+impl Part {
+    /// Returns the part on the wire.
+    pub const fn encode(self) -> u64 {
+        self.at as u64 | (self.words as u64) << 32
+    }
+
+    /// Returns the part of a word on the wire.
+    pub const fn decode(word: u64) -> Part {
+        Part { at: word as u32, words: (word >> 32) as u32 }
+    }
+
+    /// Checks that a value of this shape has such a part. A version alone is none, and neither are words of two fields.
+    pub fn check(self, shape: &Shape) -> Result<(), Rule> {
+        match is_part(shape, self.at as usize, self.words as usize) {
+            true => Ok(()),
+            false => Err(Rule::RecordField { field: "part of an exported value" }),
+        }
+    }
+
+    /// Shows the word of each version that tells whether this part has changed: the versions of its units, and unless the
+    /// part is a unit itself, that of the unit around it. `None` is the version that every export has in front of its value.
+    ///
+    /// An array of one struct has the words of that struct, so `is_unit` says which of the two the part is.
+    pub fn versions(self, shape: &Shape, is_unit: bool, show: &mut impl FnMut(Option<u32>)) {
+        let (at, words) = (self.at as usize, self.words as usize);
+        if words == 0 {
+            return;
+        }
+        let (mut shape, mut begin, mut around) = (shape, 0, None);
+        while !(at == begin && words == shape.words()) {
+            if shape.is_unit() {
+                around = Some(begin as u32);
+            }
+            let Some((of, offset)) = inside(shape, at - begin) else { break };
+            (shape, begin) = (of, begin + offset);
+        }
+        if !is_unit {
+            show(around);
+        }
+        if at == begin && words == shape.words() {
+            units(shape, begin, show);
+        }
+    }
+}
+
+/// Returns the value inside of another one that has the word `at`, and where it begins.
+fn inside(shape: &Shape, at: usize) -> Option<(&Shape, usize)> {
+    match shape {
+        Shape::Scalar(_) | Shape::Text { .. } | Shape::Packed { .. } => None,
+        Shape::Array { of, .. } => {
+            let each = of.words();
+            (each != 0).then(|| (&**of, at / each * each))
+        }
+        Shape::Struct { fields, .. } => {
+            let mut begin = 1;
+            fields.iter().find_map(|field| {
+                let first = begin;
+                begin += field.shape.words();
+                (first..begin).contains(&at).then_some((&field.shape, first))
+            })
+        }
+    }
+}
+
+/// Shows the versions of a value that begins at word `at`.
+fn units(shape: &Shape, at: usize, show: &mut impl FnMut(Option<u32>)) {
+    if shape.is_unit() {
+        show(Some(at as u32));
+    }
+    match shape {
+        Shape::Scalar(_) | Shape::Text { .. } | Shape::Packed { .. } => {}
+        Shape::Array { of, len } => {
+            let each = of.words();
+            if each != 0 && has_units(of) {
+                (0..*len as usize).for_each(|index| units(of, at + index * each, show));
+            }
+        }
+        Shape::Struct { fields, .. } => {
+            let mut at = at + 1;
+            for field in fields {
+                units(&field.shape, at, show);
+                at += field.shape.words();
+            }
+        }
+    }
+}
+
+fn has_units(shape: &Shape) -> bool {
+    match shape {
+        Shape::Array { of, .. } => has_units(of),
+        shape => shape.is_unit(),
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "words {} to {}", self.at, u64::from(self.at) + u64::from(self.words))
+    }
+}
+
+fn is_part(shape: &Shape, at: usize, words: usize) -> bool {
+    if at == 0 && words == shape.words() {
+        return true;
+    }
+    if let Shape::Packed { .. } = shape {
+        let first = usize::from(shape.is_unit());
+        return words == 1 && (first..shape.words()).contains(&at);
+    }
+    let inner = (at < shape.words()).then(|| inside(shape, at)).flatten();
+    inner.is_some_and(|(of, begin)| is_part(of, at - begin, words))
+}
