@@ -1,5 +1,5 @@
 //! Shared memory: segments, rings of slots, slabs of buffers, lanes, node pages, boards, counters,
-//! samples and pools, and the memory of a task's future.
+//! samples, units, copies and pools, and the memory of a task's future.
 //!
 //! All `unsafe` code is in this crate. The crate moves words and bytes and checks their bounds;
 //! other crates decide what a frame means. Invariant: nothing that another process writes into
@@ -47,6 +47,10 @@ pub mod credentials;
 pub mod socket;
 
 pub mod recent;
+
+pub mod unit;
+
+pub mod copies;
 
 #[cfg(not(loom))]
 pub mod observe;

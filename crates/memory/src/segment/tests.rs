@@ -38,6 +38,35 @@ fn a_store_into_a_peers_segment_panics_and_does_not_fault() {
     open(segment.descriptor(), PAGE, Writers::Owner).unwrap().store(0, 1);
 }
 
+/// The variable that is set in the process of a peer that writes where it may not.
+const STRAY: &str = "UPBEAT_TEST_STRAY_WRITE";
+
+#[test]
+#[ignore = "runs as the child of the next test"]
+fn stray_writer() {
+    if std::env::var_os(STRAY).is_none() {
+        return;
+    }
+    let segment = Segment::create("upbeat-test", PAGE, Writers::Owner).unwrap().reserve().unwrap();
+    let theirs = open(segment.descriptor(), PAGE, Writers::Owner).unwrap();
+    let word = theirs.bytes_at(0, WORD).cast_mut();
+    // SAFETY: the word is mapped, though not for writing: the store ends this process.
+    unsafe { word.write_volatile(1) };
+    println!("the store was done");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "it runs another process")]
+fn a_peer_that_writes_into_a_segment_is_killed_by_its_page_fault() {
+    use std::os::unix::process::ExitStatusExt;
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "segment::tests::stray_writer", "--ignored", "--nocapture"]);
+    let output = child.env(STRAY, "1").output().unwrap();
+    let signal = output.status.signal();
+    assert_eq!(signal, Some(rustix::process::Signal::SEGV.as_raw()), "{output:?}");
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("the store was done"));
+}
+
 #[test]
 fn only_the_owner_writes_and_nobody_resizes_or_reseals() {
     let segment = Segment::create("upbeat-test", PAGE, Writers::Owner).unwrap().reserve().unwrap();
