@@ -1,4 +1,4 @@
-//! The stub compiler of Upbeat: the code behind `#[upbeat::service]` and `#[derive(Wire)]`.
+//! The stub compiler of Upbeat: the code behind `#[upbeat::service]`, `#[derive(Wire)]` and `#[derive(Shared)]`.
 //!
 //! A service's trait is parsed into a model, the model is checked, and code is emitted from it.
 //! An error is reported in one message that says what to write instead. A nearly right item is
@@ -26,6 +26,8 @@ mod check;
 mod emit;
 
 mod wire;
+
+mod shared;
 
 use proc_macro::TokenStream;
 
@@ -142,4 +144,39 @@ pub fn service(options: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_derive(Wire, attributes(wire))]
 pub fn derive_wire(item: TokenStream) -> TokenStream {
     wire::derive(item.into()).into()
+}
+
+/// Lets a struct be exported, so that other nodes read its fields.
+///
+/// ```ignore
+/// #[derive(Clone, Copy, upbeat::Shared)]
+/// pub struct Row {
+///     /// The best bid.
+///     pub bid: f64,
+///     pub ask: f64,
+/// }
+///
+/// #[derive(upbeat::Shared)]
+/// pub struct Book {
+///     pub name: upbeat::export::Text<16>,
+///     pub rows: [Row; 64],
+/// }
+/// ```
+///
+/// The fields are numbers, `bool`, `char`, arrays, `upbeat::export::Text` and other structs that are `Shared`. The
+/// struct has no parameters. An update of a value of the struct is seen as a whole or not at all.
+///
+/// Beside the struct stands `RowFields`, with a method for each field. The method returns the path to the field: the
+/// owner sets the field by that path, and a reader reads it. The method has the visibility and the documentation of the
+/// field.
+///
+/// | option | on | meaning |
+/// |---|---|---|
+/// | `name = "…"` | the struct | its name in the description of the export, where the struct was renamed |
+/// | `crate = path` | the struct | the runtime, where it has another name |
+///
+/// Owner and reader agree on a struct if its name, its fields' names and types and their order are the same.
+#[proc_macro_derive(Shared, attributes(shared))]
+pub fn derive_shared(item: TokenStream) -> TokenStream {
+    shared::derive(item.into()).into()
 }

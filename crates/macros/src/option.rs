@@ -10,6 +10,28 @@ use syn::meta::ParseNestedMeta;
 use syn::parse::Parser;
 use syn::{Attribute, LitStr, Meta, Token};
 
+/// Returns the attributes of this name.
+pub(crate) fn attributes<'a>(
+    all: &'a [Attribute],
+    name: &'static str,
+) -> impl Iterator<Item = &'a Attribute> {
+    all.iter().filter(move |attribute| attribute.path().is_ident(name))
+}
+
+/// Reads the options in all attributes of this name, each option once.
+pub(crate) fn read_all(
+    (all, name): (&[Attribute], &'static str),
+    instead: &str,
+    complaints: &mut Complaints,
+    mut each: impl FnMut(&ParseNestedMeta<'_>) -> syn::Result<()>,
+) {
+    let mut once = HashSet::new();
+    for attribute in attributes(all, name) {
+        let said = of_attribute(attribute, instead, complaints);
+        read(said, instead, &mut once, complaints, &mut each);
+    }
+}
+
 /// Returns the tokens in the brackets of an attribute. Complains about an attribute that has none.
 pub(crate) fn of_attribute(
     attribute: &Attribute,

@@ -85,6 +85,15 @@ names! {
     input: wire::Input;
     output: wire::Output;
 
+    shared: Shared;
+    access: export::Access;
+    place: export::Place;
+    path: export::Path;
+    fields: export::Fields;
+    memory: export::Memory;
+    shape: export::Shape;
+    struct_shape: export::struct_shape;
+
     serde: __private::serde;
     zerocopy: __private::zerocopy;
 }

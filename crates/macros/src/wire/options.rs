@@ -5,7 +5,6 @@ use crate::option;
 use crate::parse::crate_option;
 use crate::runtime::Runtime;
 use proc_macro2::Span;
-use std::collections::HashSet;
 use syn::meta::ParseNestedMeta;
 use syn::spanned::Spanned;
 use syn::{Attribute, DeriveInput, Field, LitInt, Path, Token};
@@ -23,12 +22,9 @@ pub(super) struct Options {
 impl Options {
     pub(super) fn read(input: &DeriveInput, complaints: &mut Complaints) -> Options {
         let mut options = Options::default();
-        let mut once = HashSet::new();
         let instead = "`#[wire(plain)]`, `#[wire(name = \"…\")]` or `#[wire(version = 2)]`";
-        for attribute in ours(&input.attrs) {
-            let said = option::of_attribute(attribute, instead, complaints);
-            option::read(said, instead, &mut once, complaints, |option| options.one(option));
-        }
+        let each = |option: &ParseNestedMeta<'_>| options.one(option);
+        option::read_all((&input.attrs, "wire"), instead, complaints, each);
         options
     }
 
@@ -76,24 +72,20 @@ pub(super) enum Default {
 impl FieldOptions {
     pub(super) fn read(field: &Field, complaints: &mut Complaints) -> FieldOptions {
         let mut options = FieldOptions::default();
-        let mut once = HashSet::new();
         let instead = "`#[wire(default)]` or `#[wire(opaque = \"name/version\")]`";
-        for attribute in ours(&field.attrs) {
-            let said = option::of_attribute(attribute, instead, complaints);
-            option::read(said, instead, &mut once, complaints, |option| {
-                if option.path.is_ident("opaque") {
-                    options.opaque = Some(name_and_version(option)?);
-                } else if option.path.is_ident("default") {
-                    options.default = Some((default(option)?, option.path.span()));
-                } else {
-                    return Err(option.error(
-                        "`#[wire]` has no such option on a field; there are `default`, `default = \"path\"` and \
-                         `opaque = \"name/version\"`",
-                    ));
-                }
-                Ok(())
-            });
-        }
+        option::read_all((&field.attrs, "wire"), instead, complaints, |option| {
+            if option.path.is_ident("opaque") {
+                options.opaque = Some(name_and_version(option)?);
+            } else if option.path.is_ident("default") {
+                options.default = Some((default(option)?, option.path.span()));
+            } else {
+                return Err(option.error(
+                    "`#[wire]` has no such option on a field; there are `default`, `default = \"path\"` and \
+                     `opaque = \"name/version\"`",
+                ));
+            }
+            Ok(())
+        });
         options
     }
 }
@@ -118,16 +110,12 @@ fn default(option: &ParseNestedMeta<'_>) -> syn::Result<self::Default> {
 
 /// Complains about each `#[wire(…)]` at a place where it has no meaning.
 pub(super) fn none(attributes: &[Attribute], complaints: &mut Complaints) {
-    for attribute in ours(attributes) {
+    for attribute in option::attributes(attributes, "wire") {
         complaints.about(
             attribute,
             "`#[wire]` is written over the type or over a field; leave it out here",
         );
     }
-}
-
-fn ours(attributes: &[Attribute]) -> impl Iterator<Item = &Attribute> {
-    attributes.iter().filter(|attribute| attribute.path().is_ident("wire"))
 }
 
 fn version(option: &ParseNestedMeta<'_>) -> syn::Result<u32> {
