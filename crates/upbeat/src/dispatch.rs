@@ -307,7 +307,7 @@ impl Dispatcher {
         again(refusals, self.random())
     }
 
-    /// Returns a random number for the jitter of a delay.
+    /// Returns a random number, for the jitter of a delay or for the number of a first export.
     pub(crate) fn random(&self) -> u64 {
         let (random, next) = self.flow.jitter.get().next();
         self.flow.jitter.set(next);

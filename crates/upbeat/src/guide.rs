@@ -16,6 +16,7 @@ pages! {
     FirstProgram "first-program.md",
     FromTonicTarpc "from-tonic-tarpc.md",
     Observing "observing.md",
+    Reading "reading.md",
     Streams "streams.md",
     Testing "testing.md",
     Types "types.md",

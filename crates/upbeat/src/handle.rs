@@ -252,6 +252,21 @@ impl BoundHandle {
         BoundHandle { shared: Arc::new(shared) }
     }
 
+    /// Returns the handle of a target, which connects at its first call.
+    pub(crate) fn unconnected<C: HandleClient>(target: Target) -> C {
+        C::from_bound(BoundHandle::new::<C>(target))
+    }
+
+    /// Connects to a target without blocking the thread.
+    pub(crate) async fn connected<C: HandleClient>(
+        target: Target,
+        terms: ConnectTerms,
+    ) -> Result<C, ConnectError> {
+        let handle = BoundHandle::new::<C>(target);
+        handle.opened(terms).await?;
+        Ok(C::from_bound(handle))
+    }
+
     /// Returns the service's methods as calls that block this thread. Keep it while you call: it keeps a session.
     pub fn blocking(&self) -> Blocking<'_> {
         Blocking::new(self)

@@ -167,6 +167,8 @@ pub mod handle;
 
 mod stream;
 
+pub mod export;
+
 mod signal;
 
 mod node;
@@ -187,6 +189,7 @@ pub use cores::{Cores, nodes_on, serve_on};
 pub use dispatch::OverRun;
 pub use error::{BuildError, CallError, ConnectError, CoresError, Lost, ServeError, Why};
 pub use execution::{Execution, UnknownExecution};
+pub use export::{Export, Import, Shared};
 pub use metadata::Context;
 pub use node::{Builder, Connect, Node, spawn};
 pub use reference::ServiceRef;
@@ -202,7 +205,7 @@ pub use time::{Elapsed, Late, NotExtended, extend, sleep, time_left, within};
 pub use upbeat_core::bill;
 pub use upbeat_core::bill::Counter;
 pub use upbeat_core::quote;
-pub use upbeat_macros::{Wire, service};
+pub use upbeat_macros::{Shared, Wire, service};
 pub use upbeat_transport::identity::Identity;
 pub use wait::Waiting;
 pub use wake::{Priority, Start};

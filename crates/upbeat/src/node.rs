@@ -8,6 +8,8 @@ mod connect;
 
 mod spawn;
 
+mod exporting;
+
 mod counts;
 
 pub use builder::Builder;
@@ -20,12 +22,13 @@ use crate::compute::Compute;
 use crate::dispatch::{Dispatcher, Enter};
 use crate::driver::Cause;
 use crate::error::{BuildError, ConnectError, ServeError};
+use crate::export::Exports;
 use crate::handle::{self, ConnectTerms, HandleClient, Target};
 use crate::service::{Bare, Methods, Serve};
 use crate::statistics::{Collected, Statistics};
 use crate::time;
 use crate::wake::{MAIN, Wakeup};
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::future::Future;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::pin;
@@ -69,6 +72,7 @@ pub struct Node {
 struct End {
     inner: Rc<Dispatcher>,
     statistics: Collected,
+    exports: OnceCell<Rc<Exports>>,
 }
 
 impl End {
@@ -232,6 +236,11 @@ impl Node {
     /// # Ok(()) }
     /// ```
     pub fn handle<C: HandleClient>(&self, name: &str) -> Result<C, ConnectError> {
+        handle::open(self.target(name)?, ConnectTerms::default())
+    }
+
+    /// Returns the terms of a handle of this node.
+    fn target(&self, name: &str) -> Result<Target, ConnectError> {
         let to = NodeAddress::new(name)?;
         let inner = &self.inner;
         let (program, place) = (inner.home.program().clone(), inner.settings.place.clone());
@@ -239,7 +248,7 @@ impl Node {
         let carriers = inner.settings.carriers;
         let (sampling, pages) = (inner.sampling().every(), handle::pages(&to, place.is_some()));
         let remote = inner.settings.remote.clone();
-        let target = Target {
+        Ok(Target {
             program,
             place,
             carriers,
@@ -250,8 +259,7 @@ impl Node {
             sampling,
             pages,
             wait_for: None,
-        };
-        handle::open(target, ConnectTerms::default())
+        })
     }
 
     /// Computes on another thread, while this node serves others. The closure starts at once and

@@ -6,6 +6,7 @@
 
 mod front;
 mod lent;
+mod segments;
 mod loans;
 mod tolerant;
 mod reply;
@@ -33,7 +34,6 @@ use crate::error::{Lost, Why};
 use crate::wake::TaskId;
 use crate::wire::Input;
 use std::cell::{Cell, OnceCell, RefCell, RefMut};
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 use upbeat_core::address::NodeAddress;
@@ -51,7 +51,7 @@ use upbeat_memory::ring::Look;
 use upbeat_memory::segment::SegmentError;
 use upbeat_memory::sync::FenceProof;
 use upbeat_memory::ticks::Ticks;
-use upbeat_transport::carrier::{Carrier, Segment as GrownSegment, SocketError};
+use upbeat_transport::carrier::{Carrier, SocketError};
 
 /// The slots of messages that are flushed in the middle of a turn over a byte stream: 32 KiB of the shortest
 /// messages.
@@ -104,7 +104,7 @@ pub(crate) struct Session {
     growth: Growth,
     pool: pool::Pool,
     lent: lent::PeerSlabs,
-    segments: RefCell<VecDeque<GrownSegment>>,
+    segments: segments::Segments,
     samples: RefCell<samples::Samples>,
     /// The state of the session's end.
     pub(crate) ending: Ending,
@@ -173,7 +173,7 @@ impl Session {
             growth: Growth::new(),
             pool: pool::Pool::default(),
             lent: lent::PeerSlabs::new(terms.longest),
-            segments: RefCell::new(VecDeque::new()),
+            segments: segments::Segments::default(),
             samples: RefCell::default(),
             ending: Ending { link, ..Ending::default() },
             wake,
@@ -369,7 +369,7 @@ impl Session {
     pub(crate) fn hear(&self) -> Result<(), Fault> {
         match self.carrier.drain() {
             Ok(drained) => {
-                let mut segments = self.segments.borrow_mut();
+                let mut segments = self.segments.came.borrow_mut();
                 for segment in drained.segments {
                     // A segment that was announced but not named before a connection broke is announced again.
                     segments.retain(|other| other.generation != segment.generation);

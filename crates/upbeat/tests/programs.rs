@@ -1,5 +1,7 @@
 //! The examples that run by themselves and check their own results.
 
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -45,5 +47,38 @@ fn every_program_finds_its_results_right() {
         let (said, warned) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
         assert!(status.success(), "`{name}` failed ({status}):\n{said}{warned}");
         assert!(!said.is_empty(), "`{name}` does not say what it did");
+    }
+}
+
+/// A writer and two readers, each in a process of its own.
+#[test]
+fn readers_of_the_price_table_find_whole_rows() {
+    let directory = std::env::temp_dir().join(format!("upbeat-price-table-{}", std::process::id()));
+    std::fs::DirBuilder::new().mode(0o700).create(&directory).unwrap();
+    let start = |arguments: &[&str]| {
+        let mut command = Command::new(example("price_table"));
+        command.args(arguments).env("XDG_RUNTIME_DIR", &directory);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let mut writer = start(&["writer"]);
+    let mut ready = String::new();
+    BufReader::new(writer.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+    assert!(ready.starts_with("ready: "), "{ready}");
+    let readers = [0; 2].map(|_| start(&["reader", "--seconds", "1", "--rows", "5"]));
+    let read = readers.map(output);
+    writer.kill().unwrap();
+    writer.wait().unwrap();
+    std::fs::remove_dir_all(&directory).unwrap();
+    for Output { status, stdout, stderr } in read {
+        let (said, warned) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+        assert!(status.success(), "a reader failed ({status}):\n{said}{warned}");
+        assert!(said.trim_end().ends_with(" rows were read, and each was whole"), "{said}");
+        let frame: Vec<&str> = said.lines().take(7).collect();
+        assert_eq!(
+            frame[0].split_whitespace().collect::<Vec<_>>(),
+            ["row", "bid", "ask", "updates"]
+        );
+        assert!(frame[5].trim_start().starts_with("8000 "), "{said}");
+        assert!(frame[6].contains(" updates; 10000 rows read in "), "{said}");
     }
 }

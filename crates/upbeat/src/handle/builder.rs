@@ -266,14 +266,12 @@ impl HandleBuilder {
         let target = self.target(name);
         async move {
             let (target, terms) = target?;
-            let handle = BoundHandle::new::<C>(target);
-            handle.opened(terms).await?;
-            Ok(C::from_bound(handle))
+            Ok(BoundHandle::connected(target, terms).await?)
         }
     }
 
     /// Returns the node that is called, and how long the handle tries to connect.
-    fn target(self, name: &str) -> Result<(Target, ConnectTerms), HandleError> {
+    pub(crate) fn target(self, name: &str) -> Result<(Target, ConnectTerms), HandleError> {
         let to = NodeAddress::new(name).map_err(ConnectError::from)?;
         let program = program_id(self.program.as_deref())?;
         let place = Some(place(self.directory)?);

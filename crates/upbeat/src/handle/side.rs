@@ -19,6 +19,7 @@ use std::task::{Poll, Waker};
 use thread::{hear, open, tell};
 use upbeat_core::address::NodeAddress;
 use upbeat_core::frame::{CallNumber, Head};
+use upbeat_memory::region::Region;
 use upbeat_memory::sync::fence_full;
 
 /// The sessions of a handle's asynchronous calls: the session that new calls use, and those that calls or streams
@@ -250,6 +251,12 @@ impl Side {
             }
             _ => None,
         }
+    }
+
+    /// Maps the segment with exports of this generation, which the peer has sent over this session.
+    pub(crate) fn segment(&self, generation: u32) -> Result<Region, String> {
+        let found = self.with(|caller| caller.session.export(generation));
+        found.unwrap_or_else(|| Err("the session has ended".to_owned()))
     }
 
     /// Leaves the session to its thread, which sleeps until a future or the peer wakes it. The thread sends the bytes

@@ -18,6 +18,7 @@ use crate::stuck::{self, Stuck};
 use crate::sync;
 use crate::wait::Waiting;
 use crate::warning::memory_is_refused;
+use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
@@ -435,7 +436,7 @@ impl Builder {
         let inner = Dispatcher::new(home, settings, counters)?;
         sync::attach(&inner);
         inner.open_door(Listeners { shared, local: Some(local), remote: listener })?;
-        let end = Rc::new(End { inner: Rc::clone(&inner), statistics });
+        let end = Rc::new(End { inner: Rc::clone(&inner), statistics, exports: OnceCell::new() });
         Ok(Node { inner: inner.into(), end: end.into() })
     }
 }

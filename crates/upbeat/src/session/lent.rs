@@ -99,7 +99,7 @@ impl Session {
     /// Returns the segment of this generation, which the peer sends over the socket before the frame that names it.
     pub(super) fn segment(&self, generation: u32) -> Result<Segment, Fault> {
         let find = || {
-            let mut segments = self.segments.borrow_mut();
+            let mut segments = self.segments.came.borrow_mut();
             let at = segments.iter().position(|segment| segment.generation == generation)?;
             segments.remove(at)
         };

@@ -1,0 +1,192 @@
+//! Why a value is not exported, not imported, or not read.
+
+use crate::error::{BuildError, CallError, ConnectError, ServeError, debug_as_text};
+use crate::handle::HandleError;
+use std::convert::Infallible;
+use std::fmt;
+use upbeat_core::channel::export::Refusal;
+use upbeat_core::limits::{EXPORT_PARTS_MAX, EXPORT_WORDS_MAX, EXPRESSION_ELEMENTS_MAX};
+use upbeat_memory::region::WORD;
+
+/// The reason why a node does not export a value.
+#[non_exhaustive]
+pub enum ExportError {
+    /// The name or the type cannot be exported.
+    Refused(Refusal),
+    /// There is no memory for the value.
+    Memory {
+        /// The error of the system.
+        text: Box<str>,
+    },
+    /// The node has shut down, or serves as many methods as it may.
+    Serve(ServeError),
+}
+
+impl From<Refusal> for ExportError {
+    fn from(error: Refusal) -> ExportError {
+        ExportError::Refused(error)
+    }
+}
+
+impl fmt::Display for ExportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ExportError::Refused(error) => error.fmt(f),
+            ExportError::Memory { text } => write!(f, "there is no memory for the export: {text}"),
+            ExportError::Serve(error) => write!(f, "the node cannot export: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ExportError {}
+
+debug_as_text!(ExportError { Refused, Memory, Serve });
+
+/// The reason why an export was not imported.
+#[non_exhaustive]
+pub enum ImportError {
+    /// The name has no node and export: it is written `node/export`.
+    Name {
+        /// The name.
+        name: Box<str>,
+    },
+    /// The settings of the reader's handle cannot be used.
+    Build(BuildError),
+    /// The node cannot be reached.
+    Connect(ConnectError),
+    /// The node has no such export.
+    NoExport {
+        /// The node and the export.
+        name: Box<str>,
+        /// The exports of the node.
+        others: Vec<String>,
+    },
+    /// The export has another type.
+    OtherType {
+        /// The node and the export.
+        name: Box<str>,
+        /// The type of the export.
+        exported: Box<str>,
+        /// The type of the reader.
+        imported: Box<str>,
+    },
+    /// The owner's answer did not come.
+    Call(CallError),
+    /// The owner's memory cannot be mapped.
+    Memory {
+        /// The error of the system, or the broken rule.
+        text: Box<str>,
+    },
+}
+
+impl fmt::Display for ImportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ImportError::Name { name } => write!(
+                f,
+                "`{name}` names no export: write the node, `/` and the export, such as `prices/quotes`"
+            ),
+            ImportError::Build(error) => error.fmt(f),
+            ImportError::Connect(error) => error.fmt(f),
+            ImportError::NoExport { name, others } if others.is_empty() => {
+                write!(f, "there is no export `{name}`: its node exports nothing")
+            }
+            ImportError::NoExport { name, others } => {
+                write!(f, "there is no export `{name}`: its node exports `{}`", others.join("`, `"))
+            }
+            ImportError::OtherType { name, exported, imported } => write!(
+                f,
+                "`{name}` has another type here than at its owner, which exports `{exported}`; here it is `{imported}`: \
+                 build both programs with the same struct"
+            ),
+            ImportError::Call(error) => {
+                write!(f, "the owner of the export did not answer: {error}")
+            }
+            ImportError::Memory { text } => {
+                write!(f, "the memory of the export's owner cannot be mapped: {text}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ImportError {}
+
+debug_as_text!(ImportError { Name, Build, Connect, NoExport, OtherType, Call, Memory });
+
+impl ImportError {
+    /// Returns the error of a handle that was not made.
+    pub(crate) fn of_handle(error: HandleError) -> ImportError {
+        match error {
+            HandleError::Build(error) => ImportError::Build(error),
+            HandleError::Connect(error) => ImportError::Connect(error),
+        }
+    }
+
+    /// Returns the error of a reader that has not reached the node of an export. A node that exports nothing does not
+    /// serve its exports.
+    pub(crate) fn of_connect(error: ConnectError, name: &str) -> ImportError {
+        match error {
+            ConnectError::NotServed { .. } => {
+                ImportError::NoExport { name: name.into(), others: Vec::new() }
+            }
+            error => ImportError::Connect(error),
+        }
+    }
+}
+
+/// The reason why a value was not read.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The value takes a call to its owner, which [`Path::read`](super::Path::read) makes: the owner changes it again and
+    /// again, the value is large, or the owner is on another host.
+    Busy,
+    /// An index is not below the length of its array.
+    Index {
+        /// The index.
+        index: usize,
+    },
+    /// The owner has withdrawn the export.
+    Ended,
+    /// The memory has no value of the type.
+    Invalid,
+    /// A range has more elements than an expression runs over.
+    Elements,
+    /// A sum has more than 64 bits.
+    Overflow,
+    /// The parts of a snapshot are too many, or too large together.
+    Large,
+    /// The export is raw: its values have no versions, so several of them are not read as of one moment.
+    Raw,
+    /// The call to the owner has failed.
+    Call(CallError<Infallible>),
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReadError::Busy => f.write_str("the value is not read without a call: write `.read().await`"),
+            ReadError::Index { index } => write!(f, "the index {index} is out of range"),
+            ReadError::Ended => f.write_str("the owner has withdrawn the export: import it again"),
+            ReadError::Invalid => f.write_str("the owner's memory has no value of the type"),
+            ReadError::Elements => write!(
+                f,
+                "an expression runs over {EXPRESSION_ELEMENTS_MAX} elements at most: write several ranges"
+            ),
+            ReadError::Overflow => f.write_str("the sum has more than 64 bits: add up fewer elements"),
+            ReadError::Large => write!(
+                f,
+                "a snapshot has at most {EXPORT_PARTS_MAX} parts, of {} MiB together: read fewer of them at once",
+                (EXPORT_WORDS_MAX * WORD) >> 20
+            ),
+            ReadError::Raw => f.write_str(
+                "a raw export has no versions to read several values as of one moment: export it by `export` or `export_guarded`",
+            ),
+            ReadError::Call(error) => write!(f, "the owner could not be asked: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+debug_as_text!(ReadError { Busy, Index, Ended, Invalid, Elements, Overflow, Large, Raw, Call });

@@ -1,0 +1,105 @@
+//! The words of an exported value.
+
+use super::bets::Bets;
+use upbeat_memory::copies::Look;
+use upbeat_memory::region::Region;
+use upbeat_memory::unit::{self, UnitReader};
+
+/// The most units that a reader of shared memory reads as one value. Values with more of them are read by a call.
+const UNITS_MAX: usize = 16;
+
+/// The attempts of a reader before it gives its bet up.
+pub(super) const ATTEMPTS: usize = 4;
+
+/// Memory with an exported value, for generated code.
+#[doc(hidden)]
+#[derive(Clone)]
+pub struct Memory(pub(super) Region);
+
+impl Memory {
+    /// Loads a word.
+    #[inline(always)]
+    pub(super) fn load(&self, at: usize) -> u64 {
+        self.0.load(at)
+    }
+
+    /// Stores a word, of a unit that is being updated.
+    #[inline(always)]
+    pub(super) fn store(&self, at: usize, word: u64) {
+        self.0.store(at, word);
+    }
+
+    /// Reads the value of `units` units whose versions `versions` shows, as the owner left it after one update. Returns
+    /// `None` after some attempts that met updates.
+    #[inline]
+    pub(super) fn read_whole<T>(
+        &self,
+        units: usize,
+        versions: impl Fn(&mut dyn FnMut(usize)),
+        take: impl FnMut() -> T,
+        bets: &Bets,
+    ) -> Option<T> {
+        match units {
+            0 | 1 => self.attempt::<1, T>(versions, take, bets),
+            2..=UNITS_MAX => self.attempt::<UNITS_MAX, T>(versions, take, bets),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    fn attempt<const UNITS: usize, T>(
+        &self,
+        versions: impl Fn(&mut dyn FnMut(usize)),
+        mut take: impl FnMut() -> T,
+        bets: &Bets,
+    ) -> Option<T> {
+        (0..ATTEMPTS).find_map(|_| {
+            let mut reader = UnitReader::<UNITS>::new(&self.0);
+            versions(&mut |at| reader.look(at));
+            let found = reader.read(|_| take());
+            if found.is_none() {
+                bets.lose();
+            }
+            found
+        })
+    }
+
+    /// Reads a part of the last of two copies, of `words` words each, whose version is at word `version`. Returns `None`
+    /// after some attempts in each of which the owner made two updates.
+    #[inline]
+    pub(super) fn read_copy<T>(
+        &self,
+        version: usize,
+        words: usize,
+        mut take: impl FnMut(usize) -> T,
+        bets: &Bets,
+    ) -> Option<T> {
+        (0..ATTEMPTS).find_map(|_| {
+            let look = Look::at(&self.0, version);
+            let found = take(look.copy() * words);
+            let stands = look.stands(&self.0, version);
+            if !stands {
+                bets.lose();
+            }
+            stands.then_some(found)
+        })
+    }
+
+    /// Updates the unit whose version is at word `version`, and those inside of it that `inner` shows.
+    #[inline]
+    pub(super) fn update<R>(
+        &self,
+        version: usize,
+        inner: impl FnOnce(&mut dyn FnMut(usize)),
+        put: impl FnOnce() -> R,
+    ) -> R {
+        let _update = unit::begin(&self.0, version);
+        let mut updates = Vec::new();
+        inner(&mut |at| {
+            if at != version {
+                updates.push(unit::begin(&self.0, at));
+            }
+        });
+        put()
+    }
+}

@@ -1,0 +1,157 @@
+//! Paths: which part of an export is meant, and by whom.
+
+use super::error::ReadError;
+use super::memory::Memory;
+use super::shared::{Access, Fields, NOWHERE, Place, Shared};
+use std::marker::PhantomData;
+use std::ops::Deref;
+use upbeat_memory::region::WORD;
+
+/// A path to a value of type `T` in an export.
+///
+/// The methods of its fields lead further: `quotes.book().index(3).bid()`.
+pub struct Path<A: Access, T: Shared> {
+    pub(super) fields: T::Fields<A>,
+}
+
+impl<A: Access> Place<A> {
+    /// Returns the path to the field that begins `offset` words behind the beginning of its struct.
+    #[inline(always)]
+    pub fn field<T: Shared>(&self, offset: usize) -> Path<A::Borrowed<'_>, T> {
+        let at = if self.at == NOWHERE { NOWHERE } else { self.at + offset };
+        Path::new(Place { access: self.access.borrow(), at, version: self.version, shift: None })
+    }
+}
+
+impl<A: Access, T: Shared> Path<A, T> {
+    #[inline(always)]
+    pub(super) fn new(place: Place<A>) -> Path<A, T> {
+        // The fields of a unit have its version.
+        let version = match T::IS_UNIT && place.at != NOWHERE {
+            true => place.at,
+            false => place.version,
+        };
+        Path { fields: Place { version, ..place }.into() }
+    }
+
+    #[inline(always)]
+    pub(super) fn place(&self) -> &Place<A> {
+        self.fields.place()
+    }
+
+    /// Returns the same path, for as long as this one is borrowed.
+    #[inline(always)]
+    pub(super) fn borrowed(&self) -> Path<A::Borrowed<'_>, T> {
+        let Place { access, at, version, shift } = self.place();
+        Path::new(Place { access: access.borrow(), at: *at, version: *version, shift: *shift })
+    }
+
+    /// Returns where the value begins, or the error of an index that is out of range.
+    #[inline(always)]
+    pub(super) fn at(&self) -> Result<usize, ReadError> {
+        match self.place() {
+            Place { at: NOWHERE, version: index, .. } => Err(ReadError::Index { index: *index }),
+            place => Ok(place.at),
+        }
+    }
+
+    /// Loads the value from word `at` on, which may be torn.
+    #[inline(always)]
+    pub(super) fn take(&self, memory: &Memory, at: usize) -> Option<T> {
+        match self.place().shift {
+            None => T::take(memory, at),
+            Some(shift) => T::of_word(memory.load(at) >> shift),
+        }
+    }
+
+    /// Loads the value from word `at` on, as [`Path::take`] does, into `to`.
+    #[inline(always)]
+    pub(super) fn take_into(&self, to: &mut T, memory: &Memory, at: usize) -> bool {
+        match self.place().shift {
+            None => to.take_into(memory, at),
+            Some(_) => self.take(memory, at).map(|value| *to = value).is_some(),
+        }
+    }
+
+    /// Shows the versions that tell whether the value has changed.
+    #[inline(always)]
+    pub(super) fn versions(&self, show: &mut dyn FnMut(usize)) {
+        let place = self.place();
+        if !T::IS_UNIT && T::WORDS > 0 {
+            show(place.version);
+        }
+        T::versions(place.at, show);
+    }
+}
+
+impl<A: Access, T: Shared> Deref for Path<A, T> {
+    type Target = T::Fields<A>;
+
+    #[inline(always)]
+    fn deref(&self) -> &T::Fields<A> {
+        &self.fields
+    }
+}
+
+/// A scalar has no fields.
+#[doc(hidden)]
+pub struct ScalarFields<A>(Place<A>);
+
+/// A text has no fields.
+#[doc(hidden)]
+pub struct TextFields<A>(Place<A>);
+
+/// The elements of an array.
+pub struct ArrayFields<A, T, const N: usize>(Place<A>, PhantomData<fn() -> T>);
+
+impl<A: Access, T: Shared, const N: usize> ArrayFields<A, T, N> {
+    /// Returns the path to an element. Reading one that is out of range is an error, and writing it panics.
+    #[inline(always)]
+    pub fn index(&self, index: usize) -> Path<A::Borrowed<'_>, T> {
+        let place = &self.0;
+        let access = place.access.borrow();
+        if index >= N || place.at == NOWHERE {
+            let index = if place.at == NOWHERE { place.version } else { index };
+            return Path::new(Place { access, at: NOWHERE, version: index, shift: None });
+        }
+        let (at, shift) = match T::PACKED {
+            0 => (place.at + index * T::WORDS, None),
+            each => {
+                let byte = index * each;
+                let first = place.at + usize::from(<[T; N]>::IS_UNIT);
+                (first + byte / WORD, Some((8 * (byte % WORD)) as u8))
+            }
+        };
+        Path::new(Place { access, at, version: place.version, shift })
+    }
+
+    /// Returns the number of elements.
+    #[expect(clippy::len_without_is_empty, reason = "the number is part of the type")]
+    pub const fn len(&self) -> usize {
+        N
+    }
+}
+
+macro_rules! fields {
+    ($([$($generics:tt)*] $name:ty, |$place:ident| $of:expr;)*) => {$(
+        impl<$($generics)*> From<Place<A>> for $name {
+            #[inline(always)]
+            fn from($place: Place<A>) -> Self {
+                $of
+            }
+        }
+
+        impl<$($generics)*> Fields<A> for $name {
+            #[inline(always)]
+            fn place(&self) -> &Place<A> {
+                &self.0
+            }
+        }
+    )*};
+}
+
+fields! {
+    [A] ScalarFields<A>, |place| ScalarFields(place);
+    [A] TextFields<A>, |place| TextFields(place);
+    [A, T, const N: usize] ArrayFields<A, T, N>, |place| ArrayFields(place, PhantomData);
+}

@@ -1,0 +1,221 @@
+//! The service by which readers of other processes open exports, and read where loads do not do.
+
+use super::memory::Memory;
+use super::owner::Exports;
+use crate::call::Bound;
+use crate::dispatch::{Dispatcher, NodeSession};
+use crate::handle::Side;
+use crate::wire::{CallSide, Describe, Input, Output, Wire, WireError};
+use serde::{Deserialize, Serialize};
+use std::rc::Rc;
+use std::sync::{Arc, OnceLock};
+use upbeat_core::channel::export::{self, Directory, Expression, Number, Part};
+use upbeat_memory::region::Region;
+use upbeat_transport::carrier::OwnSegment;
+
+/// The exports of a node, for readers.
+#[upbeat_macros::service(crate = crate)]
+pub(crate) trait NodeExports {
+    /// Opens the export of this name and type: its number, the word of its head, its consistency, and its memory.
+    async fn open(&self, name: &str, shape: &str)
+    -> Result<(u32, u64, u8, SentSegment), NotOpened>;
+    /// Returns the words of a part of an export.
+    async fn read(&self, export: u32, part: u64) -> Result<Vec<u64>, NotRead>;
+    /// Returns the words of parts as of one moment.
+    async fn read_all(&self, export: u32, parts: Vec<u64>) -> Result<Vec<Vec<u64>>, NotRead>;
+    /// Waits until a part has another version than this one, if one is given. Returns its words and its version.
+    async fn changed(
+        &self,
+        export: u32,
+        part: Asked,
+        version: Option<u64>,
+    ) -> Result<(Vec<u64>, u64), NotRead>;
+    /// Evaluates an expression over an array. Returns no number for the least or largest of none.
+    async fn evaluate(&self, export: u32, expression: [u64; 5]) -> Result<Option<u64>, NotRead>;
+    /// Returns whether all these parts still have these versions.
+    async fn stand(&self, export: u32, parts: Vec<(Asked, u64)>) -> Result<bool, NotRead>;
+    /// Returns the number, the name and the type of each export.
+    async fn list(&self) -> Vec<(u32, String, String)>;
+}
+
+impl NodeExportsClient {
+    /// Returns whether this is a client of the node.
+    pub(super) fn is_of(&self, node: &Rc<Dispatcher>) -> bool {
+        Rc::ptr_eq(&self.bound.node, node)
+    }
+}
+
+/// A part that a reader asks for, and whether it is a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, upbeat_macros::Wire)]
+#[wire(crate = crate)]
+pub(crate) struct Asked {
+    pub(super) part: u64,
+    pub(super) is_unit: bool,
+}
+
+/// The reason why an export is not opened.
+#[derive(Debug, Serialize, Deserialize, upbeat_macros::Wire)]
+#[wire(crate = crate)]
+pub(crate) enum NotOpened {
+    NoExport { others: Vec<String> },
+    OtherType { exported: String },
+}
+
+/// The reason why the words of a part are not read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, upbeat_macros::Wire)]
+#[wire(crate = crate)]
+pub(crate) enum NotRead {
+    /// The export has ended.
+    Ended,
+    /// The value has no such part.
+    NoPart,
+    /// There are too many parts, or they have too many words.
+    Large,
+    /// A sum has more than 64 bits.
+    Overflow,
+}
+
+impl From<export::NotOpened> for NotOpened {
+    fn from(error: export::NotOpened) -> NotOpened {
+        match error {
+            export::NotOpened::NoExport { others } => NotOpened::NoExport { others },
+            export::NotOpened::OtherType { exported } => NotOpened::OtherType { exported },
+        }
+    }
+}
+
+impl From<export::NotRead> for NotRead {
+    fn from(error: export::NotRead) -> NotRead {
+        match error {
+            export::NotRead::Ended => NotRead::Ended,
+            export::NotRead::NoPart => NotRead::NoPart,
+            export::NotRead::Large => NotRead::Large,
+            export::NotRead::Overflow => NotRead::Overflow,
+        }
+    }
+}
+
+impl NodeExports for Exports {
+    async fn open(
+        &self,
+        name: &str,
+        shape: &str,
+    ) -> Result<(u32, u64, u8, SentSegment), NotOpened> {
+        let directory = self.directory();
+        let (number, owner) = directory.open(name, shape)?;
+        let segment = SentSegment::Own(Arc::clone(owner.segment()), OnceLock::new());
+        let location = owner.location();
+        Ok((number, location.head(), location.consistency.encode(), segment))
+    }
+
+    async fn read(&self, export: u32, part: u64) -> Result<Vec<u64>, NotRead> {
+        Ok(self.words(export, Part::decode(part))?)
+    }
+
+    async fn read_all(&self, export: u32, parts: Vec<u64>) -> Result<Vec<Vec<u64>>, NotRead> {
+        Directory::<()>::check_all(parts.iter().map(|part| Part::decode(*part)))?;
+        let words = parts.into_iter().map(|part| Ok(self.words(export, Part::decode(part))?));
+        words.collect()
+    }
+
+    async fn changed(
+        &self,
+        export: u32,
+        asked: Asked,
+        version: Option<u64>,
+    ) -> Result<(Vec<u64>, u64), NotRead> {
+        let part = Part::decode(asked.part);
+        loop {
+            let now = self.version(export, part, asked.is_unit)?;
+            if version != Some(now) {
+                return Ok((self.words(export, part)?, now));
+            }
+            let owner = Rc::clone(self.directory().part(export, part)?.1);
+            let watchers = owner.watchers();
+            watchers.more_than(watchers.changes()).await;
+        }
+    }
+
+    async fn evaluate(&self, export: u32, expression: [u64; 5]) -> Result<Option<u64>, NotRead> {
+        let expression = Expression::decode(expression).map_err(|_| NotRead::NoPart)?;
+        let directory = self.directory();
+        let owner = directory.expression(export, &expression)?;
+        let found = owner.evaluate(&expression).map_err(|_| NotRead::Overflow)?;
+        Ok(found.map(Number::bits))
+    }
+
+    async fn stand(&self, export: u32, parts: Vec<(Asked, u64)>) -> Result<bool, NotRead> {
+        Directory::<()>::check_all(parts.iter().map(|(asked, _)| Part::decode(asked.part)))?;
+        for (Asked { part, is_unit }, version) in parts {
+            if self.version(export, Part::decode(part), is_unit)? != version {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    async fn list(&self) -> Vec<(u32, String, String)> {
+        self.directory().list()
+    }
+}
+
+/// A segment with exports, in the reply to the reader that is to map it.
+pub(crate) enum SentSegment {
+    /// A segment of this node, and the generation under which it went.
+    Own(Arc<OwnSegment>, OnceLock<u32>),
+    /// A segment that a node maps: its memory, or the reason why it is not mapped. None if owner and reader share no
+    /// memory.
+    Came(Result<Option<Memory>, String>),
+    /// A segment of this generation that a handle maps after the reply, which it reads under its lock.
+    CameTo(Arc<Side>, u32),
+}
+
+impl SentSegment {
+    /// Returns the memory of a segment that has come.
+    pub(super) fn memory(self) -> Result<Option<Memory>, String> {
+        match self {
+            SentSegment::Came(memory) => memory,
+            SentSegment::CameTo(side, generation) => mapped(side.segment(generation)),
+            SentSegment::Own(..) => Ok(None),
+        }
+    }
+}
+
+fn mapped(region: Result<Region, String>) -> Result<Option<Memory>, String> {
+    region.map(|region| Some(Memory(region)))
+}
+
+const NOWHERE: WireError =
+    WireError::Stream { why: "the memory of an export is sent in a reply alone" };
+
+impl Wire for SentSegment {
+    // The value needs the session of its message, as a stream does.
+    const STREAMS: bool = true;
+    const BYTES_LIKELY: usize = 4;
+
+    fn describe(out: &mut Describe) {
+        out.text("segment");
+    }
+
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+        let SentSegment::Own(segment, sent) = self else { return Err(NOWHERE) };
+        let context = out.context().ok_or(NOWHERE)?;
+        let at = context.session.downcast_ref::<NodeSession>().ok_or(NOWHERE)?;
+        // A value may be written twice, first to learn its length.
+        sent.get_or_init(|| at.session.send_export(segment)).put(out)
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
+        let generation = u32::take(input)?;
+        let context = input.context().filter(|context| context.side == CallSide::Caller);
+        let session = context.ok_or(NOWHERE)?.session;
+        if generation == 0 {
+            return Ok(SentSegment::Came(Ok(None)));
+        }
+        match (session.downcast_ref::<Bound>(), session.downcast_ref::<Arc<Side>>()) {
+            (Some(bound), _) => Ok(SentSegment::Came(mapped(bound.session.export(generation)))),
+            (None, Some(side)) => Ok(SentSegment::CameTo(Arc::clone(side), generation)),
+            (None, None) => Err(NOWHERE),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Exports of this node, and imports of those of other nodes.
+
+use super::Node;
+use crate::error::ConnectError;
+use crate::export::{
+    Export, ExportError, Exports, GuardedExport, Import, ImportError, NodeExportsClient,
+    NodeExportsServer, Shared, UntypedImport,
+};
+use crate::handle::{BoundHandle, ConnectTerms};
+use std::future::Future;
+use std::rc::Rc;
+use upbeat_core::channel::export::Consistency;
+
+impl Node {
+    /// Exports a value: nodes of the same program read it, and this node alone writes it. The name is one segment of
+    /// letters, digits, `_`, `-` and `.`.
+    ///
+    /// ```
+    /// #[derive(upbeat::Shared)]
+    /// struct Quotes {
+    ///     count: u64,
+    ///     book: [Row; 100],
+    /// }
+    ///
+    /// #[derive(upbeat::Shared)]
+    /// struct Row {
+    ///     bid: f64,
+    ///     ask: f64,
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::builder("doc/export").local_only().build()?;
+    /// let book = std::array::from_fn(|_| Row { bid: 0.0, ask: 0.0 });
+    /// let quotes = node.export("quotes", Quotes { count: 0, book })?;
+    ///
+    /// quotes.count().set(1);
+    /// quotes.book().index(7).update(|row| {
+    ///     row.bid().set(1.05);
+    ///     row.ask().set(1.07);
+    /// });
+    /// # Ok(()) }
+    /// ```
+    pub fn export<T: Shared>(&self, name: &str, value: T) -> Result<Export<T>, ExportError> {
+        self.exports()?.export(name, &value, Consistency::Cell)
+    }
+
+    /// Exports a value whose parts readers find consistent with each other, whatever parts they read in a
+    /// [snapshot](Import::snapshot). The owner changes it under a lock, which its tasks and handlers may hold over an
+    /// `await`. Readers never wait for that lock: they find the value as it was when the lock was last given back.
+    ///
+    /// The value takes twice the memory. When the owner dies, it leaves the value of its last complete change.
+    ///
+    /// ```
+    /// # #[derive(upbeat::Shared)]
+    /// # struct Totals {
+    /// #     bought: u64,
+    /// #     sold: u64,
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::builder("doc/guarded").local_only().build()?;
+    /// let totals = node.export_guarded("totals", Totals { bought: 0, sold: 0 })?;
+    /// node.block_on(async {
+    ///     let totals = totals.lock().await;
+    ///     totals.bought().set(5);
+    ///     totals.sold().set(5);
+    /// });
+    /// # Ok(()) }
+    /// ```
+    pub fn export_guarded<T: Shared>(
+        &self,
+        name: &str,
+        value: T,
+    ) -> Result<GuardedExport<T>, ExportError> {
+        let export = self.exports()?.export(name, &value, Consistency::Guarded)?;
+        Ok(GuardedExport::new(export))
+    }
+
+    /// Exports a value without versions, which is the cheapest to write: a reader finds each number whole, and nothing
+    /// larger.
+    pub fn export_raw<T: Shared>(&self, name: &str, value: T) -> Result<Export<T>, ExportError> {
+        self.exports()?.export(name, &value, Consistency::Raw)
+    }
+
+    /// Returns the exports of this node, which it serves from now on.
+    fn exports(&self) -> Result<&Rc<Exports>, ExportError> {
+        if let Some(exports) = self.end.exports.get() {
+            return Ok(exports);
+        }
+        let exports = Rc::new(Exports::new(self.inner.random() as u32));
+        let server = NodeExportsServer::shared(Rc::clone(&exports));
+        self.serve(server).map_err(ExportError::Serve)?;
+        Ok(self.end.exports.get_or_init(|| exports))
+    }
+
+    /// Imports a value that another node exports, by the names of the node and of the export, such as `prices/quotes`, or
+    /// `prices@host:7000/quotes` on another host.
+    ///
+    /// ```no_run
+    /// # #[derive(upbeat::Shared)]
+    /// # struct Quotes {
+    /// #     count: u64,
+    /// #     book: [Row; 100],
+    /// # }
+    /// # #[derive(upbeat::Shared)]
+    /// # struct Row {
+    /// #     bid: f64,
+    /// #     ask: f64,
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::new("reader")?;
+    /// node.block_on(async {
+    ///     let quotes = node.import::<Quotes>("prices/quotes").await?;
+    ///     println!("{} to {}", quotes.book().index(7).bid().read().await?, quotes.count().read().await?);
+    ///     let row = quotes.book().index(7).read().await?;
+    ///     assert!(row.bid <= row.ask, "a row is read whole");
+    ///     Ok::<_, Box<dyn std::error::Error>>(())
+    /// })?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn import<T: Shared>(&self, name: &str) -> Result<Import<T>, ImportError> {
+        let parts = name.rsplit_once('/');
+        let (node, export) = parts.ok_or_else(|| ImportError::Name { name: name.into() })?;
+        let no_export = |error: ConnectError| ImportError::of_connect(error, name);
+        // Other threads call by the handle, which opens its session at its first call.
+        let owner = BoundHandle::unconnected(self.target(node).map_err(no_export)?);
+        let client: NodeExportsClient = self.connect(node).await.map_err(no_export)?;
+        Import::by_node(client, owner, name, export).await
+    }
+
+    /// Lists what another node exports, for a reader that learns the types when it runs.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::new("lister")?;
+    /// node.block_on(async {
+    ///     for export in node.exports_of("prices").await? {
+    ///         let shape = export.shape()?;
+    ///         println!("{}: {shape}, {} bytes", export.name(), 8 * shape.words());
+    ///         // The path is the one of a user.
+    ///         let bid = shape.resolve("book[7].bid")?;
+    ///         println!("{}", export.read(&bid).await?);
+    ///     }
+    ///     Ok::<_, Box<dyn std::error::Error>>(())
+    /// })?;
+    /// # Ok(()) }
+    /// ```
+    pub fn exports_of(
+        &self,
+        node: &str,
+    ) -> impl Future<Output = Result<Vec<UntypedImport>, ImportError>> + Send + use<> {
+        let target = self.target(node);
+        async move {
+            let target = target.map_err(ImportError::Connect)?;
+            UntypedImport::all(target, ConnectTerms::default()).await
+        }
+    }
+}

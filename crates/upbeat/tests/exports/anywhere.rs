@@ -1,0 +1,80 @@
+//! Imports in any thread, with a node and without one.
+
+use crate::common::{PROGRAM, Watchdog, block_on, soon};
+use crate::{DeskClient, Quotes, Row, Stand};
+use upbeat::Import;
+use upbeat::export::{ImportError, ReadError};
+
+/// Imports without a node.
+fn imported(stand: &Stand, name: &str) -> Result<Import<Quotes>, ImportError> {
+    let builder = upbeat::handle::builder().program(PROGRAM).directory(stand.directory());
+    block_on(builder.import(name))
+}
+
+#[test]
+fn an_export_is_imported_without_a_node() {
+    let _watchdog = Watchdog::new("an import without a node", 60);
+    for part in ["shared", "apart"] {
+        let stand = Stand::new(part);
+        let quotes = imported(&stand, "prices/quotes").unwrap();
+        let wanted = Quotes::of(1);
+        assert_eq!(block_on(quotes.whole().read()), Ok(wanted.clone()), "{part}");
+        assert_eq!(block_on(quotes.book().index(3).read()), Ok(Row::of(4)), "{part}");
+        let both =
+            quotes.snapshot(async |of| Ok((of.count().read().await?, of.open().read().await?)));
+        assert_eq!(block_on(both), Ok((wanted.count, wanted.open)), "{part}");
+        let error = imported(&stand, "prices/none").err().unwrap();
+        assert!(matches!(error, ImportError::NoExport { .. }), "{error}");
+        let error = imported(&stand, "prices").err().unwrap();
+        assert!(matches!(error, ImportError::Name { .. }), "{error}");
+    }
+}
+
+/// A node's import calls by the node on the node's thread, and by a handle elsewhere.
+#[test]
+fn an_import_of_a_node_calls_in_every_thread() {
+    let _watchdog = Watchdog::new("an import in threads", 60);
+    let stand = Stand::new("apart");
+    let quotes = stand.node.block_on(stand.node.import::<Quotes>("prices/quotes")).unwrap();
+    let wanted = Quotes::of(1);
+    stand.node.block_on(async {
+        assert_eq!(soon(quotes.whole().read()).await, Ok(wanted.clone()));
+    });
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            let (quotes, wanted) = (quotes.clone(), wanted.clone());
+            scope.spawn(move || assert_eq!(block_on(quotes.whole().read()), Ok(wanted)));
+        }
+    });
+    // An import that another thread drops leaves the others of the node's thread.
+    let other = stand.node.block_on(stand.node.import::<Quotes>("prices/quotes")).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || drop(other));
+    });
+    let again = stand.node.block_on(stand.node.import::<Quotes>("prices/quotes")).unwrap();
+    stand.node.block_on(async {
+        for quotes in [&quotes, &again] {
+            assert_eq!(soon(quotes.count().read()).await, Ok(wanted.count));
+        }
+    });
+}
+
+#[test]
+fn an_import_outlives_its_node() {
+    let _watchdog = Watchdog::new("an import without its node", 60);
+    for part in ["shared", "apart"] {
+        let stand = Stand::new(part);
+        let node = crate::node("short/1", &stand.directory(), upbeat::Waiting::Adaptive);
+        let quotes = node.block_on(node.import::<Quotes>("prices/quotes")).unwrap();
+        node.shut_down(crate::SOON);
+        drop(node);
+        assert_eq!(block_on(quotes.count().read()), Ok(Quotes::of(1).count), "{part}");
+        stand.node.block_on(async {
+            // Another node of the same thread drives now.
+            assert_eq!(soon(quotes.book().index(1).read()).await, Ok(Row::of(2)), "{part}");
+            let desk: DeskClient = stand.node.connect("prices").await.unwrap();
+            desk.withdraw().await.unwrap();
+            assert_eq!(soon(quotes.count().read()).await, Err(ReadError::Ended), "{part}");
+        });
+    }
+}

@@ -1,0 +1,104 @@
+//! Several parts as of one moment.
+
+use crate::common::{Watchdog, soon};
+use crate::{DeskClient, Quotes, ROWS, Row, Stand, Stock};
+use std::cell::Cell;
+use upbeat::export::ReadError;
+
+#[test]
+fn a_snapshot_has_parts_of_one_moment() {
+    let _watchdog = Watchdog::new("a snapshot", 60);
+    for part in ["shared", "apart"] {
+        let stand = Stand::new(part);
+        stand.node.block_on(async {
+            let quotes = soon(stand.node.import::<Quotes>("prices/quotes")).await.unwrap();
+            let desk: DeskClient = stand.node.connect("prices").await.unwrap();
+            let runs = Cell::new(0);
+            let found = quotes.snapshot(async |of| {
+                let first = of.book().index(0).read().await?;
+                runs.set(runs.get() + 1);
+                if runs.get() == 1 {
+                    // The owner changes both rows between the two reads.
+                    desk.put(7).await.unwrap();
+                }
+                Ok((first, of.book().index(1).read().await?, of.count().read().await?))
+            });
+            let found = soon(found).await;
+            let wanted = Quotes::of(7);
+            assert_eq!(found, Ok((wanted.book[0], wanted.book[1], wanted.count)), "{part}");
+            assert_eq!(runs.get(), 2, "{part}: the first run has parts of two moments");
+            assert!(quotes.lost_bets().attempts > 0);
+        });
+    }
+}
+
+/// The owner grants what is lost again and again.
+#[test]
+fn a_snapshot_that_loses_is_granted() {
+    let _watchdog = Watchdog::new("a granted snapshot", 60);
+    for part in ["shared", "apart"] {
+        let stand = Stand::new(part);
+        stand.node.block_on(async {
+            let quotes = soon(stand.node.import::<Quotes>("prices/quotes")).await.unwrap();
+            let desk: DeskClient = stand.node.connect("prices").await.unwrap();
+            let runs = Cell::new(10);
+            // The owner changes what is read in every run.
+            let found = quotes.snapshot(async |of| {
+                let first = of.book().index(0).read().await?;
+                runs.set(runs.get() + 1);
+                desk.put(runs.get()).await.unwrap();
+                Ok((first, of.book().index(1).read().await?))
+            });
+            let (first, second) = soon(found).await.unwrap();
+            assert_eq!(second, Row::of(first.size + 1), "{part}");
+            // Every run reads another part than those before it.
+            let found = quotes.snapshot(async |of| {
+                let at = of.totals().sold().read().await?.unsigned_abs() as usize % ROWS;
+                runs.set(runs.get() + 1);
+                desk.put(runs.get()).await.unwrap();
+                of.book().index(at).read().await
+            });
+            assert_eq!(soon(found).await, Err(ReadError::Busy), "{part}");
+        });
+    }
+}
+
+#[test]
+fn a_snapshot_of_a_guarded_export_survives_one_update() {
+    let _watchdog = Watchdog::new("a guarded snapshot", 60);
+    let stand = Stand::new("shared");
+    stand.node.block_on(async {
+        let stock = soon(stand.node.import::<Stock>("prices/stock")).await.unwrap();
+        let desk: DeskClient = stand.node.connect("prices").await.unwrap();
+        let runs = Cell::new(0);
+        let found = stock.snapshot(async |of| {
+            runs.set(runs.get() + 1);
+            let bought = of.bought().read().await?;
+            desk.restock(2, 0).await.unwrap();
+            Ok((bought, of.rows().index(7).read().await?, of.sold().read().await?))
+        });
+        let found = soon(found).await;
+        if crate::common::shares_memory("copies are read in memory") {
+            assert_eq!((found, runs.get()), (Ok((1, Row::of(1), 1)), 1));
+        } else {
+            assert_eq!(found, Ok((2, Row::of(2), 2)));
+        }
+    });
+}
+
+#[test]
+fn the_errors_of_a_snapshot_are_those_of_its_reads() {
+    let _watchdog = Watchdog::new("errors of snapshots", 60);
+    let stand = Stand::new("shared");
+    stand.node.block_on(async {
+        let quotes = soon(stand.node.import::<Quotes>("prices/quotes")).await.unwrap();
+        let out = quotes.snapshot(async |of| of.book().index(ROWS).read().await);
+        assert_eq!(soon(out).await, Err(ReadError::Index { index: ROWS }));
+        let out = quotes.try_snapshot(|of| of.book().index(ROWS).try_read());
+        assert_eq!(out, Err(ReadError::Index { index: ROWS }));
+        let desk: DeskClient = stand.node.connect("prices").await.unwrap();
+        desk.withdraw().await.unwrap();
+        let ended = quotes.snapshot(async |of| of.count().read().await);
+        assert_eq!(soon(ended).await, Err(ReadError::Ended));
+    });
+}
