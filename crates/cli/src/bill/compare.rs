@@ -80,7 +80,8 @@ mod tests {
 
     #[test]
     fn common_subjects_are_compared_line_by_line() {
-        let (mut now, before) = (example::recording(), example::recording());
+        let before = example::recording();
+        let mut now = before.clone();
         now.subjects.pop();
         now.subjects[0].from = "client/4711".into();
         now.subjects[0].whole.p50 *= 2.0;
