@@ -30,6 +30,7 @@ pub mod flight;
 mod call;
 mod oneway;
 mod tcp;
+mod read;
 
 use clap::Args;
 use error::BenchError;
@@ -60,6 +61,7 @@ Examples:
   upbeat bench call/null             null calls, between threads and processes
   upbeat bench call oneway           calls of different sizes, one-way messages, streams
   upbeat bench tcp                   over TCP and TLS on this host, beside bare sockets
+  upbeat bench read                  reads of exported variables, beside bare loads
   upbeat bench line unix --pin 2,3   some cases, on two CPUs of your choice
   upbeat bench --json > today.jsonl  one JSON object per line, for a program";
 
@@ -73,7 +75,7 @@ const SUITE: Suite = Suite {
             subjects: limits::subjects,
             serve: |cpus, _| pair::serve(cpus, limits::server),
             full: Bench::schedule(6, 50_000),
-            quick: Bench::schedule(2, 6_000),
+            quick: Bench::schedule(2, 5_000),
             tell: tell_rows,
             notes: report::NOTES,
         },
@@ -86,7 +88,7 @@ const SUITE: Suite = Suite {
                 pair::serve(cpus, |control, ground| call::server(control, ground, scratch, cpus))
             },
             full: Bench::schedule(6, 60_000),
-            quick: Bench::schedule(2, 10_000),
+            quick: Bench::schedule(2, 8_000),
             tell: tell_rows,
             notes: report::NOTES,
         },
@@ -110,9 +112,20 @@ const SUITE: Suite = Suite {
             subjects: tcp::subjects,
             serve: |cpus, scratch| pair::serve(cpus, |control, _| tcp::server(control, scratch)),
             full: Bench::schedule(10, 60_000),
-            quick: Bench::schedule(3, 6_000),
+            quick: Bench::schedule(3, 5_000),
             tell: tell_rows,
             notes: report::NOTES,
+        },
+        Bench {
+            name: read::BENCH,
+            about: "the costs of reading variables that another process exports",
+            list: read::list,
+            subjects: read::subjects,
+            serve: |cpus, scratch| pair::serve(cpus, |control, _| read::server(control, scratch)),
+            full: Bench::schedule(10, 40_000),
+            quick: Bench::schedule(3, 4_000),
+            tell: read::tell,
+            notes: read::NOTES,
         },
     ],
 };

@@ -4,7 +4,7 @@
 //! nothing for it. The samples make a [`Recording`], and every output shows a recording.
 
 mod error;
-mod grid;
+pub(crate) mod grid;
 mod histogram;
 mod recording;
 mod delay;

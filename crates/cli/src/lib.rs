@@ -1,6 +1,7 @@
 //! The `upbeat` command. `demo` runs a program of three nodes; `bench` measures the costs of this machine
-//! and what Upbeat adds to them; `bill` shows where a running program spends its time; `keys` makes the
-//! certificates by which nodes of several hosts know each other; `completions` prints a script for a shell.
+//! and what Upbeat adds to them; `bill` shows where a running program spends its time; `read` prints what its
+//! nodes export; `keys` makes the certificates by which nodes of several hosts know each other; `completions`
+//! prints a script for a shell.
 //!
 //! Each subcommand is a module with its arguments and a `run` function; this file only chooses one. The
 //! command is a library so that `dev/bench` can use the measuring code of `bench`. Public items are those
@@ -13,6 +14,7 @@ mod keys;
 pub mod bench;
 mod demo;
 mod bill;
+mod read;
 mod completions;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -30,10 +32,11 @@ Examples:
   upbeat demo                    three nodes in three processes, their calls and the costs
   upbeat bench --quick           the costs of this machine and of Upbeat, in half a minute
   upbeat bill                    where the calls of all running programs spend their time
+  upbeat read shop prices        what the node `prices` of the program `shop` exports
   upbeat keys init               an authority, for a program on several hosts
   upbeat completions bash        a script that completes these commands";
 
-/// Show Upbeat at work, measure it, find what delays a program, and make the keys of nodes.
+/// Show Upbeat at work, measure it, find what delays a program, read what it exports, and make the keys of nodes.
 #[derive(Debug, Parser)]
 #[command(name = "upbeat", version, about, max_term_width = 100, after_help = HELP)]
 struct Upbeat {
@@ -50,6 +53,8 @@ enum Command {
     Bench(bench::Arguments),
     /// Show where the time of a running program's calls and messages went.
     Bill(bill::Arguments),
+    /// Print what the nodes of a running program export: their values and types.
+    Read(read::Arguments),
     /// Make the certificates by which the nodes of a program on several hosts know each other.
     Keys(keys::Arguments),
     /// Print a script with which a shell completes the words of this command.
@@ -68,6 +73,7 @@ pub fn main() -> ExitCode {
         Command::Demo(arguments) => ended(demo::run(&arguments)),
         Command::Bench(arguments) => ended(bench::run(&arguments)),
         Command::Bill(arguments) => ended(bill::run(&arguments)),
+        Command::Read(arguments) => ended(read::run(&arguments)),
         Command::Keys(arguments) => ended(keys::run(&arguments)),
         Command::Completions(arguments) => ended(completions::run(&arguments, Upbeat::command())),
         Command::DemoNode(arguments) => ended(demo::run_node(&arguments))

@@ -88,6 +88,45 @@ fn calls_over_tcp_and_tls_are_measured_beside_bare_connections() {
 }
 
 #[test]
+fn reads_of_exports_are_measured_beside_bare_loads() {
+    if !two_cpus() {
+        return;
+    }
+    let rows = rows(&UPBEAT.briefly(&["read", "--json"]));
+    rows.iter().for_each(check);
+    let listed = text(&UPBEAT.run(&["read", "--list"]).stdout);
+    for case in
+        listed.lines().filter_map(|line| line.split_whitespace().next()?.strip_prefix("read/"))
+    {
+        let row = rows.iter().find(|row| row["case"] == case);
+        let row = row.unwrap_or_else(|| panic!("{case} is missing"));
+        let begins = |heads: &[&str]| heads.iter().any(|head| case.starts_with(head));
+        if !begins(&["whole", "owner", "stream"]) {
+            assert!(number(row, "ratio_to_load") > 0.0, "{row}");
+        } else if !["owner/0-readers", "stream/null"].contains(&case) {
+            assert!(has_baseline(row, &rows), "{row}");
+        }
+    }
+}
+
+#[test]
+fn the_table_of_reads_says_which_targets_they_meet() {
+    if !two_cpus() {
+        return;
+    }
+    let output = UPBEAT.briefly(&["read/8B/quiet"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let table = text(&output.stdout);
+    let target = |line: &str| {
+        let verdict = line.split_whitespace().next();
+        line.contains("8B/quiet") && matches!(verdict, Some("met" | "missed"))
+    };
+    assert!(table.contains("/ load"), "{table}");
+    assert_eq!(table.lines().filter(|line| target(line)).count() % 3, 0, "{table}");
+    assert!(table.lines().any(target), "{table}");
+}
+
+#[test]
 fn a_table_has_a_line_for_the_chosen_case() {
     if !two_cpus() {
         return;

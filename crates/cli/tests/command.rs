@@ -45,8 +45,28 @@ fn exit_codes_are_those_of_the_help() {
     let help = text(&scratch.run("--help").stdout);
     for (code, lines) in [
         (0, &["--help", "--version", "bench --list", "keys init"][..]),
-        (1, &["keys init", "keys show none.pem", "bill --load none.json", "bill 4194305"]),
-        (2, &["", "unknown", "bench limits/lien", "bench --pin 0", "keys issue", "completions"]),
+        (
+            1,
+            &[
+                "keys init",
+                "keys show none.pem",
+                "bill --load none.json",
+                "bill 4194305",
+                "read none nobody",
+            ],
+        ),
+        (
+            2,
+            &[
+                "",
+                "unknown",
+                "bench limits/lien",
+                "bench --pin 0",
+                "keys issue",
+                "completions",
+                "read shop",
+            ],
+        ),
     ] {
         let documented = format!("\n    {code}  the command ");
         assert!(help.contains(&documented), "{help}");
@@ -106,7 +126,18 @@ fn completions_know_the_words_of_the_command() {
     let scratch = Scratch::new("completions");
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = text(&scratch.run(&format!("completions {shell}")).stdout);
-        for word in ["demo", "bench", "bill", "keys", "issue", "completions", "seconds", "force"] {
+        for word in [
+            "demo",
+            "bench",
+            "bill",
+            "read",
+            "watch",
+            "keys",
+            "issue",
+            "completions",
+            "seconds",
+            "force",
+        ] {
             assert!(script.contains(word), "{shell}: {word}");
         }
         for hidden in ["bench-peer", "demo-node"] {

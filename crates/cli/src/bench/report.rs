@@ -103,6 +103,7 @@ const COLUMNS: &[Column] = &[
     Column { title: "/ line", text: |row| ratio(row.compared.ratio_to_line) },
     Column { title: "/ tight", text: |row| ratio(row.compared.ratio_to_tight) },
     Column { title: "/ eventfd", text: |row| ratio(row.compared.ratio_to_eventfd) },
+    Column { title: "/ load", text: |row| ratio(row.compared.ratio_to_load) },
     Column { title: "per second", text: |row| row.rates.per_second.map(short).unwrap_or_default() },
     Column { title: "GB/s", text: |row| plain(row.rates.gigabytes_per_second) },
     Column {

@@ -158,6 +158,7 @@ impl Floors {
             tight: of(before.tight_ns, after.tight_ns),
             eventfd: before.eventfd_ns.zip(after.eventfd_ns).and_then(|(a, b)| of(a, b)),
             baseline: None,
+            load: None,
         }
     }
 }

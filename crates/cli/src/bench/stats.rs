@@ -22,6 +22,7 @@ pub(crate) struct Figures {
     tight: Vec<f64>,
     eventfd: Vec<f64>,
     baseline: Vec<f64>,
+    load: Vec<f64>,
 }
 
 /// The ratios of a round to the measurements next to it.
@@ -35,6 +36,8 @@ pub(crate) struct Ratios {
     pub(crate) eventfd: Option<f64>,
     /// The ratio to another case.
     pub(crate) baseline: Option<f64>,
+    /// The ratio to bare loads of the same bytes.
+    pub(crate) load: Option<f64>,
 }
 
 /// The summary of the measurements, in nanoseconds per operation.
@@ -77,6 +80,7 @@ impl Figures {
             tight: Vec::new(),
             eventfd: Vec::new(),
             baseline: Vec::new(),
+            load: Vec::new(),
         }
     }
 
@@ -91,6 +95,7 @@ impl Figures {
         self.tight.extend(ratios.tight);
         self.eventfd.extend(ratios.eventfd);
         self.baseline.extend(ratios.baseline);
+        self.load.extend(round.ratio_to_load);
     }
 
     /// Returns the number of rounds.
@@ -122,6 +127,7 @@ impl Figures {
                 tight: median(&self.tight),
                 eventfd: median(&self.eventfd),
                 baseline: median(&self.baseline),
+                load: median(&self.load),
             },
         }
     }

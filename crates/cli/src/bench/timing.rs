@@ -152,6 +152,7 @@ impl Laps {
             batches: self.batches,
             singles: self.singles,
             least_per_second: None,
+            ratio_to_load: None,
         }
     }
 }
@@ -196,13 +197,23 @@ pub struct Round {
     pub(crate) singles: Vec<u64>,
     /// The calls per second of the node with the fewest calls, if several nodes call.
     pub(crate) least_per_second: Option<f64>,
+    /// The ratio to bare loads that alternated with the operations, if there were any.
+    pub(crate) ratio_to_load: Option<f64>,
 }
 
 impl Round {
     /// Creates a round that has only batches.
     pub fn of_batches(size: u32, batches: Vec<u64>) -> Round {
         let operations = u64::from(size) * batches.len() as u64;
-        Round { size, operations, batches, singles: Vec::new(), least_per_second: None }
+        let (singles, least_per_second, ratio_to_load) = (Vec::new(), None, None);
+        Round { size, operations, batches, singles, least_per_second, ratio_to_load }
+    }
+
+    /// Adds the operations of another round with batches of the same size.
+    pub(crate) fn append(&mut self, other: Round) {
+        self.operations += other.operations;
+        self.batches.extend(other.batches);
+        self.singles.extend(other.singles);
     }
 
     /// Creates a round of one batch from a time per operation that another process measured.

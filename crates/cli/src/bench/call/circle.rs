@@ -96,6 +96,7 @@ impl Circle {
             batches: vec![batch],
             singles,
             least_per_second,
+            ratio_to_load: None,
         })
     }
 

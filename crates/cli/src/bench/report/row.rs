@@ -35,7 +35,7 @@ impl fmt::Display for Placement {
 /// The result of a case in a placement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// The group of cases: `limits`, `call`, `oneway`.
+    /// The group of cases: `limits`, `call`, `oneway`, `read`.
     pub bench: &'static str,
     /// The path of the measured case.
     pub case: String,
@@ -91,6 +91,9 @@ pub struct Compared {
     /// The cost in operations of that case.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio_to_baseline: Option<f64>,
+    /// The cost in bare loads, or copies, of the same bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio_to_load: Option<f64>,
 }
 
 /// The throughput of a case.
@@ -191,6 +194,7 @@ impl Row {
                 ratio_to_eventfd: said.ratios.eventfd.map(rounded),
                 baseline: None,
                 ratio_to_baseline: said.ratios.baseline.map(rounded),
+                ratio_to_load: said.ratios.load.map(rounded),
             },
             rates: Rates {
                 least_per_second: said.least_per_second.map(rounded),
