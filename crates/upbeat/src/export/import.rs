@@ -14,7 +14,6 @@ use crate::error::CallError;
 use crate::handle::{BoundHandle, HandleBuilder};
 use std::future::Future;
 use std::ops::Deref;
-use std::rc::Rc;
 use std::sync::Arc;
 use upbeat_core::channel::export::Consistency;
 
@@ -94,7 +93,7 @@ impl<T: Shared> Import<T> {
     /// [`ReadError::Busy`].
     pub fn try_snapshot<R>(
         &self,
-        mut read: impl FnMut(&T::Fields<Rc<Snapshot>>) -> Result<R, ReadError>,
+        mut read: impl FnMut(&T::Fields<Arc<Snapshot>>) -> Result<R, ReadError>,
     ) -> Result<R, ReadError> {
         for _ in 0..ATTEMPTS {
             let (phase, fields) = self.phase(Snapshot::new(&self.imported)?);
@@ -110,7 +109,7 @@ impl<T: Shared> Import<T> {
     /// has changed one of them meanwhile. After some attempts the owner is asked for all parts at once.
     pub async fn snapshot<R>(
         &self,
-        mut read: impl AsyncFnMut(&T::Fields<Rc<Snapshot>>) -> Result<R, ReadError>,
+        mut read: impl AsyncFnMut(&T::Fields<Arc<Snapshot>>) -> Result<R, ReadError>,
     ) -> Result<R, ReadError> {
         let mut asked = Vec::new();
         for _ in 0..ATTEMPTS {
@@ -132,9 +131,9 @@ impl<T: Shared> Import<T> {
         Err(ReadError::Busy)
     }
 
-    fn phase(&self, phase: Snapshot) -> (Rc<Snapshot>, Path<Rc<Snapshot>, T>) {
-        let phase = Rc::new(phase);
-        let fields = Path::new(self.imported.place(Rc::clone(&phase)));
+    fn phase(&self, phase: Snapshot) -> (Arc<Snapshot>, Path<Arc<Snapshot>, T>) {
+        let phase = Arc::new(phase);
+        let fields = Path::new(self.imported.place(Arc::clone(&phase)));
         (phase, fields)
     }
 }

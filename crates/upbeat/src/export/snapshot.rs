@@ -6,9 +6,7 @@ use super::memory::Memory;
 use super::path::Path;
 use super::served::Asked;
 use super::shared::{Shared, access};
-use std::cell::RefCell;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use upbeat_core::channel::export::Consistency;
 use upbeat_memory::copies::Look;
 
@@ -21,7 +19,7 @@ pub struct Snapshot {
     imported: Arc<Imported>,
     /// The last copy when the run began, if the export has two and this process maps them.
     look: Option<Look>,
-    notes: RefCell<Notes>,
+    notes: Mutex<Notes>,
 }
 
 #[derive(Default)]
@@ -47,7 +45,7 @@ impl Snapshot {
             (Consistency::Guarded, Ok(memory)) => Some(Look::at(&memory.0, location.version())),
             _ => None,
         };
-        Ok(Snapshot { imported: Arc::clone(imported), look, notes: RefCell::default() })
+        Ok(Snapshot { imported: Arc::clone(imported), look, notes: Mutex::default() })
     }
 
     /// Begins a run that reads the words of these parts as of one moment, for which it asks the owner.
@@ -67,19 +65,23 @@ impl Snapshot {
         Ok(Snapshot { imported: Arc::clone(imported), look: None, notes: notes.into() })
     }
 
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns the parts that were read, or are to be granted.
     pub(super) fn parts(&self) -> Vec<Asked> {
-        self.notes.borrow().parts.clone()
+        self.notes().parts.clone()
     }
 
     /// Returns whether the owner has to grant more parts.
     pub(super) fn lacks(&self) -> bool {
-        self.notes.borrow().is_lost
+        self.notes().is_lost
     }
 
     /// Returns what a run has found in memory, or `None` if it is of several moments.
     pub(super) fn end<R>(&self, found: Result<R, ReadError>) -> Option<Result<R, ReadError>> {
-        let notes = self.notes.borrow();
+        let notes = self.notes();
         let stands = match self.imported.memory() {
             Ok(memory) => {
                 let version = self.imported.location().version();
@@ -101,11 +103,11 @@ impl Snapshot {
         &self,
         found: Result<R, ReadError>,
     ) -> Result<Option<Result<R, ReadError>>, ReadError> {
-        let called = std::mem::take(&mut self.notes.borrow_mut().called);
+        let called = std::mem::take(&mut self.notes().called);
         if !called.is_empty() {
             let (owner, number) = self.imported.owner();
             if !owner.stand(number, called).await.map_err(not_read)? {
-                self.notes.borrow_mut().is_lost = true;
+                self.notes().is_lost = true;
             }
         }
         Ok(self.end(found))
@@ -123,7 +125,7 @@ impl Snapshot {
             // The words are torn only where the copy does not stand.
             return path.take(memory, at).ok_or_else(|| self.lose());
         }
-        let mut notes = self.notes.borrow_mut();
+        let mut notes = self.notes();
         let (first, mut is_busy) = (notes.units.len(), false);
         path.versions(&mut |at| match memory.load(at) {
             version if version % 2 == 0 && notes.units.len() < UNITS_MAX => {
@@ -140,19 +142,19 @@ impl Snapshot {
 
     /// Notes that the run cannot be used.
     fn lose(&self) -> ReadError {
-        self.notes.borrow_mut().is_lost = true;
+        self.notes().is_lost = true;
         ReadError::Busy
     }
 
     fn note(&self, asked: Asked) {
-        let mut notes = self.notes.borrow_mut();
+        let mut notes = self.notes();
         if !notes.parts.contains(&asked) {
             notes.parts.push(asked);
         }
     }
 }
 
-access! { Rc<Snapshot>, Snapshot; }
+access! { Arc<Snapshot>, Snapshot; }
 
 impl<T: Shared> Path<&Snapshot, T> {
     /// Reads the value where this takes no message, or returns [`ReadError::Busy`], which ends the run of a
@@ -162,7 +164,7 @@ impl<T: Shared> Path<&Snapshot, T> {
         let phase = self.place().access();
         let (asked, shift) = self.asked(phase.imported.location().value());
         phase.note(asked);
-        if let Some(granted) = &phase.notes.borrow().granted {
+        if let Some(granted) = &phase.notes().granted {
             if let Some((_, words)) = granted.iter().find(|(of, _)| *of == asked) {
                 return value_of(words, shift);
             }
@@ -178,7 +180,7 @@ impl<T: Shared> Path<&Snapshot, T> {
     pub async fn read(&self) -> Result<T, ReadError> {
         let phase = self.place().access();
         let found = self.try_read();
-        let must_call = phase.imported.memory().is_err() && phase.notes.borrow().granted.is_none();
+        let must_call = phase.imported.memory().is_err() && phase.notes().granted.is_none();
         if !matches!(found, Err(ReadError::Busy)) || !must_call {
             return found;
         }
@@ -186,7 +188,7 @@ impl<T: Shared> Path<&Snapshot, T> {
         let (owner, number) = phase.imported.owner();
         phase.imported.bets().call();
         let (words, version) = owner.changed(number, asked, None).await.map_err(not_read)?;
-        phase.notes.borrow_mut().called.push((asked, version));
+        phase.notes().called.push((asked, version));
         value_of(&words, shift)
     }
 }
