@@ -1,130 +1,146 @@
 //! Calls by the node that has imported, on the thread of that node.
 //!
 //! An import may be used in any thread, and calls by a handle there. On the thread of its node the node itself calls, so
-//! that no other thread takes part.
+//! that no other thread takes part. Imports and reads may be sent to other threads, and a node's clients and calls may
+//! not: those stay in the thread's [`Calls`], and an import or a read has the key of its own.
 
-use super::served::NodeExportsClient;
+use super::served::{NodeExportsClient, NotRead};
 use crate::dispatch::Dispatcher;
-use crate::wake::Start;
+use crate::error::CallError;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::thread::{self, ThreadId};
 
 thread_local! {
-    static CLIENTS: RefCell<Clients> = RefCell::default();
+    static CALLS: RefCell<Calls> = RefCell::default();
 }
 
-/// The clients of a thread's imports.
+/// The clients of a thread's imports, and their calls.
 #[derive(Default)]
-struct Clients {
-    by_key: BTreeMap<u64, NodeExportsClient>,
-    /// The keys of imports that other threads have dropped.
+struct Calls {
+    clients: BTreeMap<u64, NodeExportsClient>,
+    under_way: BTreeMap<u64, UnderWay>,
+    /// The keys of those that other threads have dropped.
     dropped: Arc<Mutex<Vec<u64>>>,
+}
+
+/// The answer of a call that reads words.
+pub(super) type Words = Result<Vec<u64>, CallError<NotRead>>;
+
+/// A call under way, and the client that calls.
+struct UnderWay {
+    client: NodeExportsClient,
+    call: Pin<Box<dyn Future<Output = Words>>>,
+}
+
+impl Calls {
+    /// Removes what other threads have dropped. The caller drops it when nothing is borrowed: that may use its node.
+    fn dropped(&mut self) -> Vec<(Option<NodeExportsClient>, Option<UnderWay>)> {
+        let numbers = std::mem::take(&mut *locked(&self.dropped));
+        numbers.iter().map(|number| self.remove(*number)).collect()
+    }
+
+    fn remove(&mut self, number: u64) -> (Option<NodeExportsClient>, Option<UnderWay>) {
+        (self.clients.remove(&number), self.under_way.remove(&number))
+    }
+}
+
+/// The key of a client or a call in its thread, which is gone from there when the key is dropped.
+struct Key {
+    number: u64,
+    thread: ThreadId,
+    dropped: Arc<Mutex<Vec<u64>>>,
+}
+
+impl Key {
+    fn new(calls: &Calls) -> Key {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Key { number, thread: thread::current().id(), dropped: Arc::clone(&calls.dropped) }
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        if self.thread != thread::current().id() {
+            return locked(&self.dropped).push(self.number);
+        }
+        // When the thread ends, its calls may be gone already.
+        let removed = CALLS.try_with(|calls| calls.borrow_mut().remove(self.number));
+        drop(removed);
+    }
 }
 
 /// The client of an import, which stays on the thread of its node.
-pub(super) struct NodeClient {
-    key: u64,
-    dropped: Arc<Mutex<Vec<u64>>>,
-}
+pub(super) struct NodeClient(Key);
 
 impl NodeClient {
     /// Keeps the client of a new import on this thread, which drives its node.
     pub(super) fn keep(client: NodeExportsClient) -> NodeClient {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let key = NEXT.fetch_add(1, Ordering::Relaxed);
-        let (dropped, old) = CLIENTS.with_borrow_mut(|clients| {
-            let keys = std::mem::take(&mut *locked(&clients.dropped));
-            let old: Vec<_> = keys.iter().filter_map(|key| clients.by_key.remove(key)).collect();
-            clients.by_key.insert(key, client);
-            (Arc::clone(&clients.dropped), old)
+        let (key, dropped) = CALLS.with_borrow_mut(|calls| {
+            let key = Key::new(calls);
+            calls.clients.insert(key.number, client);
+            (key, calls.dropped())
         });
-        drop(old);
-        NodeClient { key, dropped }
+        drop(dropped);
+        NodeClient(key)
     }
 
-    /// Begins to call, if this thread drives the node of the import.
-    pub(super) fn call<R: Send + 'static, F: Future<Output = R> + 'static>(
-        &self,
-        call: impl FnOnce(NodeExportsClient) -> F,
-    ) -> Option<Answer<R>> {
-        let client = CLIENTS.with_borrow(|clients| clients.by_key.get(&self.key).cloned())?;
-        Dispatcher::if_driving(|node| {
-            client.is_of(node).then(|| {
-                let answer = Answer::default();
-                let teller = Teller(Answer(Arc::clone(&answer.0)));
-                let call = call(client);
-                drop(node.spawn(async move { teller.tell(call.await) }, Start::default()));
-                answer
-            })
-        })?
-    }
-}
-
-impl Drop for NodeClient {
-    fn drop(&mut self) {
-        let found = CLIENTS.try_with(|clients| clients.borrow_mut().by_key.remove(&self.key));
-        if !matches!(found, Ok(Some(_))) {
-            locked(&self.dropped).push(self.key);
+    /// Begins to read a part of an export, if this thread drives the node of the import.
+    pub(super) fn read(&self, export: u32, part: u64) -> Option<NodeRead> {
+        let client = CALLS.with_borrow(|calls| calls.clients.get(&self.0.number).cloned())?;
+        if !client.is_driven() {
+            return None;
         }
+        let theirs = client.clone();
+        let call = Box::pin(async move { theirs.read(export, part).await });
+        let (key, dropped) = CALLS.with_borrow_mut(|calls| {
+            let key = Key::new(calls);
+            calls.under_way.insert(key.number, UnderWay { client, call });
+            (key, calls.dropped())
+        });
+        drop(dropped);
+        Some(NodeRead(key))
     }
 }
 
-/// The answer of a call, for any thread. `None` if the node has ended before it came.
-pub(super) struct Answer<R>(Arc<Mutex<Slot<R>>>);
+/// A read by the node, whose call stays on the thread of the node. `None` if it is awaited where that node is not driven:
+/// then the part is to be read in another way.
+pub(super) struct NodeRead(Key);
 
-struct Slot<R> {
-    answer: Option<R>,
-    is_over: bool,
-    waker: Option<Waker>,
-}
+impl Future for NodeRead {
+    type Output = Option<Words>;
 
-impl<R> Default for Answer<R> {
-    fn default() -> Answer<R> {
-        let slot = Slot { answer: None, is_over: false, waker: None };
-        Answer(Arc::new(Mutex::new(slot)))
-    }
-}
-
-impl<R> Future for Answer<R> {
-    type Output = Option<R>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<R>> {
-        let mut slot = locked(&self.0);
-        if slot.is_over {
-            return Poll::Ready(slot.answer.take());
-        }
-        slot.waker = Some(context.waker().clone());
-        Poll::Pending
-    }
-}
-
-/// Tells the answer, or that there is none.
-struct Teller<R>(Answer<R>);
-
-impl<R> Teller<R> {
-    fn tell(self, answer: R) {
-        locked(&self.0.0).answer = Some(answer);
-    }
-}
-
-impl<R> Drop for Teller<R> {
-    fn drop(&mut self) {
-        let waker = {
-            let mut slot = locked(&self.0.0);
-            slot.is_over = true;
-            slot.waker.take()
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Words>> {
+        let number = self.0.number;
+        let Some(mut found) = CALLS.with_borrow_mut(|calls| calls.under_way.remove(&number)) else {
+            return Poll::Ready(None);
         };
-        if let Some(waker) = waker {
-            waker.wake();
+        if !found.client.is_driven() {
+            return Poll::Ready(None);
+        }
+        match found.call.as_mut().poll(context) {
+            Poll::Ready(words) => Poll::Ready(Some(words)),
+            Poll::Pending => {
+                CALLS.with_borrow_mut(|calls| calls.under_way.insert(number, found));
+                Poll::Pending
+            }
         }
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+impl NodeExportsClient {
+    /// Returns whether this thread drives the node of the client.
+    fn is_driven(&self) -> bool {
+        Dispatcher::if_driving(|node| self.is_of(node)).unwrap_or(false)
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

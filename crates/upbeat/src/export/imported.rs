@@ -1,12 +1,12 @@
 //! Reads of exports of other nodes, in memory and by calls.
 
 use super::bets::Bets;
-use super::direct::NodeClient;
+use super::direct::{NodeClient, Words};
 use super::error::ReadError;
 use super::memory::Memory;
 use super::owner::Location;
 use super::path::Path;
-use super::served::{Asked, NodeExportsClient, NodeExportsHandle, NotRead};
+use super::served::{Asked, NodeExportsHandle, NotRead};
 use super::shared::{Access, Place, Shared, access};
 use crate::error::CallError;
 use std::future::Future;
@@ -41,15 +41,13 @@ impl Imported {
     }
 
     /// Asks the owner for the words of a part.
-    pub(super) async fn words(&self, part: u64) -> Result<Vec<u64>, CallError<NotRead>> {
-        let number = self.number;
-        let call = |client: NodeExportsClient| async move { client.read(number, part).await };
-        if let Some(answer) = self.client.as_ref().and_then(|client| client.call(call))
-            && let Some(answer) = answer.await
+    pub(super) async fn words(&self, part: u64) -> Words {
+        if let Some(read) = self.client.as_ref().and_then(|client| client.read(self.number, part))
+            && let Some(words) = read.await
         {
-            return answer;
+            return words;
         }
-        self.owner.read(number, part).await
+        self.owner.read(self.number, part).await
     }
 
     /// Returns the owner's memory, if the export is there.

@@ -86,3 +86,28 @@ fn an_import_outlives_its_node() {
         });
     }
 }
+
+/// A read that has begun on the thread of its node ends in any other, and one that is dropped there leaves nothing behind.
+#[test]
+fn a_read_moves_to_another_thread() {
+    let _watchdog = Watchdog::new("a read that moves", 60);
+    let stand = Stand::new("apart");
+    let quotes = stand.node.block_on(stand.node.import::<Quotes>("prices/quotes")).unwrap();
+    let (count, open) = (quotes.count(), quotes.open());
+    let (mut moved, mut dropped) = (Box::pin(count.read()), Box::pin(open.read()));
+    stand.node.block_on(std::future::poll_fn(|context| {
+        assert!(moved.as_mut().poll(context).is_pending());
+        assert!(dropped.as_mut().poll(context).is_pending());
+        std::task::Poll::Ready(())
+    }));
+    std::thread::scope(|scope| {
+        scope.spawn(move || drop(dropped));
+        scope.spawn(move || assert_eq!(block_on(moved), Ok(Quotes::of(1).count)));
+    });
+    stand.node.block_on(async {
+        assert_eq!(soon(quotes.count().read()).await, Ok(Quotes::of(1).count));
+        let desk: DeskClient = stand.node.connect("prices").await.unwrap();
+        desk.put(2).await.unwrap();
+        assert_eq!(soon(quotes.count().read()).await, Ok(Quotes::of(2).count));
+    });
+}
