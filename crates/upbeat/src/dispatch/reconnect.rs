@@ -196,7 +196,7 @@ impl Duty {
         let node = Rc::clone(&self.node);
         if node.work.tasks.is_full() {
             let text = "this node has as many tasks as it may have".into();
-            // The attempt counts for the caller, who would begin another otherwise.
+            // This refusal counts as an attempt: otherwise the caller would begin another one, again and again.
             self.attempts.begin();
             return self.end(Err(ConnectError::Call(CallError::NotConnected { text })));
         }

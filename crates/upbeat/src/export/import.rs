@@ -34,10 +34,8 @@ impl<T: Shared> Import<T> {
         whole_name: &str,
         name: &str,
     ) -> Result<Import<T>, ImportError> {
-        let shape = T::shape().to_string();
-        let opened = client.open(name, &shape).await;
-        let opened = opened.map_err(|error| not_opened(error, whole_name, &shape))?;
-        Import::new(opened, owner, Some(NodeClient::keep(client)))
+        let opened = client.open(name, &T::shape().to_string()).await;
+        Import::new(opened, whole_name, owner, || Some(NodeClient::keep(client)))
     }
 
     /// Opens the export `name` of the node to which a handle leads.
@@ -46,17 +44,18 @@ impl<T: Shared> Import<T> {
         whole_name: &str,
         name: &str,
     ) -> Result<Import<T>, ImportError> {
-        let shape = T::shape().to_string();
-        let opened = owner.open(name, &shape).await;
-        let opened = opened.map_err(|error| not_opened(error, whole_name, &shape))?;
-        Import::new(opened, owner, None)
+        let opened = owner.open(name, &T::shape().to_string()).await;
+        Import::new(opened, whole_name, owner, || None)
     }
 
     fn new(
-        (number, head, consistency, segment): (u32, u64, u8, SentSegment),
+        opened: Result<(u32, u64, u8, SentSegment), CallError<NotOpened>>,
+        whole_name: &str,
         owner: NodeExportsHandle,
-        client: Option<NodeClient>,
+        client: impl FnOnce() -> Option<NodeClient>,
     ) -> Result<Import<T>, ImportError> {
+        let (number, head, consistency, segment) =
+            opened.map_err(|error| not_opened::<T>(error, whole_name))?;
         let broken = |text: String| ImportError::Memory { text: text.into() };
         let memory = segment.memory().map_err(broken)?;
         let consistency = Consistency::decode(consistency).ok_or_else(|| {
@@ -69,18 +68,18 @@ impl<T: Shared> Import<T> {
         };
         let location =
             location.ok_or_else(|| broken("the export lies outside of it".to_owned()))?;
-        let imported = Imported::new(memory, location, number, owner, client);
+        let imported = Imported::new(memory, location, number, owner, client());
         Ok(Import::over(Arc::new(imported)))
     }
 
     fn over(imported: Arc<Imported>) -> Import<T> {
-        let place = imported.place(Arc::clone(&imported));
+        let place = imported.location().place(Arc::clone(&imported));
         Import { fields: Path::new(place), imported }
     }
 
     /// Returns the path to the whole value.
     pub fn whole(&self) -> Path<&Imported, T> {
-        Path::new(self.imported.place(&*self.imported))
+        Path::new(self.imported.location().place(&*self.imported))
     }
 
     /// Returns how often reads met an update of the owner, or became calls.
@@ -133,7 +132,7 @@ impl<T: Shared> Import<T> {
 
     fn phase(&self, phase: Snapshot) -> (Arc<Snapshot>, Path<Arc<Snapshot>, T>) {
         let phase = Arc::new(phase);
-        let fields = Path::new(self.imported.place(Arc::clone(&phase)));
+        let fields = Path::new(self.imported.location().place(Arc::clone(&phase)));
         (phase, fields)
     }
 }
@@ -154,7 +153,7 @@ impl<T: Shared> Deref for Import<T> {
 }
 
 /// Returns the error of an export that was not opened.
-fn not_opened(error: CallError<NotOpened>, name: &str, imported: &str) -> ImportError {
+fn not_opened<T: Shared>(error: CallError<NotOpened>, name: &str) -> ImportError {
     match error {
         CallError::Method(NotOpened::NoExport { others }) => {
             ImportError::NoExport { name: name.into(), others }
@@ -162,7 +161,7 @@ fn not_opened(error: CallError<NotOpened>, name: &str, imported: &str) -> Import
         CallError::Method(NotOpened::OtherType { exported }) => ImportError::OtherType {
             name: name.into(),
             exported: exported.into(),
-            imported: imported.into(),
+            imported: T::shape().to_string().into(),
         },
         error => ImportError::Call(error.map(|_| unreachable!("it was matched above"))),
     }

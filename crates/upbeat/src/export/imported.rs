@@ -7,7 +7,7 @@ use super::memory::Memory;
 use super::owner::Location;
 use super::path::Path;
 use super::served::{Asked, NodeExportsHandle, NotRead};
-use super::shared::{Access, Place, Shared, access};
+use super::shared::{Access, Shared, access};
 use crate::error::CallError;
 use std::future::Future;
 use std::pin::Pin;
@@ -72,11 +72,6 @@ impl Imported {
 
     pub(super) fn owner(&self) -> (&NodeExportsHandle, u32) {
         (&self.owner, self.number)
-    }
-
-    /// Returns the place of the whole value.
-    pub(super) fn place<A: Access>(&self, access: A) -> Place<A> {
-        Place::whole(access, self.location.value(), self.location.version())
     }
 }
 

@@ -11,6 +11,18 @@ const UNITS_MAX: usize = 16;
 /// The attempts of a reader before it gives its bet up.
 pub(super) const ATTEMPTS: usize = 4;
 
+/// Attempts to read until a value is found, or the bet is given up. Each attempt that finds none has met an update.
+#[inline(always)]
+pub(super) fn attempts<T>(bets: &Bets, mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
+    (0..ATTEMPTS).find_map(|_| {
+        let found = attempt();
+        if found.is_none() {
+            bets.lose();
+        }
+        found
+    })
+}
+
 /// Memory with an exported value, for generated code.
 #[doc(hidden)]
 #[derive(Clone)]
@@ -53,14 +65,10 @@ impl Memory {
         mut take: impl FnMut() -> T,
         bets: &Bets,
     ) -> Option<T> {
-        (0..ATTEMPTS).find_map(|_| {
+        attempts(bets, || {
             let mut reader = UnitReader::<UNITS>::new(&self.0);
             versions(&mut |at| reader.look(at));
-            let found = reader.read(|_| take());
-            if found.is_none() {
-                bets.lose();
-            }
-            found
+            reader.read(|_| take())
         })
     }
 
@@ -74,14 +82,10 @@ impl Memory {
         mut take: impl FnMut(usize) -> T,
         bets: &Bets,
     ) -> Option<T> {
-        (0..ATTEMPTS).find_map(|_| {
+        attempts(bets, || {
             let look = Look::at(&self.0, version);
             let found = take(look.copy() * words);
-            let stands = look.stands(&self.0, version);
-            if !stands {
-                bets.lose();
-            }
-            stands.then_some(found)
+            look.stands(&self.0, version).then_some(found)
         })
     }
 

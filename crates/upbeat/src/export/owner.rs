@@ -71,6 +71,11 @@ impl Location {
         self.head + LINE
     }
 
+    /// Returns the place of the whole value.
+    pub(super) fn place<A: Access>(self, access: A) -> Place<A> {
+        Place::whole(access, self.value(), self.version())
+    }
+
     /// Returns whether the export stands.
     #[inline(always)]
     pub(super) fn stands(self, memory: &Memory) -> bool {
@@ -150,7 +155,7 @@ impl Exports {
             Ok::<_, ExportError>(Rc::clone(made.insert(Rc::new(owner))))
         })?;
         let owner = made.unwrap_or_else(|| unreachable!("the directory has kept it"));
-        let fields = Path::new(owner.place(Rc::clone(&owner)));
+        let fields = Path::new(owner.location.place(Rc::clone(&owner)));
         Ok(Export { fields, owner, exports: Rc::clone(self) })
     }
 
@@ -222,11 +227,6 @@ impl Owner {
 
     pub(super) fn watchers(&self) -> &Watchers {
         &self.watchers
-    }
-
-    /// Returns the place of the whole value.
-    fn place<A: Access>(&self, access: A) -> Place<A> {
-        Place::whole(access, self.location.value(), self.location.version())
     }
 
     /// Returns the memory, and where in it the owner finds the word that a path has.
@@ -402,7 +402,7 @@ pub struct Export<T: Shared> {
 impl<T: Shared> Export<T> {
     /// Returns the path to the whole value.
     pub fn whole(&self) -> Path<&Owner, T> {
-        Path::new(self.owner.place(&*self.owner))
+        Path::new(self.owner.location.place(&*self.owner))
     }
 
     /// Returns the name of an export. It is no method, since a field may have the name `name`.
@@ -415,7 +415,7 @@ impl<T: Shared> Export<T> {
     pub(super) fn begin(&self) -> Update<T> {
         self.owner.begin();
         Update {
-            fields: Path::new(self.owner.place(Rc::clone(&self.owner))),
+            fields: Path::new(self.owner.location.place(Rc::clone(&self.owner))),
             owner: Rc::clone(&self.owner),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::error::ReadError;
 use super::imported::{Imported, not_read};
-use super::memory::{ATTEMPTS, Memory};
+use super::memory::{Memory, attempts};
 use super::path::{ArrayFields, Path};
 use super::shared::{Access, NOWHERE, Place, Sealed, Shared};
 use std::marker::PhantomData;
@@ -321,7 +321,7 @@ fn in_memory<T: Shared>(
             if T::UNITS * expression.count as usize > UNITS_MAX {
                 return Err(ReadError::Busy);
             }
-            (0..ATTEMPTS).find_map(|_| {
+            attempts(bets, || {
                 let (mut units, mut is_busy) = (Vec::new(), false);
                 let mut show = |at| {
                     let version = memory.load(at);
@@ -333,15 +333,10 @@ fn in_memory<T: Shared>(
                     let elements = 0..expression.count as usize;
                     elements.for_each(|index| T::versions(first + index * T::WORDS, &mut show));
                 }
-                let found = (!is_busy)
-                    .then(|| {
-                        upbeat_memory::unit::between(&memory.0, &units, || evaluate(memory, 0))
-                    })
-                    .flatten();
-                if found.is_none() {
-                    bets.lose();
+                if is_busy {
+                    return None;
                 }
-                found
+                upbeat_memory::unit::between(&memory.0, &units, || evaluate(memory, 0))
             })
         }
     };

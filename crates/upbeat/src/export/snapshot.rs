@@ -168,10 +168,8 @@ impl<T: Shared> Path<&Snapshot, T> {
             if let Some((_, words)) = granted.iter().find(|(of, _)| *of == asked) {
                 return value_of(words, shift);
             }
-        } else if let Ok(memory) = phase.imported.memory() {
-            return phase.load(self, memory, at);
         } else {
-            return phase.imported.memory().map(|_| unreachable!("it was matched above"));
+            return phase.load(self, phase.imported.memory()?, at);
         }
         Err(phase.lose())
     }
