@@ -1,4 +1,4 @@
-//! A client and a server that take turns, one look each, for `cargo xtask instructions`:
+//! A client and a server that take turns, one look each, and a reader, for `cargo xtask instructions`:
 //! `outside <way> <side>`.
 //!
 //! | way | sides | what is counted |
@@ -7,13 +7,16 @@
 //! | `block_on` | `client`, `idle` | null calls that the node's main future awaits; the same without the calls |
 //! | `oneway` | `client`, `server` | turns of one side of one-way messages of 8 bytes, 16 a turn |
 //! | `nested` | `relay` | turns of a node whose handler makes a null call |
+//! | `read` | `number`, `element`, `struct` | reads of a part of what another process exports |
 //!
-//! This process runs the side that is named, and calls [`measured_turn`] for the turns that count, or
-//! [`measured_calls`] for calls; callgrind collects in there and nowhere else. The other side is a second
+//! This process runs the side that is named, and calls [`measured_turn`] for the turns that count,
+//! [`measured_calls`] for calls, or a function of [`reads`]; callgrind collects in there and nowhere else. The other side is a second
 //! node of this thread, or a child process that turns when it is told to over a pipe. Turns are counted in
 //! windows between two ticks of the node, so that nothing depends on the clock. The last line of the output
-//! is the number of calls that were made in them.
+//! is the number of calls or reads that were made in them.
 #![forbid(unsafe_code)]
+
+mod reads;
 
 use std::cell::{Cell, RefCell};
 use std::env;
@@ -28,7 +31,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::thread;
 use std::time::Duration;
-use upbeat::{CallError, Counter, Node};
+use upbeat::{CallError, Counter, Export, Node};
 
 /// Calls before the first window. They allocate everything that is made on first use, and grow what grows.
 const WARM_CALLS: u64 = 2000;
@@ -93,6 +96,7 @@ fn run() -> Outcome<()> {
         ["shared", side @ ("client" | "server")] => shared(side),
         ["block_on", side @ ("client" | "idle")] => block_on(side == "client"),
         ["nested", "relay"] => nested(),
+        ["read", part @ ("number" | "element" | "struct")] => reads::measure(part),
         ["child", side, directory] => obey(side, Path::new(directory)),
         _ => Err("usage: outside <way> <side>: the beginning of its source says which".into()),
     }
@@ -272,6 +276,8 @@ struct Side {
     node: Node,
     /// Calls that the client's task has made since the counter was last read.
     done: Rc<Cell<u64>>,
+    /// The owner's export, which ends when it is dropped.
+    _table: Option<Export<reads::Table>>,
 }
 
 impl Side {
@@ -281,12 +287,13 @@ impl Side {
             Some(directory) => builder.directory(directory),
             None => builder.local_only(),
         };
-        Ok(Side { node: builder.build()?, done: Rc::default() })
+        Ok(Side { node: builder.build()?, done: Rc::default(), _table: None })
     }
 
     fn named(name: &str, directory: Option<&Path>) -> Outcome<Side> {
         match name {
             "client" => Side::client(directory, Work::Calls),
+            "owner" => Side::owner(directory),
             _ => Side::server(directory),
         }
     }
@@ -295,6 +302,12 @@ impl Side {
         let side = Side::new("server", directory)?;
         side.node.serve(NullServer::new(Nothing))?;
         Ok(side)
+    }
+
+    fn owner(directory: Option<&Path>) -> Outcome<Side> {
+        let side = Side::new("owner", directory)?;
+        let table = reads::export(&side)?;
+        Ok(Side { _table: Some(table), ..side })
     }
 
     fn client(directory: Option<&Path>, work: Work) -> Outcome<Side> {

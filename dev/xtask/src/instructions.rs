@@ -2,7 +2,8 @@
 //!
 //! A program outside of the workspace is built and run under callgrind, once for each side of a
 //! call and each carrier. What is collected are the turns of one node between two of its ticks:
-//! neither start-up nor the clock is in the figures, and two runs give the same.
+//! neither start-up nor the clock is in the figures, and two runs give the same. Reads of another process's
+//! variables are counted in the same program.
 
 mod callgrind;
 mod figures;
@@ -21,13 +22,14 @@ use std::path::Path;
 
 pub(crate) const COMMAND: Command = Command {
     name: "instructions",
-    about: "Counts the instructions of calls and messages: client, server, both, by function.",
+    about: "Counts the instructions of calls, messages and reads: client, server, both, by function.",
     usage: "usage: cargo xtask instructions [--json] [--all] [--check | --write-gate]\n       \
             cargo xtask instructions --categories [--json]\n\n  \
             --json          print one JSON object a line: a case with its functions\n  \
             --all           list functions of less than one instruction a call as well\n  \
             --check         fail if a case takes over 3% more than dev/xtask/instructions.gate says,\n                  \
-                            or the bill, while it samples nothing, over 1%\n  \
+                            or the bill, while it samples nothing, over 1%, or a read of a\n                  \
+                            number over 40 instructions\n  \
             --write-gate    write down there what was counted now\n  \
             --categories    say instead what they are for, in percent of all work, beside the figures of\n                  \
                             a paper; dev/xtask/instructions.categories is the recipe\n\n\
@@ -35,7 +37,8 @@ pub(crate) const COMMAND: Command = Command {
             profile. Between processes (`null/shared`) each side is counted in its own. What a\n\
             node does at a tick, once in 256 turns and by the clock, is left out. `null/block_on`:\n\
             a main future calls. `oneway/8B`: a message, of 16 a turn. `nested/relay`: the node\n\
-            between, whose handler makes a null call and waits for it.\n",
+            between, whose handler makes a null call and waits for it. `read/…`: a function that\n\
+            reads a number, an element of an array or a struct of three numbers of another process.\n",
     run,
 };
 
@@ -96,6 +99,7 @@ fn run(arguments: &[String]) -> Result<Outcome, String> {
         }
         if billed == Billed::Yes {
             all.extend(other_forms(&program)?);
+            all.extend(reads(&program)?);
         }
     }
     for figures in &all {
@@ -110,8 +114,8 @@ fn run(arguments: &[String]) -> Result<Outcome, String> {
         eprintln!("instructions: {} says what was counted now", gate::PATH);
     }
     match gate {
-        Some(gate) => match (judge(&gate, &all)?, judge_bill(&all)) {
-            (Outcome::Passed, Outcome::Passed) => Ok(Outcome::Passed),
+        Some(gate) => match (judge(&gate, &all)?, judge_bill(&all), judge_read(&all)) {
+            (Outcome::Passed, Outcome::Passed, Outcome::Passed) => Ok(Outcome::Passed),
             _ => Ok(Outcome::Failed),
         },
         None => Ok(Outcome::Passed),
@@ -130,6 +134,18 @@ fn other_forms(program: &Program) -> Result<[Figures; 3], String> {
     let relay = program.count("nested", "relay")?;
     let nested = Figures::new("nested/relay".into(), &Counted::nothing(), &relay);
     Ok([block_on, oneway, nested])
+}
+
+/// The case of a read of 8 bytes.
+const READ: &str = "read/number";
+
+/// Counts reads of parts of another process's variable, of which the owner knows nothing.
+fn reads(program: &Program) -> Result<[Figures; 3], String> {
+    let read = |case: &str, part| {
+        let reader = program.count("read", part)?;
+        Ok::<_, String>(Figures::new(case.into(), &reader, &Counted::nothing()))
+    };
+    Ok([read(READ, "number")?, read("read/element", "element")?, read("read/struct", "struct")?])
 }
 
 /// Prints the share of each category in the instructions.
@@ -182,6 +198,23 @@ fn judge_bill(all: &[Figures]) -> Outcome {
     outcome
 }
 
+/// The most instructions that a read of 8 bytes in shared memory may take.
+const READ_MAX: f64 = 40.0;
+
+/// Compares the read of a number with the most that it may take.
+fn judge_read(all: &[Figures]) -> Outcome {
+    let reads = all.iter().filter(|figures| figures.case == READ);
+    let mut outcome = Outcome::Passed;
+    for read in reads {
+        let taken = read.all.both();
+        if taken > READ_MAX {
+            eprintln!("instructions: {READ} takes {taken:.1}, and at most {READ_MAX} are allowed");
+            outcome = Outcome::Failed;
+        }
+    }
+    outcome
+}
+
 /// Prints the gate's findings on stderr, so that the output for programs holds figures alone.
 fn judge(gate: &Gate, all: &[Figures]) -> Result<Outcome, String> {
     let mut outcome = Outcome::Passed;
@@ -208,6 +241,13 @@ mod tests {
         let wish = Wish { json: true, check: true, ..Wish::default() };
         assert_eq!(read("--check --json"), Ok(wish));
         assert_eq!(read(""), Ok(Wish::default()));
+    }
+
+    #[test]
+    fn a_read_that_takes_too_much_is_refused() {
+        let read = |client| Figures::of_sides(READ, figures::Sides { client, server: 0.0 });
+        assert_eq!(judge_read(&[read(READ_MAX)]), Outcome::Passed);
+        assert_eq!(judge_read(&[read(READ_MAX + 1.0)]), Outcome::Failed);
     }
 
     #[test]

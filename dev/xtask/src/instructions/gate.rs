@@ -14,7 +14,7 @@ pub(crate) const PATH: &str = "dev/xtask/instructions.gate";
 const SLACK: f64 = 0.03;
 
 const HEADER: &str = "\
-# Instructions of a null call, client and server. `cargo xtask instructions --check` refuses 3% more;
+# Instructions of a call, message or read, on both sides. `cargo xtask instructions --check` refuses 3% more;
 # `cargo xtask instructions --write-gate` writes this file.
 ";
 

@@ -11,9 +11,10 @@ use std::process::{Command, Output};
 
 const MANIFEST: &str = include_str!("../../outside/Cargo.toml.in");
 const MAIN: &str = include_str!("../../outside/main.rs");
+const READS: &str = include_str!("../../outside/reads.rs");
 
 /// The functions of the program in which callgrind collects, as a pattern of their full names.
-const COLLECT: &str = "outside::measured_*";
+const COLLECT: &str = "outside::*measured_*";
 
 /// The program, built.
 pub(crate) struct Program {
@@ -75,6 +76,7 @@ pub(crate) fn build(root: &Path, billed: Billed, lines: Lines) -> Result<Program
     let manifest = MANIFEST.replace("@UPBEAT@", &upbeat).replace("@FEATURES@", features);
     write(&directory.join("Cargo.toml"), &manifest)?;
     write(&directory.join("main.rs"), MAIN)?;
+    write(&directory.join("reads.rs"), READS)?;
     // The versions of the workspace: cargo adds the program itself and drops what is not used.
     let lock = fs::read_to_string(root.join("Cargo.lock"))
         .map_err(|error| format!("cannot read Cargo.lock: {error}"))?;
@@ -169,6 +171,9 @@ mod tests {
         assert!(!MANIFEST.contains("[profile"), "the default profile is measured");
         for function in ["measured_turn", "measured_calls"] {
             assert!(MAIN.contains(&format!("#[inline(never)]\nfn {function}(")));
+        }
+        for function in ["measured_number", "measured_element", "measured_row"] {
+            assert!(READS.contains(&format!("#[inline(never)]\nfn {function}(")));
         }
     }
 
