@@ -4,6 +4,7 @@
 //! the same rounds. Each value that is read is used: it is the index of the next, or is compared with the owner's.
 
 mod layout;
+mod beside;
 mod owner;
 mod reader;
 mod targets;
@@ -14,7 +15,7 @@ use crate::bench::ground::{self, Ground};
 use crate::bench::pair::{Pair, Server};
 use crate::bench::rounds::{Floor, Subject};
 use crate::bench::timing::{Round, Shape, Work};
-use layout::{DIRTY, LARGE, ROWS, SMALL, bare_bytes};
+use layout::{DIRTY, LARGE, ROWS, Readers, SMALL, bare_bytes};
 use owner::{BARE, Owner};
 use reader::{Asked, Reader, StreamReader};
 use std::cell::OnceCell;
@@ -47,8 +48,8 @@ enum Kind {
     Field(usize),
     /// The whole array.
     Structure(usize),
-    /// The owner's updates beside so many reading threads.
-    Owner(usize),
+    /// The owner's updates beside reading threads, and bare stores beside threads that load.
+    Owner(Readers),
     /// A call to the owner over a byte stream.
     Stream(Asked),
 }
@@ -79,11 +80,15 @@ fn cases() -> Vec<Case> {
         let about = format!("an array of {rows} rows as one value");
         add(&format!("whole/{rows}"), &about, Kind::Structure(rows), Some("a[i].f/10"));
     }
-    add("owner/0-readers", "the owner's update of a row", Kind::Owner(0), None);
-    for readers in [1, 100] {
-        let about = format!("the same beside threads that read the rows: {readers}");
-        let kind = Kind::Owner(readers);
-        add(&format!("owner/{readers}-readers"), &about, kind, Some("owner/0-readers"));
+    let alone = Kind::Owner(Readers { threads: 0, is_apart: false });
+    add("owner/0-readers", "the owner's update of a row, beside bare stores", alone, None);
+    for threads in [1, 100] {
+        for (is_apart, rows) in [(false, "the same rows"), (true, "other rows of the export")] {
+            let about = format!("the same while threads read {rows}: {threads}");
+            let path = format!("owner/{threads}-readers{}", if is_apart { "/apart" } else { "" });
+            let kind = Kind::Owner(Readers { threads, is_apart });
+            add(&path, &about, kind, Some("owner/0-readers"));
+        }
     }
     add(
         "stream/null",
@@ -194,9 +199,11 @@ impl Subject for ReadSubject {
             Kind::Bytes(SMALL) => reader.small(work),
             Kind::Bytes(_) => reader.large(work),
             Kind::Field(rows) => reader.field(rows, work),
-            Kind::Owner(readers) => reader.beside_owner(readers, work, || {
-                pair.round(job, work, |ground| Ok(ground.theirs.clone()))
-            }),
+            Kind::Owner(readers) => {
+                let owner = pair.ground.theirs.clone();
+                let rows = reader.updated(&owner);
+                rows.read_beside(readers, work, || pair.round(job, work, |_| Ok(())))
+            }
             Kind::Dirty => pair.round(job, work, |ground| reader.dirty(work, ground)),
             Kind::Structure(rows) => pair.round(job, work, |_| reader.structure(rows, work)),
             Kind::Stream(asked) => {
@@ -253,6 +260,7 @@ mod tests {
             "whole/10000",
             "owner/1-readers",
             "owner/100-readers",
+            "owner/100-readers/apart",
             "stream/null",
             "stream/qualified",
             "stream/synchronised",

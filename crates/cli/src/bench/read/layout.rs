@@ -3,7 +3,7 @@
 //! The bare segment is memory of the same kind as an export's, and has the same words in the same lines: what a plain load
 //! finds there costs as little as the machine allows.
 
-use crate::bench::ground::{DIRTY_LINES, DIRTY_STEP, LINE_WORDS};
+use crate::bench::ground::{COUNT_LINE, DIRTY_LINES, DIRTY_STEP, LINE_WORDS};
 use upbeat::Shared;
 use upbeat_memory::region::WORD;
 use upbeat_memory::segment::PAGE;
@@ -24,6 +24,11 @@ pub(super) const ROWS: [usize; 4] = [10, 100, 1000, 10_000];
 /// The words of a [`Row`] in an export: its version, and its fields.
 pub(super) const ROW_WORDS: usize = 4;
 
+/// The rows that the owner updates. The export has as many more rows, which the owner leaves as they are.
+pub(super) const UPDATED: usize = 1000;
+/// The rows of that export.
+pub(super) const UPDATABLE: usize = 2 * UPDATED;
+
 /// A row of an array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Shared)]
 pub(super) struct Row {
@@ -33,6 +38,22 @@ pub(super) struct Row {
     pub(super) number: u64,
     /// The same number again.
     pub(super) again: u64,
+}
+
+/// The threads that read while the owner updates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Readers {
+    /// The number of threads.
+    pub(super) threads: usize,
+    /// Whether the threads read other rows than those that the owner updates.
+    pub(super) is_apart: bool,
+}
+
+impl Readers {
+    /// Returns the first row that the threads read.
+    pub(super) fn first_row(self) -> usize {
+        if self.is_apart { UPDATED } else { 0 }
+    }
 }
 
 /// A chain: each element has the index of the next. No two steps have the same length, so that no line is prefetched.
@@ -64,6 +85,11 @@ impl Chain {
         (at * FACTOR + self.second) % self.len
     }
 
+    /// Returns all elements, in the order of the chain.
+    pub(super) fn order(self) -> Vec<usize> {
+        std::iter::successors(Some(0), |at| Some(self.next(*at))).take(self.len).collect()
+    }
+
     /// Returns the element that is so many steps behind the first.
     pub(super) fn after(self, steps: u64) -> usize {
         (0..steps % self.len as u64).fold(0, |at, _| self.next(at))
@@ -89,9 +115,23 @@ pub(super) fn rows_at(rows: usize) -> usize {
     ROWS_AT + before.map(|len| (len * ROW_WORDS).next_multiple_of(LINE_WORDS)).sum::<usize>()
 }
 
+/// The word of the owner's lines with the ratio of its updates to bare stores.
+pub(super) const RATIO_AT: usize = COUNT_LINE + 1;
+/// The word of the owner's lines that says which memory the threads read: [`READ_BARE`] or [`READ_EXPORT`].
+pub(super) const READ_AT: usize = COUNT_LINE + 2;
+/// The threads read the bare segment.
+pub(super) const READ_BARE: u64 = 1;
+/// The threads read the export.
+pub(super) const READ_EXPORT: u64 = 2;
+
+/// Returns the word with the version of the first of the rows that the owner updates.
+pub(super) fn updated_at() -> usize {
+    rows_at(usize::MAX)
+}
+
 /// Returns the bytes of the bare segment, in whole pages.
 pub(super) fn bare_bytes() -> usize {
-    ((rows_at(ROWS[3]) + ROWS[3] * ROW_WORDS) * WORD).next_multiple_of(PAGE)
+    ((updated_at() + UPDATABLE * ROW_WORDS) * WORD).next_multiple_of(PAGE)
 }
 
 #[cfg(test)]

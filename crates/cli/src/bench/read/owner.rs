@@ -1,15 +1,18 @@
 //! The owner's side: it exports the values, writes them, and measures what its own updates cost.
 
+use super::beside::beside;
 use super::layout::{
-    BYTES_AT, Chain, DIRTY, DIRTY_AT, DIRTY_WORDS, HOPS, LARGE, OWNER, QUIET, QUIET_AT, ROW_WORDS,
-    Row, SMALL, bare_bytes, byte_at, rows_at,
+    BYTES_AT, Chain, DIRTY, DIRTY_AT, DIRTY_WORDS, HOPS, LARGE, OWNER, QUIET, QUIET_AT, RATIO_AT,
+    READ_AT, READ_BARE, READ_EXPORT, ROW_WORDS, Row, SMALL, UPDATABLE, UPDATED, bare_bytes,
+    byte_at, rows_at, updated_at,
 };
 use crate::bench::control::{Control, Offer};
 use crate::bench::error::BenchError;
 use crate::bench::ground::{COUNT_LINE, Ground, LINE_WORDS, SECOND_LINE};
 use crate::bench::hosts::{Host, Policy, refused};
 use crate::bench::line::await_word;
-use crate::bench::timing::Work;
+use crate::bench::timing::{Round, Work};
+use std::convert::Infallible;
 use std::path::Path;
 use upbeat::export::GuardedExport;
 use upbeat::{Export, Shared};
@@ -24,8 +27,10 @@ pub(super) struct Owner {
     host: Host,
     bare: Region,
     dirty: Export<[u64; DIRTY_WORDS]>,
-    /// The rows that the owner updates.
-    updated: Export<[Row; 1000]>,
+    /// The rows of which the owner updates one half.
+    updated: Export<[Row; UPDATABLE]>,
+    /// The rows of that half, in the order of the updates.
+    order: Vec<usize>,
     _others: Others,
 }
 
@@ -68,8 +73,12 @@ impl Owner {
         let bytes: Vec<u8> = (0..LARGE).map(byte_at).collect();
         bare.write(BYTES_AT * WORD, &bytes);
         let dirty = export(&host, "dirty", [0; DIRTY_WORDS])?;
-        let updated = export(&host, "updated", std::array::from_fn(row::<1000>))?;
-        Ok(Owner { host, bare, dirty, updated, _others: others })
+        let updated = export(&host, "updated", std::array::from_fn(row::<UPDATED>))?;
+        for at in 0..UPDATABLE {
+            bare.store(updated_at() + at * ROW_WORDS + 1, row::<UPDATED>(at).next);
+        }
+        let order = Chain::of_rows(UPDATED).order();
+        Ok(Owner { host, bare, dirty, updated, order, _others: others })
     }
 
     /// Answers the first process's calls until it ends the round.
@@ -96,20 +105,50 @@ impl Owner {
         ground.turn = last;
     }
 
-    /// Measures updates of rows, one after another, and publishes the median of the round for the first process.
+    /// Measures updates of rows, one after another, and bare stores of the same words in slices between them. Publishes
+    /// the medians of the round for the first process, and before each slice which memory is to be read.
     pub(super) fn update(&self, work: Work, ground: &Ground) {
         let mut number = self.updated.index(0).get().number;
-        let chain = Chain::of_rows(1000);
-        let mut at = 0;
-        let round = work.run(|| {
-            number += 1;
-            self.updated.index(at).update(|row| {
-                row.number().set(number);
-                row.again().set(number);
+        let mut stored = number;
+        let ours = &ground.ours;
+        let told = beside(
+            work,
+            |work| {
+                ours.publish(READ_AT, READ_BARE);
+                Ok::<_, Infallible>(self.each_row(work, |at| {
+                    stored += 1;
+                    let row = updated_at() + at * ROW_WORDS;
+                    self.bare.store(row + 2, stored);
+                    self.bare.publish(row + 3, stored);
+                }))
+            },
+            |work| {
+                ours.publish(READ_AT, READ_EXPORT);
+                Ok(self.each_row(work, |at| {
+                    number += 1;
+                    self.updated.index(at).update(|row| {
+                        row.number().set(number);
+                        row.again().set(number);
+                    });
+                }))
+            },
+        );
+        let Ok(round) = told;
+        ours.publish(COUNT_LINE, round.median_ns().to_bits());
+        ours.publish(RATIO_AT, round.ratio_to_load.unwrap_or(f64::NAN).to_bits());
+    }
+
+    /// Does a round of operations, each with the next row.
+    #[inline(always)]
+    fn each_row(&self, work: Work, mut operation: impl FnMut(usize)) -> Round {
+        let mut rows = self.order.iter();
+        work.run(|| {
+            let row = rows.next().or_else(|| {
+                rows = self.order.iter();
+                rows.next()
             });
-            at = chain.next(at);
-        });
-        ground.ours.publish(COUNT_LINE, round.median_ns().to_bits());
+            operation(row.copied().unwrap_or(0));
+        })
     }
 }
 

@@ -1,12 +1,13 @@
 //! The reader's side: reads of the exports, each beside the bare load or copy of the same bytes.
 
+use super::beside::{self, beside, other_value};
 use super::layout::{
     BYTES_AT, Chain, DIRTY, DIRTY_AT, DIRTY_WORDS, HOPS, LARGE, OWNER, QUIET, QUIET_AT, ROW_WORDS,
-    Row, SMALL, byte_at, rows_at,
+    Row, SMALL, UPDATABLE, byte_at, rows_at,
 };
 use crate::bench::echo::EchoClient;
 use crate::bench::error::BenchError;
-use crate::bench::ground::{COUNT_LINE, Ground, LINE_WORDS, SECOND_LINE};
+use crate::bench::ground::{Ground, LINE_WORDS, SECOND_LINE};
 use crate::bench::hosts::{Caller, Policy, each, refused};
 use crate::bench::line::await_word;
 use crate::bench::stats::median;
@@ -14,14 +15,10 @@ use crate::bench::timing::{Round, Work};
 use std::cell::Cell;
 use std::hint::black_box;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use upbeat::export::ReadError;
 use upbeat::{Import, Node, Shared};
 use upbeat_memory::region::{Region, WORD};
 use upbeat_memory::ticks::ticks;
-
-/// The slices of a round, each of which has a slice of the bare loads before it.
-const SLICES: u32 = 8;
 
 /// The imports of a node, and the bare segment beside them.
 pub(super) struct Reader {
@@ -36,7 +33,7 @@ struct Imports {
     small: Import<[u8; SMALL]>,
     large: Import<[u8; LARGE]>,
     rows: Rows,
-    updated: Import<[Row; 1000]>,
+    updated: Import<[Row; UPDATABLE]>,
 }
 
 struct Rows {
@@ -165,6 +162,11 @@ impl Reader {
         }
     }
 
+    /// Returns the rows that are read while the owner updates some of them. `owner` has the owner's lines.
+    pub(super) fn updated<'r>(&'r self, owner: &'r Region) -> beside::Rows<'r> {
+        beside::Rows { export: &self.imports.updated, bare: &self.bare, owner }
+    }
+
     /// Reads numbers that the owner has just written, in bursts of one in each of some lines. The time between two bursts is
     /// not measured.
     pub(super) fn dirty(&self, work: Work, ground: &mut Ground) -> Result<Round, BenchError> {
@@ -180,47 +182,6 @@ impl Reader {
         }
         let round = Round::of_batches(DIRTY.len as u32, batches);
         Ok(Round { ratio_to_load: median(&ratios), ..round })
-    }
-
-    /// Runs so many threads that read rows while `owner` runs, and returns the time of an update that the owner then
-    /// publishes.
-    pub(super) fn beside_owner(
-        &self,
-        readers: usize,
-        work: Work,
-        owner: impl FnOnce() -> Result<Region, BenchError>,
-    ) -> Result<Round, BenchError> {
-        let (started, over, torn) =
-            (AtomicUsize::new(0), AtomicBool::new(false), AtomicBool::new(false));
-        let updated = &self.imports.updated;
-        let read = |first: usize| {
-            let mut at = first % Chain::of_rows(1000).len;
-            started.fetch_add(1, Ordering::Relaxed);
-            while !over.load(Ordering::Relaxed) {
-                match updated.index(at).try_read() {
-                    Ok(row) if row.number == row.again => at = row.next as usize,
-                    Err(ReadError::Busy) => {}
-                    _ => torn.store(true, Ordering::Relaxed),
-                }
-            }
-        };
-        let published = std::thread::scope(|scope| {
-            for reader in 0..readers {
-                let read = &read;
-                scope.spawn(move || read(10 * reader));
-            }
-            while started.load(Ordering::Relaxed) < readers {
-                std::thread::yield_now();
-            }
-            let published = owner();
-            over.store(true, Ordering::Relaxed);
-            published
-        })?;
-        if torn.into_inner() {
-            return Err(other_value());
-        }
-        let round = Round::told(work.size, f64::from_bits(published.load(COUNT_LINE)));
-        Ok(Round { operations: u64::from(work.batches) * u64::from(work.size), ..round })
     }
 }
 
@@ -303,26 +264,6 @@ impl StreamReader {
     }
 }
 
-/// Does a round in slices, each behind a slice of the bare loads. The ratio is the median over the slices.
-#[inline(always)]
-fn beside(
-    work: Work,
-    mut load: impl FnMut(Work) -> Result<Round, BenchError>,
-    mut read: impl FnMut(Work) -> Result<Round, BenchError>,
-) -> Result<Round, BenchError> {
-    let slice =
-        Work { batches: work.batches.div_ceil(SLICES), singles: work.singles / SLICES, ..work };
-    let (mut all, mut ratios) = (Round::of_batches(work.size, Vec::new()), Vec::new());
-    for _ in 0..SLICES {
-        let load = load(slice)?.median_ns();
-        let round = read(slice)?;
-        ratios.push(round.median_ns() / load);
-        all.append(round);
-    }
-    ratios.retain(|ratio| ratio.is_finite());
-    Ok(Round { ratio_to_load: median(&ratios), ..all })
-}
-
 /// Follows a chain, and checks where it has led.
 #[inline(always)]
 fn chain(
@@ -363,9 +304,4 @@ fn burst(
     black_box(line);
     let took = ticks().saturating_sub(start);
     if stale || line != 0 { Err(other_value()) } else { Ok(took) }
-}
-
-#[cold]
-fn other_value() -> BenchError {
-    BenchError::protocol("a read has found another value than the owner wrote")
 }
