@@ -15,32 +15,39 @@ use crate::sync::{Ordering, fence};
 pub struct Update<'r> {
     region: &'r Region,
     at: usize,
-    /// The version afterwards. `None` within another update of the same unit, which ends it.
-    after: Option<u64>,
+    /// The version afterwards.
+    after: u64,
 }
 
 /// Begins to update the unit whose version is at word `at`. The words may be stored from now on.
 ///
+/// `last` is even, and no version of the unit is later. The owner knows it without a load: the line of the version may be
+/// with a reader's processor. The update takes the two versions behind `last`.
+///
 /// # Panics
 /// Panics when the region is read-only, or `at` is outside.
 #[inline]
-pub fn begin(region: &Region, at: usize) -> Update<'_> {
-    let version = region.load(at);
-    let is_within = version % 2 == 1;
-    if !is_within {
-        region.store(at, version.wrapping_add(1));
-        // A reader that sees a word of this update and then fences also sees the odd version, or a later one.
-        fence(Ordering::Release);
-    }
-    Update { region, at, after: (!is_within).then(|| version.wrapping_add(2)) }
+pub fn begin(region: &Region, at: usize, last: u64) -> Update<'_> {
+    region.store(at, last.wrapping_add(1));
+    // A reader that sees a word of this update and then fences also sees the odd version, or a later one.
+    fence(Ordering::Release);
+    Update { region, at, after: last.wrapping_add(2) }
+}
+
+/// Returns whether the owner, who asks, is updating the unit whose version is at word `at`.
+///
+/// # Panics
+/// Panics when `at` is outside.
+#[inline]
+#[must_use]
+pub fn is_updated(region: &Region, at: usize) -> bool {
+    region.load(at) % 2 == 1
 }
 
 impl Drop for Update<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(after) = self.after {
-            self.region.publish(self.at, after);
-        }
+        self.region.publish(self.at, self.after);
     }
 }
 

@@ -16,6 +16,7 @@ mod memory;
 mod watchers;
 mod error;
 mod shared;
+mod change;
 mod path;
 mod types;
 mod owner;

@@ -19,7 +19,7 @@ enum Writes {
 
 fn update(region: &Region, at: usize, value: u64, writes: Writes) {
     let version = region.load(at);
-    let update = matches!(writes, Writes::Whole).then(|| begin(region, at));
+    let update = matches!(writes, Writes::Whole).then(|| begin(region, at, version));
     if update.is_none() {
         region.store(at, version + 1);
     }

@@ -1,4 +1,4 @@
-use super::{UnitReader, begin};
+use super::{UnitReader, begin, is_updated};
 use crate::region::Region;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -17,7 +17,7 @@ fn whole(region: &Region) -> Option<[u64; 5]> {
 #[test]
 fn a_unit_that_is_being_updated_is_not_read() {
     let region = region();
-    let update = begin(&region, 0);
+    let update = begin(&region, 0, 0);
     region.store(1, 7);
     assert_eq!(whole(&region), None);
     drop(update);
@@ -25,13 +25,13 @@ fn a_unit_that_is_being_updated_is_not_read() {
 }
 
 #[test]
-fn an_update_within_another_ends_with_the_outer_one() {
+fn the_owner_knows_which_unit_it_updates() {
     let region = region();
-    let outer = begin(&region, 0);
-    drop(begin(&region, 0));
-    assert_eq!(whole(&region), None);
-    drop(outer);
-    assert_eq!(whole(&region), Some([2, 0, 0, 0, 0]));
+    let update = begin(&region, 0, 6);
+    assert!(is_updated(&region, 0) && !is_updated(&region, 3));
+    drop(update);
+    assert!(!is_updated(&region, 0));
+    assert_eq!(region.load(0), 8);
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn a_unit_that_changes_while_another_is_read_is_not_read() {
         let mut reader = UnitReader::<2>::new(&region);
         reader.look(0);
         reader.look(3);
-        assert_eq!(reader.read(|region| drop(begin(region, changed))), None);
+        assert_eq!(reader.read(|region| drop(begin(region, changed, 0))), None);
     }
 }
 
@@ -58,7 +58,7 @@ fn more_units_than_a_reader_has_room_for_are_not_read() {
 fn an_update_that_panics_is_ended() {
     let region = region();
     let update = AssertUnwindSafe(|| {
-        let _update = begin(&region, 0);
+        let _update = begin(&region, 0, 0);
         panic!("within the update");
     });
     assert!(catch_unwind(update).is_err());
@@ -69,8 +69,7 @@ fn an_update_that_panics_is_ended() {
 #[test]
 fn the_last_version_is_followed_by_the_first() {
     let region = region();
-    region.store(0, u64::MAX - 1);
-    drop(begin(&region, 0));
+    drop(begin(&region, 0, u64::MAX - 1));
     assert_eq!(whole(&region), Some([0; 5]));
 }
 
@@ -81,7 +80,7 @@ fn no_torn_unit_is_read_at_full_speed() {
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
             for value in 0..if cfg!(miri) { 50 } else { 200_000 } {
-                let _update = begin(&region, 0);
+                let _update = begin(&region, 0, 2 * value);
                 (1..9).for_each(|at| region.store(at, value));
             }
         });

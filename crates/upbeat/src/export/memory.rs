@@ -3,7 +3,7 @@
 use super::bets::Bets;
 use upbeat_memory::copies::Look;
 use upbeat_memory::region::Region;
-use upbeat_memory::unit::{self, UnitReader};
+use upbeat_memory::unit::UnitReader;
 
 /// The most units that a reader of shared memory reads as one value. Values with more of them are read by a call.
 const UNITS_MAX: usize = 16;
@@ -87,23 +87,5 @@ impl Memory {
             let found = take(look.copy() * words);
             look.stands(&self.0, version).then_some(found)
         })
-    }
-
-    /// Updates the unit whose version is at word `version`, and those inside of it that `inner` shows.
-    #[inline]
-    pub(super) fn update<R>(
-        &self,
-        version: usize,
-        inner: impl FnOnce(&mut dyn FnMut(usize)),
-        put: impl FnOnce() -> R,
-    ) -> R {
-        let _update = unit::begin(&self.0, version);
-        let mut updates = Vec::new();
-        inner(&mut |at| {
-            if at != version {
-                updates.push(unit::begin(&self.0, at));
-            }
-        });
-        put()
     }
 }

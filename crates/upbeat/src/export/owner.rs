@@ -1,5 +1,6 @@
 //! The owner's side: the exports of a node, and their memory.
 
+use super::change::Changes;
 use super::error::ExportError;
 use super::memory::Memory;
 use super::path::Path;
@@ -150,7 +151,7 @@ impl Exports {
                 segment,
                 offset: Cell::default(),
                 changed: RefCell::default(),
-                watchers: Watchers::default(),
+                changes: Changes::default(),
             };
             Ok::<_, ExportError>(Rc::clone(made.insert(Rc::new(owner))))
         })?;
@@ -213,7 +214,7 @@ pub struct Owner {
     offset: Cell<usize>,
     /// The words, by first word and number, that the copy to be written next lacks.
     changed: RefCell<Vec<(usize, usize)>>,
-    watchers: Watchers,
+    changes: Changes,
 }
 
 impl Owner {
@@ -226,7 +227,7 @@ impl Owner {
     }
 
     pub(super) fn watchers(&self) -> &Watchers {
-        &self.watchers
+        self.changes.watchers()
     }
 
     /// Returns the memory, and where in it the owner finds the word that a path has.
@@ -235,33 +236,33 @@ impl Owner {
         (&self.memory, at + self.offset.get())
     }
 
-    /// Changes `words` words from word `at` on, which `put` stores. The unit around them has its version at word `version`,
-    /// and `inner` shows those of the units inside.
+    /// Changes the value at word `at`, which `put` stores. The unit around it has its version at word `version`.
     #[inline]
-    pub(super) fn change(
-        &self,
-        (at, words): (usize, usize),
-        version: usize,
-        inner: impl FnOnce(&mut dyn FnMut(usize)),
-        put: impl FnOnce(&Memory, usize),
-    ) {
+    fn change<T: Shared>(&self, at: usize, version: usize, put: impl FnOnce(&Memory, usize)) {
         match self.location.consistency {
-            Consistency::Cell => self.memory.update(version, inner, || put(&self.memory, at)),
-            Consistency::Raw => put(&self.memory, at),
+            Consistency::Cell => {
+                let _change = self.changes.begin(&self.memory, version);
+                let _inner = self.changes.begin_inner::<T>(&self.memory, at, version);
+                put(&self.memory, at);
+            }
+            Consistency::Raw => {
+                put(&self.memory, at);
+                self.watchers().tell();
+            }
+            // The watchers are told when the lock is given back.
             Consistency::Guarded => {
-                self.note((at, words));
+                self.note((at, T::WORDS));
                 put(&self.memory, at + self.offset.get());
             }
         }
-        self.watchers.tell();
     }
 
     /// Makes changes of which readers of the unit find all or none.
-    pub(super) fn update<R>(&self, version: usize, change: impl FnOnce() -> R) -> R {
-        match self.location.consistency {
-            Consistency::Cell => self.memory.update(version, |_| {}, change),
-            Consistency::Raw | Consistency::Guarded => change(),
-        }
+    #[inline]
+    fn update<R>(&self, version: usize, change: impl FnOnce() -> R) -> R {
+        let is_unit = self.location.consistency == Consistency::Cell;
+        let _change = is_unit.then(|| self.changes.begin(&self.memory, version));
+        change()
     }
 
     /// Notes that words have changed in the copy that is being written.
@@ -293,7 +294,7 @@ impl Owner {
     /// Makes the copy that was written the last one.
     fn publish(&self) {
         copies::end(&self.memory.0, self.location.version());
-        self.watchers.tell();
+        self.watchers().tell();
     }
 
     /// Returns the words from the beginning of the value to the last copy.
@@ -324,7 +325,7 @@ impl Owner {
     fn version_of(&self, shape: &Shape, part: Part, is_unit: bool) -> u64 {
         match self.location.consistency {
             Consistency::Guarded => self.look().version(),
-            Consistency::Raw => self.watchers.changes(),
+            Consistency::Raw => self.watchers().changes(),
             Consistency::Cell => {
                 let mut sum = 0_u64;
                 part.versions(shape, is_unit, &mut |at| {
@@ -361,9 +362,7 @@ impl<T: Shared> Path<&Owner, T> {
     #[inline]
     pub fn set(&self, value: T) {
         let Place { access, at, version, shift } = self.checked();
-        // Readers of the units inside look at their versions alone.
-        let inner = |show: &mut dyn FnMut(usize)| T::versions(*at, show);
-        access.change((*at, T::WORDS), *version, inner, |memory, at| match shift {
+        access.change::<T>(*at, *version, |memory, at| match shift {
             None => value.put(memory, at),
             Some(shift) => {
                 let mask = u64::MAX >> (64 - 8 * T::PACKED) << shift;
@@ -377,6 +376,7 @@ impl<T: Shared> Path<&Owner, T> {
     ///
     /// # Panics
     /// If an index is out of range.
+    #[inline]
     pub fn update<R>(&self, change: impl FnOnce(&T::Fields<&Owner>) -> R) -> R {
         let place = self.checked();
         place.access.update(place.version, || change(&self.fields))
@@ -434,7 +434,7 @@ impl<T: Shared> Drop for Export<T> {
     fn drop(&mut self) {
         self.owner.memory.store(self.owner.location.head, ENDED);
         self.exports.directory.borrow_mut().withdraw(self.owner.number);
-        self.owner.watchers.tell();
+        self.owner.watchers().tell();
     }
 }
 

@@ -1,0 +1,157 @@
+//! The owner's changes of units: their versions, and the tasks that are told.
+//!
+//! The owner takes the versions from a count of its own, and does not load those in the export: a reader at full speed
+//! keeps the line of a version at its own processor, and a load would wait for the line, while a store does not.
+//! Invariant: no unit has the same version twice.
+
+use super::memory::Memory;
+use super::shared::{NOWHERE, Shared};
+use super::watchers::Watchers;
+use std::cell::Cell;
+use upbeat_memory::unit;
+
+/// The changes of an export.
+pub(super) struct Changes {
+    /// The last version that any unit was given. It is even.
+    last: Cell<u64>,
+    /// The word with the version of the unit that is being changed, the innermost one if there are several, or [`NOWHERE`].
+    open: Cell<usize>,
+    watchers: Watchers,
+}
+
+impl Default for Changes {
+    fn default() -> Changes {
+        Changes { last: Cell::default(), open: Cell::new(NOWHERE), watchers: Watchers::default() }
+    }
+}
+
+impl Changes {
+    pub(super) fn watchers(&self) -> &Watchers {
+        &self.watchers
+    }
+
+    /// Begins to change the unit whose version is at word `at`. Returns `None` within another change of this unit, which
+    /// ends with that one.
+    #[inline(always)]
+    pub(super) fn begin<'o>(&'o self, memory: &'o Memory, at: usize) -> Option<Change<'o>> {
+        let around = self.open.get();
+        if around == at || (around != NOWHERE && unit::is_updated(&memory.0, at)) {
+            return None;
+        }
+        let update = self.update(memory, at);
+        self.open.set(at);
+        Some(Change { changes: self, update: Some(update), around })
+    }
+
+    /// Begins to change the units inside of a value at word `at`, whose own unit has its version at word `version`: readers
+    /// of the units inside look at their versions alone.
+    #[inline(always)]
+    pub(super) fn begin_inner<'o, T: Shared>(
+        &self,
+        memory: &'o Memory,
+        at: usize,
+        version: usize,
+    ) -> Option<Vec<unit::Update<'o>>> {
+        // The compiler decides, so that a value without units inside costs nothing.
+        (T::UNITS > usize::from(T::IS_UNIT)).then(|| {
+            let mut updates = Vec::with_capacity(T::UNITS);
+            T::versions(at, &mut |at| {
+                if at != version && !unit::is_updated(&memory.0, at) {
+                    updates.push(self.update(memory, at));
+                }
+            });
+            updates
+        })
+    }
+
+    #[inline(always)]
+    fn update<'o>(&self, memory: &'o Memory, at: usize) -> unit::Update<'o> {
+        let last = self.last.get();
+        self.last.set(last.wrapping_add(2));
+        unit::begin(&memory.0, at, last)
+    }
+}
+
+/// A change of a unit, until it is dropped. Changes begin and end in the order of the closures that make them.
+pub(super) struct Change<'o> {
+    changes: &'o Changes,
+    /// The update of the unit, which ends before the watchers are told.
+    update: Option<unit::Update<'o>>,
+    /// The unit that was being changed when this change began, or [`NOWHERE`].
+    around: usize,
+}
+
+impl Drop for Change<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.update = None;
+        self.changes.open.set(self.around);
+        if self.around == NOWHERE {
+            self.changes.watchers.tell();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Changes, Memory};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use upbeat_memory::region::Region;
+
+    const OUTER: usize = 0;
+    const INNER: usize = 4;
+
+    fn versions(memory: &Memory) -> [u64; 2] {
+        [memory.load(OUTER), memory.load(INNER)]
+    }
+
+    #[test]
+    fn no_unit_has_the_same_version_twice() {
+        let (changes, memory) = (Changes::default(), Memory(Region::heap(8)));
+        let mut seen = vec![versions(&memory)];
+        for _ in 0..3 {
+            let outer = changes.begin(&memory, OUTER);
+            for _ in 0..2 {
+                drop(changes.begin(&memory, INNER));
+                seen.push(versions(&memory));
+            }
+            drop(outer);
+            drop(changes.begin(&memory, INNER));
+            seen.push(versions(&memory));
+        }
+        let mut inner: Vec<u64> = seen.iter().map(|[_, inner]| *inner).collect();
+        assert!(inner.iter().all(|version| version % 2 == 0), "{seen:?}");
+        inner.dedup();
+        assert_eq!(inner.len(), seen.len(), "{seen:?}");
+        assert!(seen.is_sorted(), "{seen:?}");
+    }
+
+    #[test]
+    fn a_change_within_another_of_the_same_unit_is_a_part_of_it() {
+        let (changes, memory) = (Changes::default(), Memory(Region::heap(8)));
+        let outer = changes.begin(&memory, OUTER);
+        let inner = changes.begin(&memory, INNER);
+        assert!(changes.begin(&memory, INNER).is_none());
+        assert!(changes.begin(&memory, OUTER).is_none(), "it is not the innermost one");
+        assert!(versions(&memory).iter().all(|version| version % 2 == 1));
+        drop(inner);
+        assert_eq!(changes.watchers().changes(), 0, "the change around is not over");
+        drop(outer);
+        assert!(versions(&memory).iter().all(|version| version % 2 == 0));
+        assert_eq!(changes.watchers().changes(), 1);
+    }
+
+    #[test]
+    fn a_change_that_panics_is_ended() {
+        let (changes, memory) = (Changes::default(), Memory(Region::heap(8)));
+        let change = AssertUnwindSafe(|| {
+            let _outer = changes.begin(&memory, OUTER);
+            let _inner = changes.begin(&memory, INNER);
+            panic!("within the change");
+        });
+        catch_unwind(change).unwrap_err();
+        assert!(versions(&memory).iter().all(|version| version % 2 == 0));
+        assert_eq!(changes.watchers().changes(), 1);
+        assert!(changes.begin(&memory, INNER).is_some());
+    }
+}
