@@ -73,13 +73,19 @@ pub(crate) struct World {
     flows: Flows,
     sessions: u64,
     healing: bool,
-    /// A violation that was found where no error can be returned.
-    wrong: Option<String>,
     /// Whether an event has happened since this flag was last cleared.
     moved: bool,
     /// Frames that the liar has sent, with receiver and session.
     said: VecDeque<(usize, u64, Frame)>,
+    record: Record,
+}
+
+/// The events of a history.
+#[derive(Default)]
+struct Record {
     trace: Option<Vec<String>>,
+    /// A violation that was found where no error can be returned.
+    wrong: Option<String>,
 }
 
 /// A node, in one incarnation.
@@ -316,20 +322,19 @@ impl World {
             flows: Flows::default(),
             sessions: 0,
             healing: false,
-            wrong: None,
             moved: false,
             said: VecDeque::new(),
-            trace: traced.then(Vec::new),
+            record: Record { trace: traced.then(Vec::new), wrong: None },
         }
     }
 
     /// Returns the events, if they were traced.
     pub(crate) fn trace(&self) -> &[String] {
-        self.trace.as_deref().unwrap_or_default()
+        self.record.trace.as_deref().unwrap_or_default()
     }
 
     fn note(&mut self, what: impl FnOnce() -> String) {
-        if let Some(trace) = &mut self.trace {
+        if let Some(trace) = &mut self.record.trace {
             trace.push(format!("{:>7}  {}", self.time, what()));
         }
     }
@@ -357,6 +362,12 @@ impl World {
     /// Returns the waiter of an open call.
     fn waiter(&self, node: usize, peer: usize, call: CallNumber) -> Option<Waiter> {
         self.nodes[node].ends[peer].as_ref()?.core.calls().waiter(call)
+    }
+
+    /// Returns whether two nodes map memory of each other.
+    fn shares_memory(&self, one: usize, other: usize) -> bool {
+        let pair = one.min(other) * self.plan.nodes + one.max(other);
+        self.plan.streams >> pair & 1 == 0
     }
 
     fn lies(&self, node: usize, peer: usize) -> bool {

@@ -9,7 +9,7 @@ use crate::wire::{Frame, Wire};
 impl World {
     /// Checks that a node holds the bytes that its budget says, and that they fit its rings.
     pub(super) fn conserved(&self, node: usize) -> Result<(), Fault> {
-        if let Some(what) = &self.wrong {
+        if let Some(what) = &self.record.wrong {
             return violated(what.clone())?;
         }
         let (held, _) = self.holds(node, node);

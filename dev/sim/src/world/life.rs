@@ -20,8 +20,7 @@ impl World {
         }
         self.sessions += 1;
         let session = self.sessions;
-        let pair = one.min(other) * self.plan.nodes + one.max(other);
-        let stream = self.plan.streams >> pair & 1 == 1;
+        let stream = !self.shares_memory(one, other);
         for (node, peer) in [(one, other), (other, one)] {
             let wire = Wire::new(
                 session,

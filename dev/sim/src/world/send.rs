@@ -174,7 +174,8 @@ impl World {
         let replies = self.nodes[node].replies.budget().held();
         let is_full = held >= self.plan.share.max(self.plan.ahead) || replies >= all;
         if len as usize > SHORT_BYTES && held > 0 && is_full {
-            self.wrong = Some(format!("{node} has a reply wait for {peer} behind {held} bytes"));
+            self.record.wrong =
+                Some(format!("{node} has a reply wait for {peer} behind {held} bytes"));
         }
         let queued = core.queue_reply(frame, len as usize);
         self.queued(node, peer, queued);
