@@ -3,6 +3,8 @@
 
 mod asked;
 mod streams;
+mod folds;
+mod exports;
 
 use std::fmt;
 
@@ -10,6 +12,9 @@ use upbeat_core::backoff::REFUSALS_MAX;
 
 use asked::{Asked, Lies, Run, Time, Way};
 pub(crate) use asked::{End, Id, Terms};
+use exports::Exports;
+pub(crate) use exports::{Found, Source};
+pub(crate) use folds::FoldOf;
 use streams::Streams;
 pub(crate) use streams::{Batch, Over};
 
@@ -40,6 +45,7 @@ pub(crate) struct Check {
     /// Running handlers that use the exclusive resource of their node.
     holders: Vec<Id>,
     pub(crate) streams: Streams,
+    pub(crate) exports: Exports,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -67,6 +67,17 @@ counts! {
     batches, "batches of streams that were read";
     streams_left, "streams left by their readers";
     streams_cut, "streams whose readers heard that no more come";
+    exports, "exports made";
+    updates, "values that their updates left";
+    opened, "exports opened";
+    loads, "reads of exports in memory";
+    loads_lost, "attempts of those that met updates";
+    questions_of_readers, "questions to owners of exports";
+    snapshots, "snapshots";
+    changes, "changes of which watches heard";
+    expressions, "expressions";
+    hostile, "hostile questions";
+    hostile_refused, "of those, refused";
     crashes, "crashes";
     stale, "restarts that were seen before the death";
     jumps, "clock jumps";

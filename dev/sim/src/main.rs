@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod random;
+mod value;
 mod plan;
 mod check;
 mod count;

@@ -153,7 +153,7 @@ pub(crate) enum Behaviour {
     Streams,
 }
 
-/// How a message relates to a stream.
+/// How a message relates to a stream, or to an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carries {
     Nothing,
@@ -165,9 +165,16 @@ pub(crate) enum Carries {
     Pull,
     /// The message brings the next batch of a stream.
     Push,
+    /// The message asks for parts of an export.
+    Query,
 }
 
 impl Carries {
+    /// Returns whether a stream or an export answers the message, and no handler of a program.
+    pub(crate) fn is_answered_elsewhere(self) -> bool {
+        self == Carries::Query || self.operation().is_some()
+    }
+
     /// Returns the operation of a stream that the message is.
     pub(crate) fn operation(self) -> Option<Operation> {
         match self {
@@ -195,8 +202,9 @@ pub(crate) enum Need {
 pub(crate) struct Ask {
     pub(crate) to: usize,
     pub(crate) oneway: bool,
-    /// How the request relates to a stream.
+    /// How the request relates to a stream, or to an export.
     pub(crate) carries: Carries,
+    /// The stream, or the question.
     pub(crate) flow: usize,
     /// Bytes of arguments.
     pub(crate) bytes: u32,
@@ -320,6 +328,25 @@ impl Ask {
             deadline: None,
             total: None,
             dropped: None,
+        }
+    }
+
+    /// Draws a question about an export.
+    pub(crate) fn query(random: &mut Random, to: usize, query: usize) -> Ask {
+        Ask {
+            to,
+            oneway: false,
+            carries: Carries::Query,
+            flow: query,
+            bytes: random.pick(&[8, 16, 200]),
+            answer: random.pick(&[8, 100, ANSWER_BYTES_MAX as u32]),
+            behaviour: Behaviour::Streams,
+            need: Need::Nothing,
+            refusals: 0,
+            outlives: None,
+            deadline: random.permille(50).then(|| random.within(1, 800)),
+            total: None,
+            dropped: random.permille(50).then(|| random.within(1, 800)),
         }
     }
 

@@ -15,6 +15,7 @@ mod hear;
 mod life;
 mod flows;
 mod operations;
+mod exports;
 mod conserved;
 mod schedule;
 
@@ -35,6 +36,7 @@ use crate::count::Counts;
 use crate::plan::{Ask, Plan};
 use crate::random::Random;
 use crate::wire::{Frame, Use, Wire};
+use exports::Exports;
 use flows::Flows;
 use lend::{Loan, Whose};
 use senders::Senders;
@@ -71,6 +73,7 @@ pub(crate) struct World {
     check: Check,
     asks: Vec<Ask>,
     flows: Flows,
+    exports: Exports,
     sessions: u64,
     healing: bool,
     /// Whether an event has happened since this flag was last cleared.
@@ -307,6 +310,7 @@ impl World {
     pub(crate) fn new(seed: u64, traced: bool) -> World {
         let mut random = Random::new(seed);
         let plan = Plan::new(&mut random);
+        let exports = Exports::new(seed, &plan);
         let nodes = (0..plan.nodes).map(|_| Node::new(&plan, 0)).collect();
         let wires = (0..plan.nodes * plan.nodes).map(|_| None).collect();
         let check = Check::new(plan.weather.jumps);
@@ -320,6 +324,7 @@ impl World {
             check,
             asks: Vec::new(),
             flows: Flows::default(),
+            exports,
             sessions: 0,
             healing: false,
             moved: false,

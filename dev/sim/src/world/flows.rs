@@ -292,6 +292,7 @@ impl World {
                 self.operation_failed(node, flow)
             }
             Carries::Nothing | Carries::Result => Ok(()),
+            Carries::Query => self.query_ended(id, false),
         }
     }
 
@@ -338,6 +339,7 @@ impl World {
         let has_result = self.check.has_result(id);
         match carries {
             Carries::Nothing => Ok(()),
+            Carries::Query => self.query_ended(id, polled && has_result),
             Carries::Result if polled && has_result => {
                 let mut ahead = ResultReader::default();
                 ahead.received();

@@ -54,6 +54,7 @@ impl World {
         self.note(|| format!("{node} dies"));
         self.check.died(node);
         self.flows_died(node);
+        self.exports_died(node);
         for peer in self.peers(node) {
             let Some(end) = &self.nodes[node].ends[peer] else { continue };
             let session = end.session;

@@ -60,7 +60,7 @@ impl World {
         self.owe(node, peer, Head::failed(call, 1), body);
     }
 
-    /// An operation of a stream is accepted.
+    /// An operation of a stream, or a question about an export, is accepted.
     pub(super) fn start_operation(
         &mut self,
         node: usize,
@@ -68,9 +68,12 @@ impl World {
         held: Held,
         (id, buffer): (Id, Option<(Use, usize)>),
     ) -> Result<(), Fault> {
+        let Ask { carries, flow, .. } = self.asks[id as usize];
+        if carries == Carries::Query {
+            return self.start_query(node, peer, held, (id, buffer));
+        }
         self.give_back(node, peer, buffer);
         let Some(call) = held.call else { return Ok(()) };
-        let Ask { carries, flow, .. } = self.asks[id as usize];
         let taken = match carries {
             Carries::Pull => self.pull_came(node, peer, flow),
             _ => self.push_came(node, peer, flow, id),
@@ -335,6 +338,7 @@ impl World {
                 self.check.streams.over(flow, Over::Left)?;
                 self.drop_reader(flow);
             }
+            Carries::Query => self.leave_query(node, at),
             Carries::Pull | Carries::Push if self.flows.all[flow].waits == Some(at) => {
                 self.flows.all[flow].waits = None;
                 match &mut self.flows.all[flow].far {

@@ -74,7 +74,7 @@ impl World {
         self.note(|| format!("{node} runs {id} for {peer}"));
         self.check.accepted(id, node, session, held.on_way)?;
         let ask = self.asks[id as usize];
-        if ask.carries.operation().is_some() {
+        if ask.carries.is_answered_elsewhere() {
             return self.start_operation(node, peer, held, (id, buffer));
         }
         if ask.carries == Carries::Argument && !self.open_argument(node, peer, held, id)? {

@@ -152,6 +152,7 @@ impl World {
         self.offer(node)?;
         self.poll_woken(node)?;
         self.poll_flows(node)?;
+        self.poll_exports(node)?;
         self.pump_all(node);
         // If nothing happened, the last check still holds.
         let moved = self.moved;
@@ -301,6 +302,7 @@ impl World {
         if let Some(what) = self.check.unfinished() {
             return violated(format!("nothing moves, and {what}"))?;
         }
+        self.exports_settled()?;
         for node in 0..self.plan.nodes {
             let held = self.nodes[node].shared_budget.budget().held();
             let tasks = self.nodes[node].tasks.iter().flatten().count();
