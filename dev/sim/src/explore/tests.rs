@@ -31,6 +31,10 @@ fn faults_that_are_put_in_are_found() {
         Mutant::OutlivesDeadline,
         Mutant::CancelIgnored,
         Mutant::LostKeepsTasks,
+        Mutant::ExportNumberAgain,
+        Mutant::ExportNameTwice,
+        Mutant::LastElementLeft,
+        Mutant::AroundUnseen,
     ] {
         mutant::put(Some(mutant));
         assert!((0..300).any(|seed| history(seed).1.is_err()), "{mutant:?}");

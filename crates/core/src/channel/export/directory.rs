@@ -4,6 +4,7 @@ use super::expression::Expression;
 use super::part::Part;
 use super::shape::{Shape, ShapeError};
 use crate::limits::{EXPORT_NAME_BYTES_MAX, EXPORT_PARTS_MAX, EXPORT_WORDS_MAX};
+use crate::mutant::{Mutant, mutated};
 use crate::name::{NameError, NodeName};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -83,7 +84,8 @@ impl<E> Directory<E> {
     /// does not read an export of the node that has the name now.
     #[must_use]
     pub fn new(random: u32) -> Directory<E> {
-        Directory { standing: BTreeMap::new(), next: random >> 1 }
+        let next = if mutated(Mutant::ExportNumbersAlike) { 0 } else { random >> 1 };
+        Directory { standing: BTreeMap::new(), next }
     }
 
     /// Exports a value of this shape, and keeps what `keep` makes for the number of the export. Returns the number.
@@ -95,7 +97,7 @@ impl<E> Directory<E> {
     ) -> Result<u32, X> {
         let name = checked(name)?;
         shape.check().map_err(Refusal::Shape)?;
-        if self.named(&name).is_some() {
+        if self.named(&name).is_some() && !mutated(Mutant::ExportNameTwice) {
             return Err(Refusal::Taken { name }.into());
         }
         let number = self.next;
@@ -112,7 +114,7 @@ impl<E> Directory<E> {
         let Some((number, entry)) = self.named(name) else {
             return Err(NotOpened::NoExport { others: self.names() });
         };
-        match *entry.text == *text {
+        match *entry.text == *text || mutated(Mutant::ExportTypeUnread) {
             true => Ok((number, &entry.kept)),
             false => Err(NotOpened::OtherType { exported: entry.text.to_string() }),
         }
@@ -121,7 +123,9 @@ impl<E> Directory<E> {
     /// Returns the shape of an export, and what is kept of it, for a reader of this part.
     pub fn part(&self, number: u32, part: Part) -> Result<(&Shape, &E), NotRead> {
         let entry = self.standing.get(&number).ok_or(NotRead::Ended)?;
-        part.check(&entry.shape).map_err(|_| NotRead::NoPart)?;
+        if !mutated(Mutant::PartUnchecked) {
+            part.check(&entry.shape).map_err(|_| NotRead::NoPart)?;
+        }
         Ok((&entry.shape, &entry.kept))
     }
 
@@ -130,18 +134,27 @@ impl<E> Directory<E> {
         let is_few = parts.len() <= EXPORT_PARTS_MAX;
         let words = parts.take(EXPORT_PARTS_MAX).map(|part| part.words as usize);
         let is_short = words.fold(0, usize::saturating_add) <= EXPORT_WORDS_MAX;
-        if is_few && is_short { Ok(()) } else { Err(NotRead::Large) }
+        if is_few && is_short || mutated(Mutant::PartsUnbounded) {
+            Ok(())
+        } else {
+            Err(NotRead::Large)
+        }
     }
 
     /// Returns what is kept of an export, for a reader of this expression.
     pub fn expression(&self, number: u32, expression: &Expression) -> Result<&E, NotRead> {
         let entry = self.standing.get(&number).ok_or(NotRead::Ended)?;
-        expression.check(&entry.shape).map_err(|_| NotRead::NoPart)?;
+        if !mutated(Mutant::ExpressionUnchecked) {
+            expression.check(&entry.shape).map_err(|_| NotRead::NoPart)?;
+        }
         Ok(&entry.kept)
     }
 
     /// Withdraws an export. Returns what was kept of it, unless it was withdrawn before.
     pub fn withdraw(&mut self, number: u32) -> Option<E> {
+        if mutated(Mutant::ExportNumberAgain) {
+            self.next = number;
+        }
         self.standing.remove(&number).map(|entry| entry.kept)
     }
 

@@ -6,6 +6,7 @@
 use super::shape::{Scalar, Shape};
 use crate::fault::Rule;
 use crate::limits::EXPRESSION_ELEMENTS_MAX;
+use crate::mutant::{Mutant, mutated};
 
 const WORD: u64 = 8;
 
@@ -180,20 +181,27 @@ impl Expression {
         let mut count = 0_u64;
         let mut found: Option<Number> = None;
         for index in 0..u64::from(self.count) {
+            if mutated(Mutant::LastElementLeft) && index + 1 == u64::from(self.count) {
+                break;
+            }
             let element = u64::from(self.first) + index * u64::from(self.each);
             let mut number = |of: Operand| {
                 let at = element + u64::from(of.at);
                 let word = load((at / WORD) as usize);
                 Number::of(of.scalar, word >> (8 * (at % WORD)))
             };
-            if self.filter.is_some_and(|filter| !filter.holds(number(filter.of))) {
+            let leaves_out = |filter: Filter| !filter.holds(number(filter.of));
+            if self.filter.is_some_and(leaves_out) && !mutated(Mutant::FilterUnread) {
                 continue;
             }
             count += 1;
             if self.fold != Fold::Count {
                 let next = number(self.of);
                 found = Some(match found {
-                    Some(before) => before.fold(self.fold, next).ok_or(Overflow::Sum)?,
+                    Some(before) => match before.fold(self.fold, next) {
+                        None if mutated(Mutant::SumCut) => before,
+                        sum => sum.ok_or(Overflow::Sum)?,
+                    },
                     None => next,
                 });
             }

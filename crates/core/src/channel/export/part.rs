@@ -3,6 +3,7 @@
 use super::shape::Shape;
 use crate::fault::Rule;
 use crate::limits::EXPORT_WORDS_MAX;
+use crate::mutant::{Mutant, mutated};
 use core::fmt;
 
 const _: () = assert!(EXPORT_WORDS_MAX <= u32::MAX as usize);
@@ -54,7 +55,7 @@ impl Part {
             let Some((of, offset)) = inside(shape, at - begin) else { break };
             (shape, begin) = (of, begin + offset);
         }
-        if !is_unit {
+        if !is_unit && !mutated(Mutant::AroundUnseen) {
             show(around);
         }
         if at == begin && words == shape.words() {
@@ -86,6 +87,9 @@ fn inside(shape: &Shape, at: usize) -> Option<(&Shape, usize)> {
 fn units(shape: &Shape, at: usize, show: &mut impl FnMut(Option<u32>)) {
     if shape.is_unit() {
         show(Some(at as u32));
+    }
+    if mutated(Mutant::InsideUnseen) {
+        return;
     }
     match shape {
         Shape::Scalar(_) | Shape::Text { .. } | Shape::Packed { .. } => {}
@@ -125,6 +129,9 @@ fn is_part(shape: &Shape, at: usize, words: usize) -> bool {
     if let Shape::Packed { .. } = shape {
         let first = usize::from(shape.is_unit());
         return words == 1 && (first..shape.words()).contains(&at);
+    }
+    if mutated(Mutant::PartOfTwoFields) && at > 0 && words == 2 && at + words <= shape.words() {
+        return true;
     }
     let inner = (at < shape.words()).then(|| inside(shape, at)).flatten();
     inner.is_some_and(|(of, begin)| is_part(of, at - begin, words))
