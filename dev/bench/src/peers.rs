@@ -38,11 +38,11 @@ pub struct Arguments {
 }
 
 const HELP: &str = "\
-The same call of nothing, call with 1 KiB each way, and stream of 8-byte messages, on Upbeat and on
-what one would pick instead: tonic, tarpc, Cap'n Proto RPC, iceoryx2, ipc-channel, ZeroMQ, Lamellar
-and UCX. Each is used as its own documentation advises, between two processes on the same two CPUs,
-and all do short rounds by turns. How a case waits is a part of its name: `polling` keeps both CPUs
-busy, `sleeping` gives them back.
+The same call of nothing, call with 1 KiB each way, stream of 8-byte messages, and read of 8 bytes
+and of 1 KiB of the other process, on Upbeat and on what one would pick instead: tonic, tarpc, Cap'n
+Proto RPC, iceoryx2, ipc-channel, ZeroMQ, Lamellar and UCX. Each is used as its own documentation
+advises, between two processes on the same two CPUs, and all do short rounds by turns. How a case
+waits is a part of its name: `polling` keeps both CPUs busy, `sleeping` gives them back.
 
 The peers are built when they are run. What they need of the system is installed by
 dev/bench/peers/prepare; a peer that cannot be built or started is left out, and that is said.
@@ -51,6 +51,7 @@ Examples:
   bench peers --quick            everything, in a minute
   bench peers tonic tarpc        these two, and ours
   bench peers null/sleeping      calls of nothing where both sides sleep
+  bench peers read               reads of 8 bytes, and a bare load
   bench peers --write-readme     measure everything and write table and plot";
 
 impl Arguments {

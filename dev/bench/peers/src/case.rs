@@ -14,11 +14,15 @@ pub(crate) enum Op {
     KiB1,
     /// Messages of 8 bytes, one way; the receiver counts them and adds them up.
     Stream,
+    /// A read of 8 bytes that the other process owns.
+    Read,
+    /// A read of 1 KiB that the other process owns.
+    ReadKiB1,
 }
 
 impl Op {
     /// All operations.
-    pub(crate) const ALL: [Op; 3] = [Op::Null, Op::KiB1, Op::Stream];
+    pub(crate) const ALL: [Op; 5] = [Op::Null, Op::KiB1, Op::Stream, Op::Read, Op::ReadKiB1];
 
     /// Returns the word for the operation in a case's path.
     pub(crate) fn word(self) -> &'static str {
@@ -26,7 +30,14 @@ impl Op {
             Op::Null => "null",
             Op::KiB1 => "1KiB",
             Op::Stream => "oneway",
+            Op::Read => "read",
+            Op::ReadKiB1 => "read1KiB",
         }
+    }
+
+    /// Returns whether the operation is a read of a variable.
+    pub(crate) fn is_read(self) -> bool {
+        matches!(self, Op::Read | Op::ReadKiB1)
     }
 
     /// Describes the operation.
@@ -35,11 +46,13 @@ impl Op {
             Op::Null => "a call of nothing",
             Op::KiB1 => "a call with 1 KiB each way",
             Op::Stream => "one-way messages of 8 bytes",
+            Op::Read => "a read of 8 bytes of the other process",
+            Op::ReadKiB1 => "a read of 1 KiB of the other process",
         }
     }
 }
 
-/// How both sides wait.
+/// How both sides wait. Reads wait for nothing, and are cases of a way that polls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Both sides poll without a limit.

@@ -8,6 +8,7 @@
 mod case;
 mod names;
 mod payload;
+mod values;
 mod tasks;
 mod run;
 mod peers;

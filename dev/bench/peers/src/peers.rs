@@ -1,6 +1,7 @@
 //! Upbeat and the peers, a module for each.
 
 mod ours;
+mod load;
 mod iceoryx2;
 mod ipc_channel;
 mod tarpc;
@@ -26,6 +27,7 @@ pub(crate) struct LeftOut {
 /// Returns all ways that this machine has. Upbeat's come first, because the others are compared with them.
 pub(crate) fn ways() -> Vec<Way> {
     let mut ways = ours::ways();
+    ways.extend(load::ways());
     ways.extend(iceoryx2::ways());
     ways.extend(ipc_channel::ways());
     ways.extend(tarpc::ways());
@@ -68,13 +70,18 @@ fn missing() -> Vec<LeftOut> {
     missing
 }
 
-/// Returns the peers that are missing, and the chosen cases that a peer does not have.
+/// Returns the peers that are missing, and the chosen cases that a peer does not have. Cases of one peer with the same
+/// reason are one item.
 pub(crate) fn left_out(ways: &[Way], names: &[String]) -> Vec<LeftOut> {
     let mut all: Vec<LeftOut> =
         missing().into_iter().filter(|one| is_wanted(names, &one.what)).collect();
     for way in ways {
         for &(op, why) in way.absent.iter().filter(|(op, _)| is_wanted(names, &way.path(*op))) {
-            all.push(LeftOut { what: way.path(op), why: why.to_owned() });
+            let peer = format!("{}/", way.peer);
+            match all.iter_mut().find(|one| one.what.starts_with(&peer) && one.why == why) {
+                Some(one) => one.what = format!("{}, {}", one.what, way.path(op)),
+                None => all.push(LeftOut { what: way.path(op), why: why.to_owned() }),
+            }
         }
     }
     all

@@ -18,7 +18,7 @@ const RATES: (f64, f64) = (640.0, 810.0);
 
 /// The picture.
 pub(crate) fn svg(summary: &Summary) -> String {
-    let lines = &summary.lines;
+    let lines: Vec<&Line> = summary.lines.iter().filter(|line| line.has_calls()).collect();
     let height = TOP + ROW * lines.len() as f64 + 34.0;
     let bottom = height - 30.0;
     let calls = lines.iter().flat_map(|line| [line.null, line.kib1]).flatten();
@@ -31,7 +31,7 @@ pub(crate) fn svg(summary: &Summary) -> String {
     picture.title(RATES.0, 24.0, "one-way messages a second");
     picture.columns(&times, TOP - 4.0, bottom, round_time);
     picture.columns(&rates, TOP - 4.0, bottom, round_count);
-    for (at, line) in lines.iter().enumerate() {
+    for (at, line) in lines.into_iter().enumerate() {
         row(&mut picture, line, TOP + ROW * at as f64, &times, &rates);
     }
     legend(&mut picture, height - 10.0);

@@ -1,7 +1,8 @@
 //! The table in README.md and the plot beside it, written from a run.
 
 use crate::plot;
-use crate::summary::{Figure, Summary};
+use crate::run::LOAD;
+use crate::summary::{Figure, Line, Summary};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -63,21 +64,54 @@ fn section(summary: &Summary, quick: bool) -> String {
         "\n| | waits by | null call | ratio to Upbeat | 1 KiB each way | one-way, 8 bytes |\n\
          |---|---|---|---|---|---|\n",
     );
-    for line in &summary.lines {
-        let name = if line.is_ours() { format!("**{}**", line.label()) } else { line.label() };
-        let took = |figure: Option<Figure>| figure.map_or("-".into(), |one| time(one.ns));
+    for line in summary.lines.iter().filter(|line| line.has_calls()) {
+        let (name, ratio) = (name(line), ratio(line.null));
         let rate = line.stream.map_or("-".into(), |one| format!("{}/s", short(1e9 / one.ns)));
-        let ratio = line.null.and_then(|figure| figure.of_ours);
-        let ratio = match ratio {
-            Some(ratio) => format!("{ratio:.*}", if ratio < 10.0 { 2 } else { 0 }),
-            None => "1".to_owned(),
-        };
         let (null, kib1, mode) = (took(line.null), took(line.kib1), line.mode.word());
         let _ = writeln!(to, "| {name} | {mode} | {null} | {ratio} | {kib1} | {rate} |");
     }
     let _ = writeln!(to, "\n![What calls and messages cost on Upbeat and on its peers]({PLOT})\n");
+    to.push_str(&reads(summary));
     let _ = writeln!(to, "{}\n", origin(summary, quick));
     to
+}
+
+/// Returns the table of the reads, if there are any.
+fn reads(summary: &Summary) -> String {
+    let mut lines: Vec<&Line> = summary.lines.iter().filter(|line| line.has_reads()).collect();
+    if lines.is_empty() {
+        return String::new();
+    }
+    let cost = |line: &Line| line.read.map_or(f64::INFINITY, |figure| figure.ns);
+    lines.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
+    let mut to = String::from(
+        "| a variable of the other process | read of 8 bytes | ratio to Upbeat | read of 1 KiB | \
+         ratio to Upbeat |\n|---|---|---|---|---|\n",
+    );
+    for line in lines {
+        let (read, kib1) = (took(line.read), took(line.read_kib1));
+        let (of_read, of_kib1) = (ratio(line.read), ratio(line.read_kib1));
+        let _ = writeln!(to, "| {} | {read} | {of_read} | {kib1} | {of_kib1} |", name(line));
+    }
+    to + "\n"
+}
+
+/// Returns the label of a way, which stands out if it is ours.
+fn name(line: &Line) -> String {
+    if line.is_ours() { format!("**{}**", line.label()) } else { line.label() }
+}
+
+fn took(figure: Option<Figure>) -> String {
+    figure.map_or("-".into(), |one| time(one.ns))
+}
+
+/// Returns the ratio to Upbeat. Upbeat's own figures have none, and are what the others are compared with.
+fn ratio(figure: Option<Figure>) -> String {
+    match figure.map(|figure| figure.of_ours) {
+        Some(Some(ratio)) => format!("{ratio:.*}", if ratio < 10.0 { 2 } else { 0 }),
+        Some(None) => "1".to_owned(),
+        None => "-".to_owned(),
+    }
 }
 
 /// Returns the machine, the baselines and the versions.
@@ -110,8 +144,8 @@ fn processor() -> String {
 
 /// Returns the versions that were built, from the lock file.
 fn versions(summary: &Summary) -> Vec<String> {
-    let mut peers: Vec<&str> =
-        summary.lines.iter().filter(|line| !line.is_ours()).map(|line| line.peer).collect();
+    let others = summary.lines.iter().filter(|line| !line.is_ours() && line.peer != LOAD);
+    let mut peers: Vec<&str> = others.map(|line| line.peer).collect();
     peers.sort_unstable();
     peers.dedup();
     let said = |&peer: &&str| {
@@ -155,11 +189,17 @@ mod tests {
             null: Some(Figure { ns, of_ours }),
             kib1: None,
             stream,
+            read: None,
+            read_kib1: None,
         };
         let stream = Some(Figure { ns: 40.0, of_ours: None });
+        let figure = |ns, of_ours| Some(Figure { ns, of_ours });
+        let upbeat = line("upbeat", Mode::Polling, 150.0, None, stream);
+        let load = line("load", Mode::Polling, 0.0, None, None);
         let lines = vec![
-            line("upbeat", Mode::Polling, 150.0, None, stream),
+            Line { read: figure(6.0, None), read_kib1: figure(30.0, None), ..upbeat },
             line("tarpc", Mode::Sleeping, 31_000.0, Some(0.6), None),
+            Line { null: None, read: figure(2.0, Some(0.33)), ..load },
         ];
         let (line_ns, eventfd_ns) = (Some(110.0), None);
         Summary { placement: Placement::OneL3, lines, line_ns, eventfd_ns }
@@ -180,8 +220,19 @@ mod tests {
         let text = section(&summary(), true);
         assert!(text.contains("| **Upbeat** | polling | 150.0 ns | 1 | - | 25.0 M/s |"), "{text}");
         assert!(text.contains("| tarpc | sleeping | 31.00 us | 0.60 | - | - |"), "{text}");
+        assert!(!text.contains("| a bare load or copy | polling |"), "{text}");
         assert!(text.contains("--quick`\non ") && text.contains("took 110.0 ns"), "{text}");
         assert!(text.contains(&format!("tarpc {}", locked("tarpc").unwrap())), "{text}");
+    }
+
+    #[test]
+    fn the_table_of_reads_begins_with_the_fastest() {
+        let text = section(&summary(), true);
+        let rows: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("| a v")).collect();
+        assert_eq!(rows[2], "| a bare load or copy | 2.0 ns | 0.33 | - | - |");
+        assert_eq!(rows[3], "| **Upbeat** | 6.0 ns | 1 | 30.0 ns | 1 |");
+        assert_eq!(rows[4], "", "{text}");
+        assert!(text.contains("Versions: tarpc "), "a load has no version: {text}");
     }
 
     #[test]

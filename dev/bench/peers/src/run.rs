@@ -20,6 +20,9 @@ pub(crate) const BENCH: &str = "peers";
 /// The name of Upbeat as a peer.
 pub(crate) const OURS: &str = "upbeat";
 
+/// The name of bare memory as a peer.
+pub(crate) const LOAD: &str = "load";
+
 /// The carrier for the comparison where Upbeat does not have the peer's: a user of one host would choose it.
 pub(crate) const SHARED: &str = "shared";
 
@@ -120,7 +123,7 @@ impl Subject for Case<'_> {
 
     fn floor(&self) -> Floor {
         match (self.op, self.way.mode) {
-            (Op::Stream, _) => Floor::Nothing,
+            (Op::Stream | Op::Read | Op::ReadKiB1, _) => Floor::Nothing,
             (_, Mode::Polling) => Floor::Lines,
             (_, Mode::Sleeping | Mode::Adaptive) => Floor::Eventfds,
         }

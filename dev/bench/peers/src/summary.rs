@@ -1,7 +1,7 @@
 //! The rows of a run as one line for each way, in the placement that was seen most.
 
 use crate::case::{Mode, Op, Way};
-use crate::run::{OURS, SHARED};
+use crate::run::{LOAD, OURS, SHARED};
 use upbeat_cli::bench::report::{Placement, Row, placements};
 
 /// A way and its results.
@@ -12,6 +12,8 @@ pub(crate) struct Line {
     pub(crate) null: Option<Figure>,
     pub(crate) kib1: Option<Figure>,
     pub(crate) stream: Option<Figure>,
+    pub(crate) read: Option<Figure>,
+    pub(crate) read_kib1: Option<Figure>,
 }
 
 /// The result of a case.
@@ -28,9 +30,23 @@ impl Line {
         self.peer == OURS
     }
 
+    /// Returns whether the way has calls or messages.
+    pub(crate) fn has_calls(&self) -> bool {
+        [self.null, self.kib1, self.stream].iter().any(Option::is_some)
+    }
+
+    /// Returns whether the way has reads.
+    pub(crate) fn has_reads(&self) -> bool {
+        [self.read, self.read_kib1].iter().any(Option::is_some)
+    }
+
     /// Returns the label of the way for a reader.
     pub(crate) fn label(&self) -> String {
-        let name = if self.is_ours() { "Upbeat" } else { self.peer };
+        let name = match self.peer {
+            OURS => "Upbeat",
+            LOAD => "a bare load or copy",
+            other => other,
+        };
         match self.carrier {
             SHARED => name.to_owned(),
             carrier => format!("{name}, {carrier}"),
@@ -66,6 +82,8 @@ impl Summary {
             null: figure(way, Op::Null),
             kib1: figure(way, Op::KiB1),
             stream: figure(way, Op::Stream),
+            read: figure(way, Op::Read),
+            read_kib1: figure(way, Op::ReadKiB1),
         };
         let mut lines: Vec<Line> = ways.iter().map(line).collect();
         let cost = |line: &Line| line.null.map_or(f64::INFINITY, |figure| figure.ns);

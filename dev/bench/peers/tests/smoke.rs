@@ -54,6 +54,14 @@ fn every_peer_is_measured() {
     let rows: Vec<Value> = output.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let measured: BTreeSet<&str> = rows.iter().map(|row| row["case"].as_str().unwrap()).collect();
     assert_eq!(measured, listed);
+    for peer in ["upbeat/shared", "load/shared", "iceoryx2/shared"] {
+        for read in ["read", "read1KiB"] {
+            assert!(
+                measured.contains(format!("{peer}/{read}/polling").as_str()),
+                "{peer} has reads"
+            );
+        }
+    }
     for row in &rows {
         let case = row["case"].as_str().unwrap();
         assert!(row["p50_ns"].as_f64().unwrap() > 0.0 && row["n"].as_u64().unwrap() > 0, "{row}");
@@ -64,6 +72,7 @@ fn every_peer_is_measured() {
             let base = row["baseline"].as_str().unwrap();
             let waits = case.rsplit('/').next().unwrap();
             let carrier = if case.contains("/tcp/") { "tcp" } else { "shared" };
+            assert_eq!(base.split('/').nth(2), case.split('/').nth(2), "{row}");
             assert!(
                 base.starts_with(&format!("upbeat/{carrier}/")) && base.ends_with(waits),
                 "{row}"
@@ -82,6 +91,11 @@ fn a_name_that_means_nothing_is_refused() {
 #[test]
 fn what_is_not_there_is_said() {
     let listed = text(&bench(&["tarpc", "--list"]).stdout);
-    assert!(listed.contains("left out: tarpc/unix/oneway/sleeping: "), "{listed}");
+    let cases = "tarpc/unix/oneway/sleeping, tarpc/tcp/oneway/sleeping";
+    assert!(listed.contains(&format!("left out: {cases}: ")), "{listed}");
+    assert!(
+        listed.contains("left out: tarpc/unix/read/sleeping, tarpc/unix/read1KiB/"),
+        "{listed}"
+    );
     assert!(!listed.contains("iceoryx2"), "only what is asked for: {listed}");
 }

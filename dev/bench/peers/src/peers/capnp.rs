@@ -2,9 +2,10 @@
 //! runtime of one thread. Messages are calls of a streaming method, which flow without an answer
 //! each as far as its window goes.
 
-use crate::case::{Call, Fault, Mode, Op, Open, Place, Serve, Way, fault};
+use crate::case::{Call, Fault, Mode, Op, Open, Place, Serve, Way, fault, unknown};
 use crate::payload::{Payload, Tally};
 use crate::tasks::{OnThread, bursts, each, runtime};
+use crate::values::NO_READS;
 use capnp_rpc::rpc_twoparty_capnp::Side;
 use capnp_rpc::{RpcSystem, new_client, twoparty};
 use echo_capnp::echo;
@@ -31,7 +32,7 @@ pub(super) fn ways() -> Vec<Way> {
         carrier,
         mode: Mode::Sleeping,
         about: "calls and streaming calls of an interface, tokio's runtime of one thread",
-        absent: &[],
+        absent: NO_READS,
         burst: 2_000,
         open: Open::Pair { serve, call },
     };
@@ -167,6 +168,7 @@ impl Call for Caller {
             Op::Stream => {
                 tasks.block_on(runtime, bursts(work, async |count| burst(client, count).await))
             }
+            Op::Read | Op::ReadKiB1 => Err(unknown(op)),
         }
     }
 }

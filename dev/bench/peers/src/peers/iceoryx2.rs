@@ -1,9 +1,12 @@
 //! iceoryx2 over its shared memory, polling, which is how it is used where latency counts: request
 //! and response for calls, publish and subscribe for messages. Payloads are written in the buffers that are
-//! sent, with two ends at most, and buffers that do not overflow.
+//! sent, with two ends at most, and buffers that do not overflow. Its blackboard has the values that are read.
+
+mod blackboard;
 
 use crate::case::{Call, Fault, Mode, Op, Open, Place, Serve, Way, fault};
 use crate::payload::{KIB, Payload, Tally};
+use blackboard::{Entries, Written};
 use iceoryx2::node::Node;
 use iceoryx2::port::backpressure_strategy::BackpressureStrategy;
 use iceoryx2::port::client::Client;
@@ -25,7 +28,7 @@ pub(super) fn ways() -> Vec<Way> {
         peer: "iceoryx2",
         carrier: "shared",
         mode: Mode::Polling,
-        about: "request-response and publish-subscribe, payloads written in place",
+        about: "request-response and publish-subscribe, payloads written in place; blackboard",
         absent: &[],
         burst: 20_000,
         open: Open::Pair { serve, call },
@@ -96,6 +99,7 @@ struct Answerer {
     bytes: Answering<Bytes, Bytes>,
     tallies: Answering<Null, Sums>,
     messages: Subscriber<ipc::Service, u64, ()>,
+    written: Written,
     _services: Services,
 }
 
@@ -111,6 +115,7 @@ fn serve(place: &Place<'_>) -> Result<Box<dyn Serve>, Fault> {
             .buffer_size(BUFFER)
             .create()
             .map_err(fault("making a subscriber"))?,
+        written: Written::new(&services.node, &services.name("values")?)?,
         _services: services,
     }))
 }
@@ -146,6 +151,10 @@ impl Serve for Answerer {
         match op {
             Op::Null => (0..work.total()).try_for_each(|_| answer(&self.null, |&byte| byte)),
             Op::KiB1 => (0..work.total()).try_for_each(|_| answer(&self.bytes, |&bytes| bytes)),
+            Op::Read | Op::ReadKiB1 => {
+                self.written.set();
+                Ok(())
+            }
             Op::Stream => {
                 // A subscriber joins its publisher when it looks for samples, and the publisher waits for it only then.
                 self.messages.has_samples().map_err(fault("joining the publisher"))?;
@@ -172,6 +181,7 @@ struct Caller {
     bytes: Asking<Bytes, Bytes>,
     tallies: Asking<Null, Sums>,
     messages: Publisher<ipc::Service, u64, ()>,
+    entries: Entries,
     payload: Payload,
     _services: Services,
 }
@@ -188,6 +198,7 @@ fn call(place: &Place<'_>) -> Result<Box<dyn Call>, Fault> {
             .backpressure_strategy(BackpressureStrategy::DiscardData)
             .create()
             .map_err(fault("making a publisher"))?,
+        entries: Entries::new(&services.node, &services.name("values")?)?,
         payload: Payload::new(),
         _services: services,
     }))
@@ -241,6 +252,7 @@ impl Call for Caller {
                 ask(&self.tallies, 0, |_| Ok(()))?;
                 work.try_bursts(|messages| self.burst(messages))
             }
+            Op::Read | Op::ReadKiB1 => self.entries.round(op, work),
         }
     }
 }

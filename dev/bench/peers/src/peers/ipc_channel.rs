@@ -1,8 +1,9 @@
 //! ipc-channel, as Servo uses it: typed channels for calls without a payload and for messages, and its channel
 //! of bytes for payloads, which avoids the serializer. Blocking, and polling.
 
-use crate::case::{Call, Fault, Mode, Op, Open, Place, Serve, Way, fault};
+use crate::case::{Call, Fault, Mode, Op, Open, Place, Serve, Way, fault, unknown};
 use crate::payload::{Payload, Tally};
+use crate::values::NO_READS;
 use ipc_channel::TryRecvError;
 use ipc_channel::ipc::{
     IpcBytesReceiver, IpcBytesSender, IpcOneShotServer, IpcReceiver, IpcSender, bytes_channel,
@@ -20,7 +21,7 @@ pub(super) fn ways() -> Vec<Way> {
         carrier: "unix",
         mode,
         about,
-        absent: &[],
+        absent: NO_READS,
         burst: 5_000,
         open: Open::Pair { serve, call },
     };
@@ -118,6 +119,7 @@ impl Serve for Answerer {
                 }
                 Ok(())
             }
+            Op::Read | Op::ReadKiB1 => Err(unknown(op)),
         }
     }
 }
@@ -175,6 +177,7 @@ impl Call for Caller {
                 let [came, sum] = typed(*mode, tallies)?;
                 Tally { count: came, sum }.check(count)
             }),
+            Op::Read | Op::ReadKiB1 => Err(unknown(op)),
         }
     }
 }

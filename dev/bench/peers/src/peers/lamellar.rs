@@ -2,8 +2,11 @@
 //! advises for processes with one CPU each. Its workers poll without a pause, and would take the CPUs
 //! from all other cases: its two processes are therefore stopped between rounds.
 
+mod arrays;
+
 use crate::case::{Call, Fault, Mode, Op, Open, Place, Way, fault};
 use crate::payload::{Payload, Tally};
+use arrays::Arrays;
 use clap::Args;
 // Lamellar's macros expect everything in this module.
 use lamellar::active_messaging::prelude::*;
@@ -22,7 +25,7 @@ pub(super) fn ways() -> Vec<Way> {
         peer: "lamellar",
         carrier: "shared",
         mode: Mode::Polling,
-        about: "active messages over its shared memory, one worker in each process",
+        about: "active messages and arrays in its shared memory, one worker in each process",
         absent: &[],
         burst: 2_000,
         open: Open::Own(call),
@@ -108,6 +111,10 @@ impl Call for Pes {
     fn round(&mut self, op: Op, work: Work) -> Result<Round, Fault> {
         let order = Order { op: op.word().to_owned(), work };
         let order = serde_json::to_string(&order).map_err(fault("writing an order"))?;
+        if op.is_read() {
+            let other = self.other.as_mut().ok_or_else(|| Fault::new("it is about to end"))?;
+            writeln!(other, "{order}").map_err(fault("ordering its second process"))?;
+        }
         let orders = self.orders.as_mut().ok_or_else(|| Fault::new("it is about to end"))?;
         writeln!(orders, "{order}").map_err(fault("ordering its process"))?;
         self.signal(Signal::CONT);
@@ -142,14 +149,24 @@ pub(crate) fn run_pe(arguments: &PeArguments) -> Result<(), Fault> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(fault("prctl"))?;
     pin::pin(arguments.cpu).map_err(fault("pinning"))?;
     let world = LamellarWorldBuilder::new().build();
+    let mut arrays = Arrays::new(&world);
     world.barrier();
     let mut payload = Payload::new();
-    say(&Ok("ready".to_owned()))?;
-    // The second process gets no requests: this thread sleeps, and its worker serves.
+    let is_server = world.my_pe() == SERVER;
+    if !is_server {
+        say(&Ok("ready".to_owned()))?;
+    }
+    // The second process gets requests for reads alone, and then sets the values: else this thread sleeps, and its worker
+    // serves.
     for line in std::io::stdin().lines() {
         let order: Order = serde_json::from_str(&line.map_err(fault("reading an order"))?)
             .map_err(fault("understanding an order"))?;
-        say(&round(&world, &order, &mut payload).map_err(|fault| fault.to_string()))?;
+        if is_server {
+            arrays.set();
+            continue;
+        }
+        let round = round(&world, &order, &mut payload, &mut arrays);
+        say(&round.map_err(|fault| fault.to_string()))?;
     }
     world.barrier();
     Ok(())
@@ -164,7 +181,12 @@ fn say<T: Serialize>(what: &Result<T, String>) -> Result<(), Fault> {
 /// The process that serves.
 const SERVER: usize = 1;
 
-fn round(world: &LamellarWorld, order: &Order, payload: &mut Payload) -> Result<Round, Fault> {
+fn round(
+    world: &LamellarWorld,
+    order: &Order,
+    payload: &mut Payload,
+    arrays: &mut Arrays,
+) -> Result<Round, Fault> {
     let work = order.work;
     match Op::ALL.into_iter().find(|op| op.word() == order.op) {
         Some(Op::Null) => Ok(work.run(|| world.exec_am_pe(SERVER, Null {}).block())),
@@ -181,6 +203,7 @@ fn round(world: &LamellarWorld, order: &Order, payload: &mut Payload) -> Result<
             let (count, sum) = world.exec_am_pe(SERVER, Tallied {}).block();
             Tally { count, sum }.check(messages)
         }),
+        Some(op @ (Op::Read | Op::ReadKiB1)) => arrays.round(op, work),
         None => Err(Fault::new(format!("no operation is called `{}`", order.op))),
     }
 }

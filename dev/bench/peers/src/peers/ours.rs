@@ -1,9 +1,12 @@
 //! Upbeat, used as any user of it would.
 
-use crate::case::{Call, Fault, Mode, Op, Open, Place, Serve, Way, fault};
+mod reads;
+
+use crate::case::{Call, Fault, Mode, Op, Open, Place, Serve, Way, fault, unknown};
 use crate::payload::{Payload, Tally};
 use crate::run::{OURS, SHARED};
 use crate::tasks::{bursts, each};
+use reads::{Exports, Imports};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -20,6 +23,11 @@ const HOST: &str = "host";
 /// The carrier of nodes that call each other as if they were on two hosts, in plaintext like the peers.
 const TCP: &str = "tcp";
 
+const IN_MEMORY: &[(Op, &str)] = &[(Op::Read, NO_WAIT), (Op::ReadKiB1, NO_WAIT)];
+const NO_WAIT: &str = "a read in memory does not depend on how the nodes wait";
+const BY_CALL: &[(Op, &str)] = &[(Op::Read, A_CALL), (Op::ReadKiB1, A_CALL)];
+const A_CALL: &str = "a read from another host is a call of the owner";
+
 /// Returns Upbeat over each carrier and with every kind of waiting.
 pub(super) fn ways() -> Vec<Way> {
     let way = |carrier, mode, about| Way {
@@ -27,12 +35,16 @@ pub(super) fn ways() -> Vec<Way> {
         carrier,
         mode,
         about,
-        absent: &[],
+        absent: match (carrier, mode) {
+            (SHARED, Mode::Polling) => &[],
+            (SHARED, _) => IN_MEMORY,
+            _ => BY_CALL,
+        },
         burst: 50_000,
         open: Open::Pair { serve, call },
     };
     let waits = [
-        (Mode::Polling, "calls and one-way calls of a service, nodes told to poll"),
+        (Mode::Polling, "calls and one-way calls of a service, nodes told to poll; exports"),
         (Mode::Sleeping, "calls and one-way calls of a service, nodes told to sleep"),
         (Mode::Adaptive, "calls and one-way calls of a service, nodes as they come"),
     ];
@@ -144,6 +156,8 @@ fn address_note(place: &Place<'_>) -> String {
 struct Host {
     node: Node,
     rest: Rc<Rest>,
+    /// The exports, from the first round of reads on.
+    exports: Option<Exports>,
 }
 
 fn serve(place: &Place<'_>) -> Result<Box<dyn Serve>, Fault> {
@@ -153,11 +167,21 @@ fn serve(place: &Place<'_>) -> Result<Box<dyn Serve>, Fault> {
     }
     let rest = Rc::clone(&service.rest);
     node.serve(EchoServer::new(service)).map_err(fault("serving"))?;
-    Ok(Box::new(Host { node, rest }))
+    Ok(Box::new(Host { node, rest, exports: None }))
 }
 
 impl Serve for Host {
-    fn round(&mut self, _: Op, _: Work) -> Result<(), Fault> {
+    fn round(&mut self, op: Op, _: Work) -> Result<(), Fault> {
+        if op.is_read() {
+            let exports = match &mut self.exports {
+                Some(exports) => exports,
+                None => self.exports.insert(Exports::new(&self.node)?),
+            };
+            // The owner is driven while its exports are opened, and never while they are read.
+            if !exports.set() {
+                return Ok(());
+            }
+        }
         self.node.block_on(self.rest.begun());
         Ok(())
     }
@@ -169,6 +193,7 @@ struct Caller {
     host: String,
     client: Option<EchoClient>,
     payload: Payload,
+    imports: Option<Imports>,
 }
 
 fn call(place: &Place<'_>) -> Result<Box<dyn Call>, Fault> {
@@ -177,28 +202,58 @@ fn call(place: &Place<'_>) -> Result<Box<dyn Call>, Fault> {
     if place.carrier == TCP {
         host = format!("{host}@{}", place.told(&address_note(place))?);
     }
-    Ok(Box::new(Caller { node, host, client: None, payload: Payload::new() }))
+    Ok(Box::new(Caller { node, host, client: None, payload: Payload::new(), imports: None }))
 }
 
 impl Call for Caller {
     fn round(&mut self, op: Op, work: Work) -> Result<Round, Fault> {
-        let Caller { node, host, client, payload } = self;
+        if op.is_read() {
+            return self.imports()?.round(op, work);
+        }
+        let Caller { node, host, client, payload, .. } = self;
         node.block_on(async {
-            let client = match client {
-                Some(client) => client,
-                None => client.insert(node.connect(host).await.map_err(fault("connecting"))?),
-            };
+            let client = connected(client, node, host).await?;
             let round = match op {
                 Op::Null => {
                     each(work, async || client.null().await.map_err(fault("a call"))).await?
                 }
                 Op::KiB1 => each(work, async || bytes(client, payload).await).await?,
                 Op::Stream => bursts(work, async |messages| burst(client, messages).await).await?,
+                Op::Read | Op::ReadKiB1 => return Err(unknown(op)),
             };
             client.rest().await.map_err(fault("the last call"))?;
             Ok(round)
         })
     }
+}
+
+impl Caller {
+    /// Returns the host's exports, which the first round of reads imports.
+    fn imports(&mut self) -> Result<&mut Imports, Fault> {
+        let Caller { node, host, client, imports, .. } = self;
+        if let Some(imports) = imports {
+            return Ok(imports);
+        }
+        let new = node.block_on(async {
+            let client = connected(client, node, host).await?;
+            let new = Imports::new(node, host).await?;
+            client.rest().await.map_err(fault("the last call"))?;
+            Ok(new)
+        })?;
+        Ok(imports.insert(new))
+    }
+}
+
+/// Returns the client, which is connected when it is needed first.
+async fn connected<'c>(
+    client: &'c mut Option<EchoClient>,
+    node: &Node,
+    host: &str,
+) -> Result<&'c EchoClient, Fault> {
+    Ok(match client {
+        Some(client) => client,
+        None => client.insert(node.connect(host).await.map_err(fault("connecting"))?),
+    })
 }
 
 async fn bytes(client: &EchoClient, payload: &mut Payload) -> Result<(), Fault> {

@@ -4,6 +4,7 @@
 use crate::case::{Call, Fault, Mode, Op, Open, Place, Serve, Way, fault, unknown};
 use crate::payload::Payload;
 use crate::tasks::{OnThread, each, runtime};
+use crate::values::NO_READ;
 use futures::StreamExt;
 use serde_bytes::ByteBuf;
 use tarpc::context::{self, Context};
@@ -23,7 +24,11 @@ pub(super) fn ways() -> Vec<Way> {
         carrier,
         mode: Mode::Sleeping,
         about: "calls of a service, bincode, tokio's runtime of one thread",
-        absent: &[(Op::Stream, "every call of tarpc is answered, there are no streams")],
+        absent: &[
+            (Op::Stream, "every call of tarpc is answered, there are no streams"),
+            (Op::Read, NO_READ),
+            (Op::ReadKiB1, NO_READ),
+        ],
         burst: 1,
         open: Open::Pair { serve, call },
     };
@@ -127,7 +132,7 @@ impl Call for Caller {
                 let came = client.bytes(context::current(), sent).await.map_err(fault("a call"))?;
                 payload.check(&came)
             })),
-            Op::Stream => Err(unknown(op)),
+            Op::Stream | Op::Read | Op::ReadKiB1 => Err(unknown(op)),
         }
     }
 }

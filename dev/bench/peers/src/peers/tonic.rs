@@ -1,9 +1,10 @@
 //! tonic, gRPC over HTTP/2: unary calls with `bytes` fields, a client's stream for messages, on
 //! tokio's runtime of one thread. Nagle's algorithm is off, as tonic has it by default.
 
-use crate::case::{Call, Fault, Mode, Op, Open, Place, Serve, Way, fault};
+use crate::case::{Call, Fault, Mode, Op, Open, Place, Serve, Way, fault, unknown};
 use crate::payload::{Payload, Tally};
 use crate::tasks::{OnThread, bursts, each, runtime};
+use crate::values::NO_READS;
 use prost::bytes::Bytes;
 use proto::echo_client::EchoClient;
 use proto::echo_server::{Echo, EchoServer};
@@ -29,7 +30,7 @@ pub(super) fn ways() -> Vec<Way> {
         carrier,
         mode: Mode::Sleeping,
         about: "unary calls and a client's stream of gRPC, tokio's runtime of one thread",
-        absent: &[],
+        absent: NO_READS,
         burst: 5_000,
         open: Open::Pair { serve, call },
     };
@@ -120,6 +121,7 @@ impl Call for Caller {
             Op::Stream => {
                 runtime.block_on(bursts(work, async |messages| burst(client, messages).await))
             }
+            Op::Read | Op::ReadKiB1 => Err(unknown(op)),
         }
     }
 }

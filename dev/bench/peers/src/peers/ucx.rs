@@ -2,6 +2,9 @@
 //! Rust: active messages over shared memory, polling. A round is one run of the program,
 //! pinned like all others. `ucp` is the layer that UCX recommends to its users, `uct` the layer
 //! below. A call without a payload has 8 bytes here, and the program does not compare payloads.
+//!
+//! A read is a get of memory that the other process has registered, with one get at a time. The program reads the clock
+//! in each, and does not look at the bytes. UCX does not tell whether they are whole.
 
 use crate::case::{Call, Fault, Mode, Op, Open, Place, Way, fault};
 use std::net::TcpListener;
@@ -27,8 +30,8 @@ pub(super) fn ways() -> Vec<Way> {
         open: Open::Told(call),
     };
     vec![
-        way("ucp", "active messages of the upper layer, by its own ucx_perftest"),
-        way("uct", "active messages of the lower layer, by its own ucx_perftest"),
+        way("ucp", "active messages and gets of the upper layer, by its own ucx_perftest"),
+        way("uct", "active messages and gets of the lower layer, by its own ucx_perftest"),
     ]
 }
 
@@ -55,9 +58,13 @@ impl Perftest {
             (false, Op::Null) => &["-t", "ucp_am_lat", "-s", "8"],
             (false, Op::KiB1) => &["-t", "ucp_am_lat", "-s", "1024"],
             (false, Op::Stream) => &["-t", "ucp_am_bw", "-s", "8"],
+            (false, Op::Read) => &["-t", "ucp_get", "-O", "1", "-s", "8"],
+            (false, Op::ReadKiB1) => &["-t", "ucp_get", "-O", "1", "-s", "1024"],
             (true, Op::Null) => &["-t", "am_lat", "-D", "short", "-s", "8"],
             (true, Op::KiB1) => &["-t", "am_lat", "-D", "bcopy", "-s", "1024"],
             (true, Op::Stream) => &["-t", "am_bw", "-D", "short", "-s", "8"],
+            (true, Op::Read) => &["-t", "get", "-O", "1", "-D", "bcopy", "-s", "8"],
+            (true, Op::ReadKiB1) => &["-t", "get", "-O", "1", "-D", "bcopy", "-s", "1024"],
         }
     }
 
@@ -130,7 +137,7 @@ fn free_port() -> Result<u16, Fault> {
 }
 
 /// Returns the nanoseconds of an operation, from a line of numbers: iterations, the median, average and
-/// overall half round trip in microseconds, two of bytes, average and overall messages a second.
+/// overall half round trip in microseconds, or those of a get, two of bytes, average and overall messages a second.
 fn figure(said: &str, op: Op, count: u32) -> Option<f64> {
     let last = said.lines().last()?;
     let numbers: Vec<f64> = last.split(',').map(str::parse).collect::<Result<_, _>>().ok()?;
@@ -140,6 +147,7 @@ fn figure(said: &str, op: Op, count: u32) -> Option<f64> {
     let nanoseconds = match op {
         Op::Null | Op::KiB1 => 2.0 * median_us * 1e3,
         Op::Stream => 1e9 / overall_rate,
+        Op::Read | Op::ReadKiB1 => median_us * 1e3,
     };
     let whole = iterations == f64::from(count);
     (whole && nanoseconds.is_finite() && nanoseconds > 0.0).then_some(nanoseconds)
@@ -155,6 +163,7 @@ mod tests {
                     overall_mr\n20000,0.120,0.767,0.767,9.95,9.95,1304199,2000000\n";
         assert_eq!(figure(said, Op::Null, 20_000), Some(240.0));
         assert_eq!(figure(said, Op::Stream, 20_000), Some(500.0));
+        assert_eq!(figure(said, Op::Read, 20_000), Some(120.0));
         assert_eq!(figure(said, Op::Null, 30_000), None, "not all of it was done");
         assert_eq!(figure("", Op::Null, 1), None);
         assert_eq!(figure("iterations,overall", Op::Null, 1), None);

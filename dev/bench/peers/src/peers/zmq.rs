@@ -3,6 +3,7 @@
 
 use crate::case::{Call, Fault, Mode, Op, Open, Place, Serve, Way, fault};
 use crate::payload::{KIB, Payload, Tally};
+use crate::values::NO_READS;
 use upbeat_cli::bench::timing::{Round, Work};
 use zmq::{Context, Message, PULL, PUSH, REP, REQ, Socket, SocketType};
 
@@ -13,7 +14,7 @@ pub(super) fn ways() -> Vec<Way> {
         carrier,
         mode: Mode::Sleeping,
         about: "request and reply, push and pull, one I/O thread on each side",
-        absent: &[],
+        absent: NO_READS,
         burst: 20_000,
         open: Open::Pair { serve, call },
     };
