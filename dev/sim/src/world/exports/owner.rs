@@ -32,7 +32,15 @@ pub(super) struct Exported {
     before: Option<Tree>,
     /// The number of changes so far.
     changes: u64,
+    /// The last version that any unit was given. It is even.
+    last: u64,
     pub(super) stands: bool,
+}
+
+/// An update of a unit: the word of its version, and the version afterwards.
+struct Update {
+    at: usize,
+    after: u64,
 }
 
 /// A value that an update has left, and the paths of the updates that were not done then.
@@ -55,8 +63,19 @@ impl Exported {
             }
         }
         let memory = Memory::new(&memory);
-        let (before, changes, stands) = (None, 0, true);
-        Exported { node, name, number, of, consistency, memory, tree, before, changes, stands }
+        Exported {
+            node,
+            name,
+            number,
+            of,
+            consistency,
+            memory,
+            tree,
+            before: None,
+            changes: 0,
+            last: 0,
+            stands: true,
+        }
     }
 
     /// Returns the number of the copy that was published last.
@@ -97,25 +116,22 @@ impl Exported {
         sum
     }
 
-    /// Begins an update of a unit, unless the unit is being updated. Returns whether this update ends it.
-    fn begin(&mut self, version: Option<usize>) -> bool {
-        if self.consistency == Consistency::Raw {
-            return false;
-        }
+    /// Begins an update of a unit, unless the unit is being updated. Returns the update if it has to be ended. As in the
+    /// product, versions come from a count of the owner's own.
+    fn begin(&mut self, version: Option<usize>) -> Option<Update> {
         let at = word_of(version);
-        let version = self.memory.own(at);
-        if version % 2 == 1 {
-            return false;
+        if self.consistency == Consistency::Raw || self.memory.own(at) % 2 == 1 {
+            return None;
         }
-        self.memory.store(at, version + 1);
+        self.memory.store(at, self.last + 1);
         self.memory.release_fence();
-        true
+        self.last += 2;
+        Some(Update { at, after: self.last })
     }
 
     /// Ends the update of a unit.
-    fn end(&mut self, version: Option<usize>) {
-        let at = word_of(version);
-        self.memory.publish(at, self.memory.own(at).wrapping_add(1));
+    fn end(&mut self, update: &Update) {
+        self.memory.publish(update.at, update.after);
     }
 
     /// Stores the words of a part in one of the copies.
@@ -139,10 +155,10 @@ impl Exported {
             Consistency::Cell => {}
         }
         // The unit of the part, or the one around it, is updated from before the units inside until after them.
-        let mut ends: Vec<_> = place.versions();
-        ends.retain(|version| self.begin(*version));
+        let updates: Vec<_> =
+            place.versions().into_iter().filter_map(|version| self.begin(version)).collect();
         self.put(&place, &tree, 0);
-        ends.iter().rev().for_each(|version| self.end(*version));
+        updates.iter().rev().for_each(|update| self.end(update));
     }
 
     /// Sets a part to a new value, and returns what readers may find.
@@ -168,14 +184,14 @@ impl Exported {
         if place.is_word() {
             return vec![self.set_any(random)];
         }
-        let ends = self.begin(place.version);
+        let update = self.begin(place.version);
         let mut left = Vec::new();
         for _ in 0..random.within(1, 3) {
             let (tree, _) = self.set_within(&path, random);
             left.push((tree, vec![path.clone()]));
         }
-        if ends {
-            self.end(place.version);
+        if let Some(update) = update {
+            self.end(&update);
         }
         left.push((self.tree.clone(), Vec::new()));
         left
