@@ -1,5 +1,5 @@
-//! Translates the peers' interface files, where their compilers are installed. A peer whose
-//! compiler is missing is left out, and the program says so.
+//! Translates the peers' interface files, and a program of ours over UCX, where their compilers are installed. A peer
+//! whose compiler is missing is left out, and the program says so.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::process::Command;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rustc-check-cfg=cfg(has_protoc, has_capnp)");
     // Cargo runs this again when one of these has changed, or when the path to the compilers has.
-    for path in ["build.rs", "proto", "schema"] {
+    for path in ["build.rs", "proto", "schema", "ucx"] {
         println!("cargo::rerun-if-changed={path}");
     }
     println!("cargo::rerun-if-env-changed=PATH");
@@ -32,8 +32,23 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     } else {
         println!("cargo::warning=capnp-rpc is left out: `capnp` or {STREAM} is missing");
     }
+    if is_there("cc") && Path::new(UCX).exists() {
+        let program = Path::new(&std::env::var("OUT_DIR")?).join("ucx-get");
+        let mut compiler = Command::new("cc");
+        compiler.args(["-std=c11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror", "-o"]);
+        compiler.arg(&program).args(["ucx/get.c", "-lucp", "-lucs"]);
+        if !compiler.status()?.success() {
+            return Err("ucx/get.c could not be built".into());
+        }
+        println!("cargo::rustc-env=UPBEAT_UCX_GET={}", program.display());
+    } else {
+        println!("cargo::warning=the reads of UCX are left out: `cc` or {UCX} is missing");
+    }
     Ok(())
 }
+
+/// The header of UCX's upper layer.
+const UCX: &str = "/usr/include/ucp/api/ucp.h";
 
 /// The file that declares streaming methods. The compiler finds it there by itself.
 const STREAM: &str = "/usr/include/capnp/stream.capnp";
