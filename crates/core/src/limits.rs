@@ -357,6 +357,12 @@ pub const EXPORT_GENERATION: u32 = 1 << 30;
 /// Bytes of a path to a part of an exported value.
 pub const EXPORT_PATH_BYTES_MAX: usize = 4 << 10;
 
+/// Steps of a path that the memory decides: options, vectors, maps, pointers, and indexes that lie in the export.
+pub const EXPORT_STEPS_MAX: usize = 64;
+
+/// Words of a key of an exported map.
+pub const EXPORT_KEY_WORDS_MAX: usize = 32;
+
 /// Bytes of the text that describes an exported type.
 pub const EXPORT_TEXT_BYTES_MAX: usize = 16 << 10;
 

@@ -114,6 +114,18 @@ impl Serialize for Json<'_> {
                 items.iter().try_for_each(|item| array.serialize_element(&Json(item)))?;
                 array.end()
             }
+            Value::Option(None) | Value::Ref(None) => to.serialize_none(),
+            Value::Option(Some(value)) => Json(value).serialize(to),
+            Value::Ref(Some(place)) => to.serialize_u64(*place),
+            Value::Map(entries) => {
+                let mut object = to.serialize_map(Some(entries.len()))?;
+                entries.iter().try_for_each(|(key, value)| match key {
+                    Value::Text(key) => object.serialize_entry(key, &Json(value)),
+                    Value::Char(key) => object.serialize_entry(key, &Json(value)),
+                    key => object.serialize_entry(&key.to_string(), &Json(value)),
+                })?;
+                object.end()
+            }
             Value::Struct(_, fields) => {
                 let mut object = to.serialize_map(Some(fields.len()))?;
                 fields

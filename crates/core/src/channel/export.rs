@@ -8,6 +8,8 @@
 //! unit. The first word of a unit is its version, which is odd while the owner writes, and a value of one word needs
 //! none. Both sides lay a value out by its shape alone, so they agree on a shape before anything is read.
 //!
+//! A [`Route`] leads to values whose place the memory decides: those of options, vectors, maps and pointers.
+//!
 //! The owner chooses a [`Consistency`], which decides what a reader has to check.
 //! A reader that does not know the type at compile time gets its text from the owner, selects a part by a path
 //! ([`Shape::resolve`]), and makes a [`Value`] of the words of that part.
@@ -15,19 +17,25 @@
 //! Invariant: a part that [`Part::check`] accepts is a value of an exported type, and any text is a shape within its
 //! bounds or the [`ShapeError`] that says why not. Any words are a value of their shape or an error.
 
+pub mod chunks;
+pub mod map;
 mod shape;
 mod text;
 mod part;
+mod route;
+mod gather;
 mod expression;
 mod directory;
 mod resolve;
 mod value;
 
-pub use directory::{Directory, NotOpened, NotRead, Refusal};
+pub use directory::{Directory, NotOpened, NotRead, Refusal, Routed};
 pub use expression::{Compare, Expression, Filter, Fold, Number, Operand, Overflow};
+pub use gather::{TooLarge, gather};
 pub use part::Part;
 pub use resolve::{Kind, PathError, Selection};
-pub use shape::{Field, Scalar, Shape, ShapeError, packed_words, text_words};
+pub use route::{Around, Found, Load, Missing, Route, Step};
+pub use shape::{Field, Scalar, Shape, ShapeError, packed_words, text_words, vec_words};
 pub use value::Value;
 
 /// The promise of the owner of an export to its readers.

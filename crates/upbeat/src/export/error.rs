@@ -146,6 +146,9 @@ pub enum ReadError {
         /// The index.
         index: usize,
     },
+    /// The path leads to nothing at the moment: an option has no value, a map has no entry for the key, or a pointer leads
+    /// nowhere.
+    Nothing,
     /// The owner has withdrawn the export.
     Ended,
     /// The memory has no value of the type.
@@ -167,6 +170,10 @@ impl fmt::Display for ReadError {
         match self {
             ReadError::Busy => f.write_str("the value is not read without a call: write `.read().await`"),
             ReadError::Index { index } => write!(f, "the index {index} is out of range"),
+            ReadError::Nothing => f.write_str(
+                "the path leads to nothing at the moment: an option has no value, a map has no entry for the key, or a pointer \
+                 leads nowhere",
+            ),
             ReadError::Ended => f.write_str("the owner has withdrawn the export: import it again"),
             ReadError::Invalid => f.write_str("the owner's memory has no value of the type"),
             ReadError::Elements => write!(
@@ -189,4 +196,15 @@ impl fmt::Display for ReadError {
 
 impl std::error::Error for ReadError {}
 
-debug_as_text!(ReadError { Busy, Index, Ended, Invalid, Elements, Overflow, Large, Raw, Call });
+debug_as_text!(ReadError {
+    Busy,
+    Index,
+    Nothing,
+    Ended,
+    Invalid,
+    Elements,
+    Overflow,
+    Large,
+    Raw,
+    Call
+});

@@ -217,6 +217,9 @@ pub(super) fn not_read(error: CallError<NotRead>) -> ReadError {
         CallError::Method(NotRead::NoPart) => ReadError::Invalid,
         CallError::Method(NotRead::Large) => ReadError::Large,
         CallError::Method(NotRead::Overflow) => ReadError::Overflow,
+        CallError::Method(NotRead::Index { index }) => ReadError::Index { index: index as usize },
+        CallError::Method(NotRead::Nothing) => ReadError::Nothing,
+        CallError::Method(NotRead::Broken) => ReadError::Invalid,
         error => ReadError::Call(error.map(|_| unreachable!("it was matched above"))),
     }
 }

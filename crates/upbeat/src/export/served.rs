@@ -9,7 +9,7 @@ use crate::wire::{CallSide, Describe, Input, Output, Wire, WireError};
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
-use upbeat_core::channel::export::{self, Directory, Expression, Number, Part};
+use upbeat_core::channel::export::{self, Directory, Expression, Missing, Number, Part};
 use upbeat_memory::region::Region;
 use upbeat_transport::carrier::OwnSegment;
 
@@ -73,6 +73,12 @@ pub(crate) enum NotRead {
     Large,
     /// A sum has more than 64 bits.
     Overflow,
+    /// An index is not below the length of its vector.
+    Index { index: u64 },
+    /// An option has no value, a map no entry, or a pointer leads nowhere.
+    Nothing,
+    /// The owner's memory has no value of the type.
+    Broken,
 }
 
 impl From<export::NotOpened> for NotOpened {
@@ -91,6 +97,9 @@ impl From<export::NotRead> for NotRead {
             export::NotRead::NoPart => NotRead::NoPart,
             export::NotRead::Large => NotRead::Large,
             export::NotRead::Overflow => NotRead::Overflow,
+            export::NotRead::Missing(Missing::Index { index }) => NotRead::Index { index },
+            export::NotRead::Missing(Missing::Nothing) => NotRead::Nothing,
+            export::NotRead::Missing(Missing::Broken) => NotRead::Broken,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::expression::Expression;
 use super::part::Part;
+use super::route::{Missing, Route};
 use super::shape::{Shape, ShapeError};
 use crate::limits::{EXPORT_NAME_BYTES_MAX, EXPORT_PARTS_MAX, EXPORT_WORDS_MAX};
 use crate::mutant::{Mutant, mutated};
@@ -77,6 +78,19 @@ pub enum NotRead {
     Large,
     /// A sum has more than 64 bits.
     Overflow,
+    /// The path leads to no value at the moment.
+    Missing(Missing),
+}
+
+/// An export, and where a reader's path leads in it.
+#[derive(Debug)]
+pub struct Routed<'d, E> {
+    /// The steps that the memory decides.
+    pub route: Route,
+    /// The shape of the value to which they lead.
+    pub shape: &'d Shape,
+    /// What is kept of the export.
+    pub kept: &'d E,
 }
 
 impl<E> Directory<E> {
@@ -127,6 +141,16 @@ impl<E> Directory<E> {
             part.check(&entry.shape).map_err(|_| NotRead::NoPart)?;
         }
         Ok((&entry.shape, &entry.kept))
+    }
+
+    /// Returns where a route on the wire leads in an export, for a reader of this part of the value there.
+    pub fn routed(&self, number: u32, route: &[u64], part: Part) -> Result<Routed<'_, E>, NotRead> {
+        let entry = self.standing.get(&number).ok_or(NotRead::Ended)?;
+        let (route, shape) = Route::decode(route, &entry.shape).map_err(|_| NotRead::NoPart)?;
+        if !mutated(Mutant::PartUnchecked) {
+            part.check(shape).map_err(|_| NotRead::NoPart)?;
+        }
+        Ok(Routed { route, shape, kept: &entry.kept })
     }
 
     /// Checks that parts that a reader asks for at once are within their bounds.

@@ -308,7 +308,12 @@ impl Number {
 fn scalar_at(shape: &Shape, at: u64) -> Option<Scalar> {
     match shape {
         Shape::Scalar(scalar) => (at == 0).then_some(*scalar),
-        Shape::Text { .. } => None,
+        Shape::Text { .. }
+        | Shape::Option { .. }
+        | Shape::FixedVec { .. }
+        | Shape::Vec { .. }
+        | Shape::FixedMap { .. }
+        | Shape::Ref { .. } => None,
         Shape::Packed { of, len } => {
             let at = at.checked_sub(if shape.is_unit() { WORD } else { 0 })?;
             let each = of.bytes() as u64;
@@ -336,7 +341,13 @@ fn scalar_at(shape: &Shape, at: u64) -> Option<Scalar> {
 fn is_within(shape: &Shape, at: u64, each: u64, fits: &dyn Fn(&Shape, u64) -> bool) -> bool {
     let bytes = shape.words() as u64 * WORD;
     match shape {
-        Shape::Scalar(_) | Shape::Text { .. } => false,
+        Shape::Scalar(_)
+        | Shape::Text { .. }
+        | Shape::Option { .. }
+        | Shape::FixedVec { .. }
+        | Shape::Vec { .. }
+        | Shape::FixedMap { .. }
+        | Shape::Ref { .. } => false,
         Shape::Packed { of, len } => {
             let Some(at) = at.checked_sub(if shape.is_unit() { WORD } else { 0 }) else {
                 return false;

@@ -1,6 +1,7 @@
 //! Parts of an exported value, as readers name them.
 
-use super::shape::Shape;
+use super::map::Slots;
+use super::shape::{LENGTH_WORDS, Shape};
 use crate::fault::Rule;
 use crate::limits::EXPORT_WORDS_MAX;
 use crate::mutant::{Mutant, mutated};
@@ -52,7 +53,7 @@ impl Part {
             if shape.is_unit() {
                 around = Some(begin as u32);
             }
-            let Some((of, offset)) = inside(shape, at - begin) else { break };
+            let Some((of, offset)) = shape.inside(at - begin) else { break };
             (shape, begin) = (of, begin + offset);
         }
         if !is_unit && !mutated(Mutant::AroundUnseen) {
@@ -64,21 +65,32 @@ impl Part {
     }
 }
 
-/// Returns the value inside of another one that has the word `at`, and where it begins.
-fn inside(shape: &Shape, at: usize) -> Option<(&Shape, usize)> {
-    match shape {
-        Shape::Scalar(_) | Shape::Text { .. } | Shape::Packed { .. } => None,
-        Shape::Array { of, .. } => {
-            let each = of.words();
-            (each != 0).then(|| (&**of, at / each * each))
-        }
-        Shape::Struct { fields, .. } => {
-            let mut begin = 1;
-            fields.iter().find_map(|field| {
-                let first = begin;
-                begin += field.shape.words();
-                (first..begin).contains(&at).then_some((&field.shape, first))
-            })
+impl Shape {
+    /// Returns the value inside of this one that has the word `at`, and where it begins. The memory decides what is inside
+    /// of an option, a vector or a map, so a [`Route`](super::Route) leads there.
+    pub(super) fn inside(&self, at: usize) -> Option<(&Shape, usize)> {
+        match self {
+            Shape::Scalar(_)
+            | Shape::Text { .. }
+            | Shape::Packed { .. }
+            | Shape::Option { .. }
+            | Shape::FixedVec { .. }
+            | Shape::Vec { .. }
+            | Shape::FixedMap { .. }
+            | Shape::Ref { .. } => None,
+            Shape::Array { of, len } => {
+                let each = of.words();
+                (each != 0 && at < each.saturating_mul(*len as usize))
+                    .then(|| (&**of, at / each * each))
+            }
+            Shape::Struct { fields, .. } => {
+                let mut begin = 1;
+                fields.iter().find_map(|field| {
+                    let first = begin;
+                    begin += field.shape.words();
+                    (first..begin).contains(&at).then_some((&field.shape, first))
+                })
+            }
         }
     }
 }
@@ -91,12 +103,24 @@ fn units(shape: &Shape, at: usize, show: &mut impl FnMut(Option<u32>)) {
     if mutated(Mutant::InsideUnseen) {
         return;
     }
+    let elements = |of: &Shape, at: usize, len: u32, show: &mut _| {
+        let each = of.words();
+        if each != 0 && has_units(of) {
+            (0..len as usize).for_each(|index| units(of, at + index * each, show));
+        }
+    };
     match shape {
-        Shape::Scalar(_) | Shape::Text { .. } | Shape::Packed { .. } => {}
-        Shape::Array { of, len } => {
-            let each = of.words();
-            if each != 0 && has_units(of) {
-                (0..*len as usize).for_each(|index| units(of, at + index * each, show));
+        Shape::Scalar(_) | Shape::Text { .. } | Shape::Packed { .. } | Shape::Ref { .. } => {}
+        // Any change of the export is taken for one of the elements, which are elsewhere.
+        Shape::Vec { .. } => {}
+        Shape::Array { of, len } => elements(of, at, *len, show),
+        Shape::Option { of } => units(of, at + LENGTH_WORDS, show),
+        Shape::FixedVec { of, len } => elements(of, at + LENGTH_WORDS, *len, show),
+        Shape::FixedMap { key, value, len } => {
+            let slots =
+                Slots { at, len: *len as usize, key: key.key_words(), value: value.words() };
+            if has_units(value) {
+                (0..slots.len).for_each(|slot| units(value, slots.value_of(slot), show));
             }
         }
         Shape::Struct { fields, .. } => {
@@ -133,6 +157,6 @@ fn is_part(shape: &Shape, at: usize, words: usize) -> bool {
     if mutated(Mutant::PartOfTwoFields) && at > 0 && words == 2 && at + words <= shape.words() {
         return true;
     }
-    let inner = (at < shape.words()).then(|| inside(shape, at)).flatten();
+    let inner = (at < shape.words()).then(|| shape.inside(at)).flatten();
     inner.is_some_and(|(of, begin)| is_part(of, at - begin, words))
 }

@@ -1,18 +1,23 @@
 //! Paths as text, such as `book[7].bid`, and the parts that they select.
 //!
 //! A path begins with a field or an index; a field may have a dot in front of it there, and has one everywhere else. An
-//! empty path selects the whole value.
+//! empty path selects the whole value. `limit?` is the value of an option, `head*` the target of a pointer, `prices["EUR"]`
+//! the value of a map's entry.
 
 use super::part::Part;
-use super::shape::{Field, Shape, WORD};
+use super::route;
+use super::shape::{Field, Scalar, Shape, WORD};
 use crate::limits::EXPORT_PATH_BYTES_MAX;
 use alloc::boxed::Box;
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::fmt;
 
 /// A part of a value that a path selects, with its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
+    /// The [route](super::Route) on the wire to the value that has the part. It is empty for the whole value.
+    pub route: Vec<u64>,
     /// The words of the part.
     pub part: Part,
     /// The first bit of a scalar of a packed array in its word. 0 for other parts.
@@ -70,6 +75,24 @@ pub enum PathError {
         /// The kind of the value.
         kind: Kind,
     },
+    /// `?` stands behind another value than an option, or `*` behind another one than a pointer.
+    NoStep {
+        /// The path to the value.
+        of: Box<str>,
+        /// The character.
+        step: char,
+        /// The kind of the value.
+        kind: Kind,
+    },
+    /// The text is no key of the map.
+    Key {
+        /// The path to the map.
+        of: Box<str>,
+        /// The key, as it is written.
+        key: Box<str>,
+        /// The type of the map's keys.
+        keys: Box<str>,
+    },
     /// The selected part is an array without content.
     Empty {
         /// The path.
@@ -86,6 +109,14 @@ pub enum Kind {
     Text,
     /// An array of so many elements.
     Array(u32),
+    /// A value or none.
+    Option,
+    /// A vector.
+    Vec,
+    /// A map.
+    Map,
+    /// A pointer.
+    Ref,
     /// A struct.
     Struct,
 }
@@ -97,7 +128,10 @@ impl Shape {
         if path.len() > EXPORT_PATH_BYTES_MAX {
             return Err(PathError::Long { bytes: path.len() });
         }
-        let selection = select(self, (0, 0), &mut Steps { path, at: 0 })?;
+        let mut route = Vec::new();
+        let at = Place { whole: self, at: 0, shift: 0 };
+        let mut selection = select(self, at, &mut Steps { path, at: 0 }, &mut route)?;
+        selection.route = route;
         match selection.part.words == 0 && !path.is_empty() {
             true => Err(PathError::Empty { path: path.into() }),
             false => Ok(selection),
@@ -109,30 +143,52 @@ impl Shape {
             Shape::Scalar(scalar) => Kind::Scalar(scalar.name()),
             Shape::Text { .. } => Kind::Text,
             Shape::Packed { len, .. } | Shape::Array { len, .. } => Kind::Array(*len),
+            Shape::Option { .. } => Kind::Option,
+            Shape::FixedVec { .. } | Shape::Vec { .. } => Kind::Vec,
+            Shape::FixedMap { .. } => Kind::Map,
+            Shape::Ref { .. } => Kind::Ref,
             Shape::Struct { .. } => Kind::Struct,
         }
     }
 }
 
-/// Selects a part of the value at word `at`, whose first bit is `shift`. Each step leads into the shape, whose depth is
-/// bounded.
+/// A value that a path has reached.
+#[derive(Clone, Copy)]
+struct Place<'s> {
+    /// The exported value, in which pointers lead anywhere.
+    whole: &'s Shape,
+    /// The first word, from the beginning of the value to which the route leads.
+    at: usize,
+    /// The first bit of a scalar of a packed array in its word.
+    shift: u8,
+}
+
+/// Selects a part of the value at a place. Each step leads into the shape or is one of the route, whose length the path
+/// bounds.
 fn select(
     shape: &Shape,
-    (at, shift): (usize, u8),
+    place: Place<'_>,
     steps: &mut Steps,
+    route: &mut Vec<u64>,
 ) -> Result<Selection, PathError> {
+    let Place { whole, at, .. } = place;
     let of = steps.done();
-    match (shape, steps.next()?) {
+    let word = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let step = steps.next()?;
+    let mut routed = |step: route::Step, to: &Shape| {
+        step.encode(route);
+        select(to, Place { whole, at: 0, shift: 0 }, steps, route)
+    };
+    match (shape, step) {
         (_, None) => {
-            let word = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
             let part = Part { at: word(at), words: word(shape.words()) };
-            Ok(Selection { part, shift, shape: shape.clone() })
+            Ok(Selection { route: Vec::new(), part, shift: place.shift, shape: shape.clone() })
         }
         (Shape::Struct { name, fields }, Some(Step::Field(wanted))) => {
             let mut begin = at.saturating_add(1);
             for Field { name, shape } in fields {
                 if **name == *wanted {
-                    return select(shape, (begin, 0), steps);
+                    return select(shape, Place { at: begin, shift: 0, ..place }, steps, route);
                 }
                 begin = begin.saturating_add(shape.words());
             }
@@ -146,20 +202,87 @@ fn select(
         }
         (Shape::Packed { of: scalar, len }, Some(Step::Index(index))) => {
             let byte = checked(of, index, *len)? * scalar.bytes();
-            let word = at.saturating_add(usize::from(shape.is_unit()) + byte / WORD);
-            select(&Shape::Scalar(*scalar), (word, 8 * (byte % WORD) as u8), steps)
+            let at = at.saturating_add(usize::from(shape.is_unit()) + byte / WORD);
+            let place = Place { at, shift: 8 * (byte % WORD) as u8, ..place };
+            select(scalar.shape(), place, steps, route)
         }
         (Shape::Array { of: element, len }, Some(Step::Index(index))) => {
             let words = checked(of, index, *len)?.saturating_mul(element.words());
-            select(element, (at.saturating_add(words), 0), steps)
+            select(element, Place { at: at.saturating_add(words), ..place }, steps, route)
+        }
+        (Shape::FixedVec { of: element, len }, Some(Step::Index(index))) => {
+            let index = word(checked(of, index, *len)?);
+            let each = word(element.bytes_in_vec());
+            routed(route::Step::Element { at: word(at), index, each, len: *len }, element)
+        }
+        (Shape::Vec { of: element }, Some(Step::Index(index))) => {
+            let index = word(checked(of, index, u32::MAX)?);
+            let each = word(element.bytes_in_vec());
+            routed(route::Step::Chunk { at: word(at), index, each }, element)
+        }
+        (Shape::Option { of: inner }, Some(Step::Some)) => {
+            let each = word(inner.bytes_in_vec());
+            routed(route::Step::Element { at: word(at), index: 0, each, len: 1 }, inner)
+        }
+        (Shape::Ref { to }, Some(Step::Target)) => {
+            let no_target = || PathError::NoStep { of: of.into(), step: '*', kind: Kind::Ref };
+            let target = whole.named(to).ok_or_else(no_target)?;
+            let words = word(target.words());
+            routed(route::Step::Target { at: word(at), words, around: None }, target)
+        }
+        (Shape::FixedMap { key, value, len }, Some(Step::Index(written) | Step::Key(written))) => {
+            let no_key = || PathError::Key {
+                of: of.into(),
+                key: written.into(),
+                keys: key.to_string().into(),
+            };
+            let key = key_of(key, written).ok_or_else(no_key)?;
+            let words = word(value.words());
+            routed(route::Step::Entry { at: word(at), len: *len, value: words, key }, value)
         }
         (shape, Some(Step::Field(_))) => {
             Err(PathError::NoStruct { of: of.into(), kind: shape.kind() })
         }
-        (shape, Some(Step::Index(_))) => {
+        (shape, Some(Step::Index(_) | Step::Key(_))) => {
             Err(PathError::NoArray { of: of.into(), kind: shape.kind() })
         }
+        (shape, Some(Step::Some)) => {
+            Err(PathError::NoStep { of: of.into(), step: '?', kind: shape.kind() })
+        }
+        (shape, Some(Step::Target)) => {
+            Err(PathError::NoStep { of: of.into(), step: '*', kind: shape.kind() })
+        }
     }
+}
+
+/// Returns the words of a key of a map, which is written as a number, `true`, `false` or a text.
+fn key_of(shape: &Shape, written: &str) -> Option<Box<[u64]>> {
+    let word = match shape {
+        Shape::Scalar(Scalar::Bool) => written.parse::<bool>().ok()?.into(),
+        Shape::Scalar(Scalar::Char) => written.parse::<char>().ok()?.into(),
+        Shape::Scalar(scalar) => {
+            let bits = 8 * scalar.bytes();
+            let number: i128 = written.parse().ok()?;
+            let is_signed = matches!(scalar, Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64);
+            let range = match is_signed {
+                true => -(1 << (bits - 1))..=(1 << (bits - 1)) - 1,
+                false => 0..=(1_i128 << bits) - 1,
+            };
+            range.contains(&number).then_some(number as u64 & u64::MAX >> (64 - bits))?
+        }
+        Shape::Text { bytes } if written.len() <= *bytes as usize => {
+            let mut words = alloc::vec![0; shape.key_words()];
+            words[0] = written.len() as u64;
+            for (word, piece) in words[1..].iter_mut().zip(written.as_bytes().chunks(WORD)) {
+                let mut bytes = [0; WORD];
+                bytes[..piece.len()].copy_from_slice(piece);
+                *word = u64::from_le_bytes(bytes);
+            }
+            return Some(words.into());
+        }
+        _ => return None,
+    };
+    Some([word].into())
 }
 
 /// Returns the index of an element of an array, the path to which is `of`.
@@ -173,8 +296,14 @@ fn checked(of: &str, index: &str, len: u32) -> Result<usize, PathError> {
 /// A step of a path.
 enum Step<'p> {
     Field(&'p str),
-    /// The digits of an index.
+    /// The digits of an index, or a key that is no text.
     Index(&'p str),
+    /// A key that is a text, without its quotes.
+    Key(&'p str),
+    /// `?`
+    Some,
+    /// `*`
+    Target,
 }
 
 struct Steps<'p> {
@@ -195,8 +324,19 @@ impl<'p> Steps<'p> {
             return Ok(None);
         }
         let error = |at: usize| PathError::Text { path: self.path.into(), at };
+        for (sign, step) in [('?', Step::Some), ('*', Step::Target)] {
+            if rest.starts_with(sign) && self.at != 0 {
+                self.at += 1;
+                return Ok(Some(step));
+            }
+        }
+        if let Some(inner) = rest.strip_prefix("[\"") {
+            let key = &inner[..inner.find("\"]").ok_or_else(|| error(self.path.len()))?];
+            self.at += 4 + key.len();
+            return Ok(Some(Step::Key(key)));
+        }
         if let Some(inner) = rest.strip_prefix('[') {
-            let digits = token(inner, |c| c.is_ascii_digit());
+            let digits = token(inner, |c| c.is_ascii_alphanumeric() || c == '-');
             let end = self.at + 1 + digits.len();
             if digits.is_empty() || !inner[digits.len()..].starts_with(']') {
                 return Err(error(end));
@@ -229,6 +369,10 @@ impl fmt::Display for Kind {
         match self {
             Kind::Scalar(name) => write!(f, "a value of type `{name}`"),
             Kind::Text => f.write_str("a text"),
+            Kind::Option => f.write_str("an option"),
+            Kind::Vec => f.write_str("a vector"),
+            Kind::Map => f.write_str("a map"),
+            Kind::Ref => f.write_str("a pointer"),
             Kind::Array(1) => f.write_str("an array of 1 element"),
             Kind::Array(len) => write!(f, "an array of {len} elements"),
             Kind::Struct => f.write_str("a struct"),
@@ -287,9 +431,27 @@ impl fmt::Display for PathError {
                     Named(of)
                 )
             }
+            PathError::NoStruct { of, kind: Kind::Option } => {
+                write!(f, "{} is an option and has no fields: select its value by `?`", Named(of))
+            }
+            PathError::NoStruct { of, kind: Kind::Ref } => {
+                write!(f, "{} is a pointer and has no fields: select its target by `*`", Named(of))
+            }
             PathError::NoStruct { of, kind } => {
                 write!(f, "{} is {kind}, and has no fields", Named(of))
             }
+            PathError::NoStep { of, step: '?', kind } => {
+                write!(f, "`?` leads to the value of an option, and {} is {kind}", Named(of))
+            }
+            PathError::NoStep { of, step, kind } => {
+                write!(f, "`{step}` leads to the target of a pointer, and {} is {kind}", Named(of))
+            }
+            PathError::Key { of, key, keys } => write!(
+                f,
+                "`{}` is no key of {}, whose keys have the type `{keys}`; a text is written as in `prices[\"EUR\"]`",
+                key.escape_debug(),
+                Named(of)
+            ),
             PathError::NoArray { of, kind } => {
                 write!(f, "{} is {kind}, and has no elements", Named(of))
             }

@@ -1,8 +1,12 @@
 //! Shapes of exported values, and their layout.
 
-use crate::limits::{EXPORT_DEPTH_MAX, EXPORT_FIELDS_MAX, EXPORT_WORDS_MAX, IDENT_BYTES_MAX};
+use super::{chunks, map};
+use crate::limits::{
+    EXPORT_DEPTH_MAX, EXPORT_FIELDS_MAX, EXPORT_KEY_WORDS_MAX, EXPORT_WORDS_MAX, IDENT_BYTES_MAX,
+};
 use crate::method::check_ident;
 use alloc::boxed::Box;
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -73,6 +77,28 @@ impl Scalar {
         }
     }
 
+    /// Returns the shape of such a value.
+    pub fn shape(self) -> &'static Shape {
+        static SHAPES: [Shape; 12] = {
+            let [a, b, c, d, e, f, g, h, i, j, k, l] = Scalar::ALL;
+            [
+                Shape::Scalar(a),
+                Shape::Scalar(b),
+                Shape::Scalar(c),
+                Shape::Scalar(d),
+                Shape::Scalar(e),
+                Shape::Scalar(f),
+                Shape::Scalar(g),
+                Shape::Scalar(h),
+                Shape::Scalar(i),
+                Shape::Scalar(j),
+                Shape::Scalar(k),
+                Shape::Scalar(l),
+            ]
+        };
+        &SHAPES[self as usize]
+    }
+
     /// Returns the bytes of the type, which an element of an array has.
     pub const fn bytes(self) -> usize {
         match self {
@@ -107,6 +133,37 @@ pub enum Shape {
     Text {
         /// The most bytes.
         bytes: u32,
+    },
+    /// A value or none: a unit with a version, a number that is 1 if there is a value, and the value.
+    Option {
+        /// The type of the value.
+        of: Box<Shape>,
+    },
+    /// A vector of at most so many elements: a unit with a version, a length and the elements.
+    FixedVec {
+        /// The type of an element.
+        of: Box<Shape>,
+        /// The most elements.
+        len: u32,
+    },
+    /// A vector that grows: a unit with a version, a length, and the places of the [chunks](super::chunks) of its elements.
+    Vec {
+        /// The type of an element.
+        of: Box<Shape>,
+    },
+    /// A hash map of at most so many entries: a unit with a version, a length and [slots](super::map).
+    FixedMap {
+        /// The type of a key: an integer, `bool`, `char` or a text.
+        key: Box<Shape>,
+        /// The type of a value.
+        value: Box<Shape>,
+        /// The most entries.
+        len: u32,
+    },
+    /// A pointer to a struct of the same export: one more than the first word of the struct, or 0.
+    Ref {
+        /// The name of the struct.
+        to: Box<str>,
     },
     /// A struct: a unit with fields.
     Struct {
@@ -148,6 +205,21 @@ pub enum ShapeError {
         /// The name.
         name: Box<str>,
     },
+    /// The type cannot be the key of a map.
+    Key {
+        /// The text of the type.
+        key: Box<str>,
+    },
+    /// The value has no struct to which a pointer of this type could lead.
+    Target {
+        /// The name of the struct.
+        name: Box<str>,
+    },
+    /// A pointer leads to a struct of a name that several types of structs have.
+    Targets {
+        /// The name.
+        name: Box<str>,
+    },
     /// The text is no shape, from this byte on.
     Text {
         /// The position of the byte.
@@ -172,6 +244,14 @@ impl Shape {
             Shape::Packed { of, len } => packed_words(of.bytes(), *len as usize),
             Shape::Array { of, len } => of.words().saturating_mul(*len as usize),
             Shape::Text { bytes } => text_words(*bytes as usize),
+            Shape::Option { of } => of.words().saturating_add(LENGTH_WORDS),
+            Shape::FixedVec { of, len } => vec_words(of.bytes_in_vec(), *len as usize),
+            Shape::Vec { .. } => chunks::HEAD_WORDS,
+            Shape::FixedMap { key, value, len } => {
+                let slot = map::slot_words(key.key_words(), value.words());
+                slot.saturating_mul(*len as usize).saturating_add(LENGTH_WORDS)
+            }
+            Shape::Ref { .. } => 1,
             Shape::Struct { fields, .. } => {
                 let words = fields.iter().map(|field| field.shape.words());
                 words.fold(1, usize::saturating_add)
@@ -182,31 +262,96 @@ impl Shape {
     /// Returns whether the first word of the value is a version.
     pub fn is_unit(&self) -> bool {
         match self {
-            Shape::Scalar(_) | Shape::Array { .. } => false,
+            Shape::Scalar(_) | Shape::Array { .. } | Shape::Ref { .. } => false,
             Shape::Packed { of, len } => has_version(of.bytes(), *len as usize),
-            Shape::Text { .. } | Shape::Struct { .. } => true,
+            Shape::Text { .. }
+            | Shape::Option { .. }
+            | Shape::FixedVec { .. }
+            | Shape::Vec { .. }
+            | Shape::FixedMap { .. }
+            | Shape::Struct { .. } => true,
+        }
+    }
+
+    /// Returns whether a value may have more words than [`words`](Self::words): those of vectors that grow.
+    pub fn grows(&self) -> bool {
+        match self {
+            Shape::Vec { .. } => true,
+            Shape::Scalar(_) | Shape::Packed { .. } | Shape::Text { .. } | Shape::Ref { .. } => {
+                false
+            }
+            Shape::Array { of, .. } | Shape::Option { of } | Shape::FixedVec { of, .. } => {
+                of.grows()
+            }
+            Shape::FixedMap { value, .. } => value.grows(),
+            Shape::Struct { fields, .. } => fields.iter().any(|field| field.shape.grows()),
+        }
+    }
+
+    /// Returns the bytes of an element of a vector of this type. Scalars lie side by side.
+    pub fn bytes_in_vec(&self) -> usize {
+        match self {
+            Shape::Scalar(scalar) => scalar.bytes(),
+            shape => shape.words().saturating_mul(WORD),
+        }
+    }
+
+    /// Returns the words of a key of this type in a map, which has no version.
+    pub fn key_words(&self) -> usize {
+        self.words().saturating_sub(usize::from(self.is_unit()))
+    }
+
+    /// Returns the struct of this name in a value of this shape.
+    pub fn named(&self, wanted: &str) -> Option<&Shape> {
+        match self {
+            Shape::Scalar(_) | Shape::Packed { .. } | Shape::Text { .. } | Shape::Ref { .. } => {
+                None
+            }
+            Shape::Array { of, .. }
+            | Shape::Option { of }
+            | Shape::FixedVec { of, .. }
+            | Shape::Vec { of } => of.named(wanted),
+            Shape::FixedMap { value, .. } => value.named(wanted),
+            Shape::Struct { name, .. } if **name == *wanted => Some(self),
+            Shape::Struct { fields, .. } => {
+                fields.iter().find_map(|field| field.shape.named(wanted))
+            }
         }
     }
 
     /// Checks the bounds and the names of the shape.
     pub fn check(&self) -> Result<(), ShapeError> {
         self.check_within(EXPORT_DEPTH_MAX)?;
-        match self.words() {
-            words if words > EXPORT_WORDS_MAX => Err(ShapeError::Large),
-            _ => Ok(()),
+        if self.words() > EXPORT_WORDS_MAX {
+            return Err(ShapeError::Large);
         }
+        self.check_pointers(self)
     }
 
     fn check_within(&self, depth: usize) -> Result<(), ShapeError> {
         let depth = depth.checked_sub(1).ok_or(ShapeError::Deep)?;
         match self {
             Shape::Scalar(_) | Shape::Packed { .. } | Shape::Text { .. } => Ok(()),
-            Shape::Array { of, .. } => of.check_within(depth),
-            Shape::Struct { name, fields } => {
-                check_name(name)?;
-                if Scalar::ALL.iter().any(|scalar| scalar.name() == &**name) {
-                    return Err(ShapeError::Name { name: name.clone() });
+            Shape::Ref { to } => check_type_name(to),
+            Shape::Array { of, .. } | Shape::Option { of } => of.check_within(depth),
+            // The elements of a vector that grows are part of no bound but this one.
+            Shape::FixedVec { of, .. } | Shape::Vec { of } => {
+                of.check_within(depth)?;
+                if of.words() > EXPORT_WORDS_MAX { Err(ShapeError::Large) } else { Ok(()) }
+            }
+            Shape::FixedMap { key, value, .. } => {
+                let is_key = match &**key {
+                    Shape::Scalar(scalar) => !matches!(scalar, Scalar::F32 | Scalar::F64),
+                    Shape::Text { .. } => key.key_words() <= EXPORT_KEY_WORDS_MAX,
+                    _ => false,
+                };
+                match is_key {
+                    true => value.check_within(depth),
+                    false => Err(ShapeError::Key { key: key.to_string().into() }),
                 }
+            }
+            Shape::Struct { name, fields } => {
+                check_type_name(name)?;
                 if fields.len() > EXPORT_FIELDS_MAX {
                     return Err(ShapeError::Fields { count: fields.len() });
                 }
@@ -218,6 +363,46 @@ impl Shape {
                     field.shape.check_within(depth)?;
                 }
                 Ok(())
+            }
+        }
+    }
+
+    /// Checks that each pointer of a part of the value `whole` leads to the structs of one type.
+    fn check_pointers(&self, whole: &Shape) -> Result<(), ShapeError> {
+        match self {
+            Shape::Scalar(_) | Shape::Packed { .. } | Shape::Text { .. } => Ok(()),
+            Shape::Array { of, .. }
+            | Shape::Option { of }
+            | Shape::FixedVec { of, .. }
+            | Shape::Vec { of } => of.check_pointers(whole),
+            Shape::FixedMap { value, .. } => value.check_pointers(whole),
+            Shape::Struct { fields, .. } => {
+                fields.iter().try_for_each(|field| field.shape.check_pointers(whole))
+            }
+            Shape::Ref { to } => match whole.named(to) {
+                None => Err(ShapeError::Target { name: to.clone() }),
+                Some(target) if whole.has_other(to, target) => {
+                    Err(ShapeError::Targets { name: to.clone() })
+                }
+                Some(_) => Ok(()),
+            },
+        }
+    }
+
+    /// Returns whether the value has a struct of this name that is another one than `target`.
+    fn has_other(&self, wanted: &str, target: &Shape) -> bool {
+        match self {
+            Shape::Scalar(_) | Shape::Packed { .. } | Shape::Text { .. } | Shape::Ref { .. } => {
+                false
+            }
+            Shape::Array { of, .. }
+            | Shape::Option { of }
+            | Shape::FixedVec { of, .. }
+            | Shape::Vec { of } => of.has_other(wanted, target),
+            Shape::FixedMap { value, .. } => value.has_other(wanted, target),
+            Shape::Struct { name, fields } => {
+                (**name == *wanted && self != target)
+                    || fields.iter().any(|field| field.shape.has_other(wanted, target))
             }
         }
     }
@@ -238,6 +423,24 @@ const fn has_version(each: usize, len: usize) -> bool {
 #[must_use]
 pub const fn text_words(bytes: usize) -> usize {
     2 + bytes.div_ceil(WORD)
+}
+
+/// The words of a version and a length in front of elements.
+pub(super) const LENGTH_WORDS: usize = 2;
+
+/// Returns the words of a vector of fixed capacity: its version, its length, and elements of so many bytes.
+#[must_use]
+pub const fn vec_words(each: usize, len: usize) -> usize {
+    LENGTH_WORDS.saturating_add(each.saturating_mul(len).div_ceil(WORD))
+}
+
+/// Checks that a name is an identifier, and none of a scalar.
+fn check_type_name(name: &str) -> Result<(), ShapeError> {
+    check_name(name)?;
+    match Scalar::ALL.iter().any(|scalar| scalar.name() == name) {
+        true => Err(ShapeError::Name { name: name.into() }),
+        false => Ok(()),
+    }
 }
 
 /// Checks that a name is an identifier.
@@ -269,6 +472,21 @@ impl fmt::Display for ShapeError {
             ShapeError::Name { name } => write!(
                 f,
                 "`{name}` is no name of a struct or field: it needs 1 to {IDENT_BYTES_MAX} bytes of letters, digits and `_`"
+            ),
+            ShapeError::Key { key } => write!(
+                f,
+                "`{key}` is no type of a map's keys: use an integer, `bool`, `char`, or a text of at most {} bytes",
+                (EXPORT_KEY_WORDS_MAX - 1) * WORD
+            ),
+            ShapeError::Target { name } => write!(
+                f,
+                "a pointer leads to a struct `{name}`, which the exported type does not contain: add a field of that type, \
+                 or of an array or vector of it"
+            ),
+            ShapeError::Targets { name } => write!(
+                f,
+                "a pointer leads to a struct `{name}`, and several structs have that name: rename all but one by \
+                 `#[shared(name = \"…\")]`"
             ),
             ShapeError::Text { at } => write!(f, "the description is no type, from byte {at} on"),
         }

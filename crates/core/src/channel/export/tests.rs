@@ -35,7 +35,13 @@ pub(super) fn shapes() -> impl Strategy<Value = Shape> {
 fn parts(shape: &Shape, at: usize, out: &mut Vec<Part>) {
     out.push(Part { at: at as u32, words: shape.words() as u32 });
     match shape {
-        Shape::Scalar(_) | Shape::Text { .. } => {}
+        Shape::Scalar(_)
+        | Shape::Text { .. }
+        | Shape::Option { .. }
+        | Shape::FixedVec { .. }
+        | Shape::Vec { .. }
+        | Shape::FixedMap { .. }
+        | Shape::Ref { .. } => {}
         Shape::Packed { .. } => {
             let first = at + usize::from(shape.is_unit());
             let words = first..at + shape.words();

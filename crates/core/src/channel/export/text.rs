@@ -18,6 +18,11 @@ impl fmt::Display for Shape {
             Shape::Packed { of, len } => write!(f, "[{}; {len}]", of.name()),
             Shape::Array { of, len } => write!(f, "[{of}; {len}]"),
             Shape::Text { bytes } => write!(f, "text<{bytes}>"),
+            Shape::Option { of } => write!(f, "option<{of}>"),
+            Shape::FixedVec { of, len } => write!(f, "vec<{of}; {len}>"),
+            Shape::Vec { of } => write!(f, "vec<{of}>"),
+            Shape::FixedMap { key, value, len } => write!(f, "map<{key}, {value}; {len}>"),
+            Shape::Ref { to } => write!(f, "ref<{to}>"),
             Shape::Struct { name, fields } => {
                 write!(f, "{name} {{")?;
                 for (at, Field { name, shape }) in fields.iter().enumerate() {
@@ -112,12 +117,40 @@ impl<'a> Parser<'a> {
             self.expect(">")?;
             return Ok(Shape::Text { bytes });
         }
+        if let Some(shape) = self.container(depth)? {
+            return Ok(shape);
+        }
         let name = self.name()?;
         if let Some(scalar) = Scalar::ALL.into_iter().find(|scalar| scalar.name() == name) {
             return Ok(Shape::Scalar(scalar));
         }
         self.expect(" {")?;
         Ok(Shape::Struct { name: name.into(), fields: self.fields(depth)? })
+    }
+
+    /// Reads an option, a vector, a map or a pointer, if one is next.
+    fn container(&mut self, depth: usize) -> Result<Option<Shape>, ShapeError> {
+        let shape = if self.has("option<") {
+            Shape::Option { of: self.shape(depth)?.into() }
+        } else if self.has("vec<") {
+            let of = self.shape(depth)?.into();
+            match self.has("; ") {
+                true => Shape::FixedVec { of, len: self.number()? },
+                false => Shape::Vec { of },
+            }
+        } else if self.has("map<") {
+            let key = self.shape(depth)?.into();
+            self.expect(", ")?;
+            let value = self.shape(depth)?.into();
+            self.expect("; ")?;
+            Shape::FixedMap { key, value, len: self.number()? }
+        } else if self.has("ref<") {
+            Shape::Ref { to: self.name()?.into() }
+        } else {
+            return Ok(None);
+        };
+        self.expect(">")?;
+        Ok(Some(shape))
     }
 
     fn fields(&mut self, depth: usize) -> Result<Vec<Field>, ShapeError> {

@@ -1,7 +1,9 @@
 //! Values of any exported type, from their words.
 
+use super::chunks;
+use super::map::Slots;
 use super::resolve::Selection;
-use super::shape::{Field, Scalar, Shape, WORD};
+use super::shape::{Field, LENGTH_WORDS, Scalar, Shape, WORD};
 use crate::fault::Rule;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -35,8 +37,14 @@ pub enum Value<'s> {
     Char(char),
     /// A text.
     Text(Box<str>),
-    /// The elements of an array.
+    /// The elements of an array or vector.
     Array(Vec<Value<'s>>),
+    /// The value of an option.
+    Option(Option<Box<Value<'s>>>),
+    /// The keys and values of a map, in the order in which they lie there.
+    Map(Vec<(Value<'s>, Value<'s>)>),
+    /// A pointer: the place of its target, or none.
+    Ref(Option<u64>),
     /// The name of a struct, and the names and values of its fields.
     Struct(&'s str, Vec<(&'s str, Value<'s>)>),
 }
@@ -44,65 +52,121 @@ pub enum Value<'s> {
 impl Selection {
     /// Returns the value that the words of the part are. Its size is bounded by the number of words.
     pub fn value(&self, words: &[u64]) -> Result<Value<'_>, Rule> {
-        if words.len() != self.shape.words() {
+        let is_whole = words.len() == self.shape.words();
+        if !is_whole && !self.shape.grows() {
             return Err(RULE);
         }
         let value = match (&self.shape, words) {
             (Shape::Scalar(scalar), [word]) => scalar_of(*scalar, word >> self.shift),
-            (shape, words) => Words { rest: words, empty: EMPTY_MAX }.value(shape),
+            (shape, words) => Words { words, left: words.len() + EMPTY_MAX }.value(shape, 0),
         };
         value.ok_or(RULE)
     }
 }
 
-/// The words of a value, which are taken from the first one on.
+/// The words of a value, in one piece.
 struct Words<'w> {
-    rest: &'w [u64],
-    /// The values without words that may still follow.
-    empty: usize,
+    words: &'w [u64],
+    /// The values that may still follow. The elements of a vector may lie anywhere, and vectors of bad words in each other.
+    left: usize,
 }
 
 impl<'w> Words<'w> {
-    fn take(&mut self, count: usize) -> Option<&'w [u64]> {
-        let (taken, rest) = self.rest.split_at_checked(count)?;
-        self.rest = rest;
-        Some(taken)
+    fn load(&self, at: usize) -> Option<u64> {
+        self.words.get(at).copied()
     }
 
-    fn value<'s>(&mut self, shape: &'s Shape) -> Option<Value<'s>> {
+    fn value<'s>(&mut self, shape: &'s Shape, at: usize) -> Option<Value<'s>> {
+        if shape.words() == 0 {
+            self.left = self.left.checked_sub(1)?;
+        }
         match shape {
-            Shape::Scalar(scalar) => scalar_of(*scalar, *self.take(1)?.first()?),
+            Shape::Scalar(scalar) => scalar_of(*scalar, self.load(at)?),
             Shape::Packed { of, len } => {
-                let words = self.take(shape.words())?;
-                let words = &words[usize::from(shape.is_unit())..];
-                let bytes = (0..*len as usize).map(|index| index * of.bytes());
-                let items =
-                    bytes.map(|byte| scalar_of(*of, words[byte / WORD] >> (8 * (byte % WORD))));
-                items.collect::<Option<_>>().map(Value::Array)
+                self.scalars(*of, at + usize::from(shape.is_unit()), *len as usize)
             }
-            Shape::Array { of, len } => {
-                let mut items = Vec::new();
-                for _ in 0..*len {
-                    let before = self.rest.len();
-                    items.push(self.value(of)?);
-                    if self.rest.len() == before {
-                        self.empty = self.empty.checked_sub(1)?;
+            Shape::Array { of, len } => self.elements(of, at, *len as usize),
+            Shape::Text { bytes } => self.text(at + 1, *bytes as usize),
+            Shape::Option { of } => match self.load(at + 1)? {
+                0 => Some(Value::Option(None)),
+                1 => Some(Value::Option(Some(self.value(of, at + LENGTH_WORDS)?.into()))),
+                _ => None,
+            },
+            Shape::FixedVec { of, len } => {
+                let most = u64::from(*len);
+                let len = self.load(at + 1).filter(|len| *len <= most)?;
+                self.vec(of, at + LENGTH_WORDS, len as usize)
+            }
+            Shape::Vec { of } => {
+                let len = usize::try_from(self.load(at + 1)?).ok()?;
+                let first = usize::try_from(self.load(at + chunks::pointer(0))?).ok()?;
+                // The words of the elements are in the piece.
+                let words = len.checked_mul(of.bytes_in_vec())?.div_ceil(WORD);
+                (first.checked_add(words)? <= self.words.len()).then_some(())?;
+                self.vec(of, first, len)
+            }
+            Shape::FixedMap { key, value, len } => {
+                let slots =
+                    Slots { at, len: *len as usize, key: key.key_words(), value: value.words() };
+                let mut entries = Vec::new();
+                for slot in 0..slots.len {
+                    if Slots::is_entry(self.load(slots.slot(slot))?) {
+                        let first = slots.key_of(slot);
+                        let key = match &**key {
+                            Shape::Text { bytes } => self.text(first, *bytes as usize)?,
+                            key => self.value(key, first)?,
+                        };
+                        entries.push((key, self.value(value, slots.value_of(slot))?));
                     }
                 }
-                Some(Value::Array(items))
+                Some(Value::Map(entries))
             }
-            Shape::Text { bytes } => {
-                let words = self.take(shape.words())?;
-                let len = usize::try_from(words[1]).ok().filter(|len| *len <= *bytes as usize)?;
-                let bytes = words[2..].iter().flat_map(|word| word.to_le_bytes()).take(len);
-                String::from_utf8(bytes.collect()).ok().map(|text| Value::Text(text.into()))
-            }
+            Shape::Ref { .. } => Some(Value::Ref(self.load(at)?.checked_sub(1))),
             Shape::Struct { name, fields } => {
-                self.take(1)?;
-                let value = |Field { name, shape }: &'s Field| Some((&**name, self.value(shape)?));
-                Some(Value::Struct(name, fields.iter().map(value).collect::<Option<_>>()?))
+                let mut at = at + 1;
+                let mut values = Vec::with_capacity(fields.len());
+                for Field { name, shape } in fields {
+                    values.push((&**name, self.value(shape, at)?));
+                    at += shape.words();
+                }
+                Some(Value::Struct(name, values))
             }
         }
+    }
+
+    /// Returns the elements of a vector.
+    fn vec<'s>(&mut self, of: &'s Shape, first: usize, len: usize) -> Option<Value<'s>> {
+        match of {
+            Shape::Scalar(scalar) => self.scalars(*scalar, first, len),
+            of => self.elements(of, first, len),
+        }
+    }
+
+    fn scalars<'s>(&mut self, of: Scalar, first: usize, len: usize) -> Option<Value<'s>> {
+        self.left = self.left.checked_sub(len * of.bytes() / WORD)?;
+        let bytes = (0..len).map(|index| index * of.bytes());
+        let items = bytes.map(|byte| {
+            let word = self.load(first + byte / WORD)?;
+            scalar_of(of, word >> (8 * (byte % WORD)))
+        });
+        items.collect::<Option<_>>().map(Value::Array)
+    }
+
+    fn elements<'s>(&mut self, of: &'s Shape, first: usize, len: usize) -> Option<Value<'s>> {
+        self.left = self.left.checked_sub(len.checked_mul(of.words())?)?;
+        let mut items = Vec::new();
+        for index in 0..len {
+            items.push(self.value(of, first + index * of.words())?);
+        }
+        Some(Value::Array(items))
+    }
+
+    /// Returns a text of at most so many bytes, whose length is at word `at`.
+    fn text<'s>(&mut self, at: usize, most: usize) -> Option<Value<'s>> {
+        let len = usize::try_from(self.load(at)?).ok().filter(|len| *len <= most)?;
+        let words = self.words.get(at + 1..)?.get(..len.div_ceil(WORD))?;
+        let bytes = words.iter().flat_map(|word| word.to_le_bytes()).take(len);
+        String::from_utf8(bytes.collect()).ok().map(|text| Value::Text(text.into()))
     }
 }
 
@@ -146,6 +210,24 @@ impl Value<'_> {
             Value::Bool(value) => write!(to, "{value}"),
             Value::Char(value) => write!(to, "{value:?}"),
             Value::Text(text) => write!(to, "{text:?}"),
+            Value::Option(None) => to.write_str("None"),
+            Value::Option(Some(value)) => {
+                to.write_str("Some(")?;
+                value.line(to)?;
+                to.write_char(')')
+            }
+            Value::Ref(None) => to.write_str("null"),
+            Value::Ref(Some(at)) => write!(to, "ref@{at}"),
+            Value::Map(entries) => {
+                to.write_char('{')?;
+                for (at, (key, value)) in entries.iter().enumerate() {
+                    to.write_str(if at == 0 { "" } else { ", " })?;
+                    key.line(to)?;
+                    to.write_str(": ")?;
+                    value.line(to)?;
+                }
+                to.write_char('}')
+            }
             Value::Array(items) => {
                 to.write_char('[')?;
                 for (at, item) in items.iter().enumerate() {
@@ -187,6 +269,19 @@ impl Value<'_> {
                     value.lines(to, inner)?;
                 }
                 write!(to, "\n{:indent$}}}", "")
+            }
+            Value::Map(entries) => {
+                to.write_char('{')?;
+                for (key, value) in entries {
+                    write!(to, "\n{:inner$}{key}: ", "")?;
+                    value.lines(to, inner)?;
+                }
+                write!(to, "\n{:indent$}}}", "")
+            }
+            Value::Option(Some(value)) => {
+                to.write_str("Some(")?;
+                value.lines(to, indent)?;
+                to.write_char(')')
             }
             scalar => scalar.line(to),
         }

@@ -11,9 +11,18 @@ use std::vec::Vec;
 /// The paths to all parts of a value that begins at a word, and what they select.
 fn known(shape: &Shape, path: &str, at: usize, out: &mut Vec<(String, Selection)>) {
     let part = Part { at: at as u32, words: shape.words() as u32 };
-    out.push((path.to_owned(), Selection { part, shift: 0, shape: shape.clone() }));
+    out.push((
+        path.to_owned(),
+        Selection { route: Vec::new(), part, shift: 0, shape: shape.clone() },
+    ));
     match shape {
-        Shape::Scalar(_) | Shape::Text { .. } => {}
+        Shape::Scalar(_)
+        | Shape::Text { .. }
+        | Shape::Option { .. }
+        | Shape::FixedVec { .. }
+        | Shape::Vec { .. }
+        | Shape::FixedMap { .. }
+        | Shape::Ref { .. } => {}
         Shape::Packed { of, len } => {
             let first = (at + usize::from(shape.is_unit())) * 8;
             for index in 0..*len as usize {
@@ -21,7 +30,10 @@ fn known(shape: &Shape, path: &str, at: usize, out: &mut Vec<(String, Selection)
                 let part = Part { at: (byte / 8) as u32, words: 1 };
                 let shift = (8 * (byte % 8)) as u8;
                 let shape = Shape::Scalar(*of);
-                out.push((format!("{path}[{index}]"), Selection { part, shift, shape }));
+                out.push((
+                    format!("{path}[{index}]"),
+                    Selection { route: Vec::new(), part, shift, shape },
+                ));
             }
         }
         Shape::Array { of, len } => {
@@ -69,7 +81,7 @@ proptest! {
     #[test]
     fn any_steps_select_a_part_or_nothing(shape in shapes(), path in steps()) {
         match shape.resolve(&path) {
-            Ok(Selection { part, shift, shape: selected }) => {
+            Ok(Selection { part, shift, shape: selected, .. }) => {
                 prop_assert_eq!(part.check(&shape), Ok(()), "{} of {}", path, shape);
                 prop_assert_eq!(selected.words(), part.words as usize);
                 prop_assert!(shift < 64);
