@@ -13,8 +13,8 @@ mod show;
 use clap::{Args, Subcommand};
 use error::KeysError;
 use std::path::{Path, PathBuf};
-use upbeat_core::name::ProgramName;
-use upbeat_transport::identity::{Identity, Pattern};
+use upbeat_core::name::{Pattern, ProgramName};
+use upbeat_transport::identity::Identity;
 
 const EXAMPLES: &str = "\
 Copy each identity to the host of its node (`install -m 600`), and start the node with

@@ -30,7 +30,7 @@ pub use bundle::Bundle;
 pub use certificate::Certificate;
 pub use error::{IdentityError, IdentityFlaw, Untrusted};
 pub use moment::Moment;
-pub use names::{Names, NamesError, Pattern};
+pub use names::{Names, NamesError};
 
 pub(crate) use trust::from_rustls;
 

@@ -7,8 +7,8 @@ use crate::exit;
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose};
 use std::path::Path;
 use std::time::SystemTime;
-use upbeat_core::name::ProgramName;
-use upbeat_transport::identity::{Identity, Names, Pattern};
+use upbeat_core::name::{Pattern, ProgramName};
+use upbeat_transport::identity::{Identity, Names};
 
 /// The largest size of the names in a certificate, which is far above the need of nodes that share a file.
 const NAMES_BYTES_MAX: usize = 8 << 10;

@@ -3,66 +3,10 @@
 //! Each name is a URI among the certificate's alternative names. Invariant: [`Names`] name one program.
 
 use std::fmt;
-use std::str::FromStr;
-use upbeat_core::name::{NameError, NodeName, ProgramName};
+use upbeat_core::name::{NameError, NodeName, Pattern, ProgramName};
 
 /// The beginning of a URI of Upbeat.
 const SCHEME: &str = "upbeat://";
-
-/// A pattern of node names: one name, all names below a prefix, or all names of the program.
-///
-/// ```
-/// use upbeat_transport::identity::Pattern;
-///
-/// let workers: Pattern = "worker/*".parse().unwrap();
-/// assert!(workers.covers(&"worker/3".parse().unwrap()));
-/// assert!(!workers.covers(&"worker".parse().unwrap()));
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Pattern {
-    /// One node, for example `counter` or `worker/3`.
-    Node(NodeName),
-    /// All nodes whose names begin with these segments, for example `worker/*`.
-    Below(NodeName),
-    /// All nodes, written `*`.
-    All,
-}
-
-impl Pattern {
-    /// Returns whether the pattern matches a node's name.
-    pub fn covers(&self, node: &NodeName) -> bool {
-        match self {
-            Pattern::Node(name) => name == node,
-            Pattern::Below(prefix) => {
-                let rest = node.as_str().strip_prefix(prefix.as_str());
-                rest.is_some_and(|rest| rest.starts_with('/'))
-            }
-            Pattern::All => true,
-        }
-    }
-}
-
-impl FromStr for Pattern {
-    type Err = NameError;
-
-    fn from_str(text: &str) -> Result<Pattern, NameError> {
-        match text.strip_suffix("/*") {
-            None if text == "*" => Ok(Pattern::All),
-            None => text.parse().map(Pattern::Node),
-            Some(prefix) => prefix.parse().map(Pattern::Below),
-        }
-    }
-}
-
-impl fmt::Display for Pattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Pattern::Node(name) => name.fmt(f),
-            Pattern::Below(prefix) => write!(f, "{prefix}/*"),
-            Pattern::All => f.write_str("*"),
-        }
-    }
-}
 
 /// The names in a certificate.
 ///
