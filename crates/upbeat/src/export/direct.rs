@@ -4,12 +4,13 @@
 //! that no other thread takes part. Imports and reads may be sent to other threads, and a node's clients and calls may
 //! not: those stay in the thread's [`Calls`], and an import or a read has the key of its own.
 
-use super::served::{NodeExportsClient, NotRead};
+use super::served::NodeExportsClient;
 use crate::dispatch::Dispatcher;
-use crate::error::CallError;
+use std::any::Any;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,13 +30,10 @@ struct Calls {
     dropped: Arc<Mutex<Vec<u64>>>,
 }
 
-/// The answer of a call that reads words.
-pub(super) type Words = Result<Vec<u64>, CallError<NotRead>>;
-
 /// A call under way, and the client that calls.
 struct UnderWay {
     client: NodeExportsClient,
-    call: Pin<Box<dyn Future<Output = Words>>>,
+    call: Pin<Box<dyn Future<Output = Box<dyn Any>>>>,
 }
 
 impl Calls {
@@ -91,32 +89,35 @@ impl NodeClient {
         NodeClient(key)
     }
 
-    /// Begins to read a part of an export, if this thread drives the node of the import.
-    pub(super) fn read(&self, export: u32, part: u64) -> Option<NodeRead> {
+    /// Begins a call, if this thread drives the node of the import.
+    pub(super) fn call<R: 'static, F: Future<Output = R> + 'static>(
+        &self,
+        make: impl FnOnce(NodeExportsClient) -> F,
+    ) -> Option<NodeCall<R>> {
         let client = CALLS.with_borrow(|calls| calls.clients.get(&self.0.number).cloned())?;
         if !client.is_driven() {
             return None;
         }
-        let theirs = client.clone();
-        let call = Box::pin(async move { theirs.read(export, part).await });
+        let call = make(client.clone());
+        let call = Box::pin(async move { Box::new(call.await) as Box<dyn Any> });
         let (key, dropped) = CALLS.with_borrow_mut(|calls| {
             let key = Key::new(calls);
             calls.under_way.insert(key.number, UnderWay { client, call });
             (key, calls.dropped())
         });
         drop(dropped);
-        Some(NodeRead(key))
+        Some(NodeCall(key, PhantomData))
     }
 }
 
-/// A read by the node, whose call stays on the thread of the node. `None` if it is awaited where that node is not driven:
-/// then the part is to be read in another way.
-pub(super) struct NodeRead(Key);
+/// A call by the node, which stays on the thread of the node. `None` if it is awaited where that node is not driven:
+/// then the owner is to be asked in another way.
+pub(super) struct NodeCall<R>(Key, PhantomData<fn() -> R>);
 
-impl Future for NodeRead {
-    type Output = Option<Words>;
+impl<R: 'static> Future for NodeCall<R> {
+    type Output = Option<R>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Words>> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<R>> {
         let number = self.0.number;
         let Some(mut found) = CALLS.with_borrow_mut(|calls| calls.under_way.remove(&number)) else {
             return Poll::Ready(None);
@@ -125,7 +126,7 @@ impl Future for NodeRead {
             return Poll::Ready(None);
         }
         match found.call.as_mut().poll(context) {
-            Poll::Ready(words) => Poll::Ready(Some(words)),
+            Poll::Ready(answer) => Poll::Ready(answer.downcast().ok().map(|answer| *answer)),
             Poll::Pending => {
                 CALLS.with_borrow_mut(|calls| calls.under_way.insert(number, found));
                 Poll::Pending

@@ -1,7 +1,7 @@
 //! Reads of exports of other nodes, in memory and by calls.
 
 use super::bets::Bets;
-use super::direct::{NodeClient, Words};
+use super::direct::NodeClient;
 use super::error::ReadError;
 use super::memory::Memory;
 use super::owner::Location;
@@ -40,16 +40,6 @@ impl Imported {
         Imported { memory, location, bets: Bets::default(), number, owner, client }
     }
 
-    /// Asks the owner for the words of a part.
-    pub(super) async fn words(&self, part: u64) -> Words {
-        if let Some(read) = self.client.as_ref().and_then(|client| client.read(self.number, part))
-            && let Some(words) = read.await
-        {
-            return words;
-        }
-        self.owner.read(self.number, part).await
-    }
-
     /// Returns the owner's memory, if the export is there.
     #[inline(always)]
     pub(super) fn memory(&self) -> Result<&Memory, ReadError> {
@@ -69,10 +59,38 @@ impl Imported {
     pub(super) fn bets(&self) -> &Bets {
         &self.bets
     }
+}
 
-    pub(super) fn owner(&self) -> (&NodeExportsHandle, u32) {
-        (&self.owner, self.number)
-    }
+/// The questions to the owner. The node that has imported asks on its own thread, and a handle in others.
+macro_rules! questions {
+    ($($question:ident($($argument:ident: $type:ty),*) -> $answer:ty;)*) => {
+        impl Imported {$(
+            pub(super) async fn $question(
+                &self,
+                $($argument: $type),*
+            ) -> Result<$answer, CallError<NotRead>> {
+                let number = self.number;
+                let by_node = self.client.as_ref().and_then(|client| {
+                    $(let $argument = Clone::clone(&$argument);)*
+                    client.call(|client| async move { client.$question(number, $($argument),*).await })
+                });
+                if let Some(call) = by_node
+                    && let Some(answer) = call.await
+                {
+                    return answer;
+                }
+                self.owner.$question(number, $($argument),*).await
+            }
+        )*}
+    };
+}
+
+questions! {
+    read(part: u64) -> Vec<u64>;
+    read_all(parts: Vec<u64>) -> Vec<Vec<u64>>;
+    changed(part: Asked, version: Option<u64>) -> (Vec<u64>, u64);
+    evaluate(expression: [u64; 5]) -> Option<u64>;
+    stand(parts: Vec<(Asked, u64)>) -> bool;
 }
 
 access! { Arc<Imported>, Imported; }
@@ -185,7 +203,7 @@ impl<'i, T: Shared> Read<'i, T> {
 #[cold]
 fn calling<T>(imported: &Imported, (asked, shift): (Asked, Option<u8>)) -> State<'_, T> {
     imported.bets.call();
-    let answer = async move { imported.words(asked.part).await };
+    let answer = async move { imported.read(asked.part).await };
     State::Calling { answer: Box::pin(answer), shift }
 }
 
@@ -220,6 +238,7 @@ pub(super) fn not_read(error: CallError<NotRead>) -> ReadError {
         CallError::Method(NotRead::Index { index }) => ReadError::Index { index: index as usize },
         CallError::Method(NotRead::Nothing) => ReadError::Nothing,
         CallError::Method(NotRead::Broken) => ReadError::Invalid,
+        CallError::Method(NotRead::NotPermitted) => ReadError::NotPermitted,
         error => ReadError::Call(error.map(|_| unreachable!("it was matched above"))),
     }
 }

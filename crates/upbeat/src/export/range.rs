@@ -285,8 +285,7 @@ impl<T: Shared> Range<'_, T> {
             found => return found,
         }
         imported.bets().call();
-        let (owner, number) = imported.owner();
-        let found = owner.evaluate(number, expression.encode()).await.map_err(not_read)?;
+        let found = imported.evaluate(expression.encode()).await.map_err(not_read)?;
         Ok(found.map(|bits| expression.result(bits)))
     }
 }

@@ -54,9 +54,8 @@ impl Snapshot {
         parts: Vec<Asked>,
     ) -> Result<Snapshot, ReadError> {
         imported.bets().call();
-        let (owner, number) = imported.owner();
         let numbers = parts.iter().map(|asked| asked.part).collect();
-        let words = owner.read_all(number, numbers).await.map_err(not_read)?;
+        let words = imported.read_all(numbers).await.map_err(not_read)?;
         if words.len() != parts.len() {
             return Err(ReadError::Invalid);
         }
@@ -105,8 +104,7 @@ impl Snapshot {
     ) -> Result<Option<Result<R, ReadError>>, ReadError> {
         let called = std::mem::take(&mut self.notes().called);
         if !called.is_empty() {
-            let (owner, number) = self.imported.owner();
-            if !owner.stand(number, called).await.map_err(not_read)? {
+            if !self.imported.stand(called).await.map_err(not_read)? {
                 self.notes().is_lost = true;
             }
         }
@@ -183,9 +181,8 @@ impl<T: Shared> Path<&Snapshot, T> {
             return found;
         }
         let (asked, shift) = self.asked(phase.imported.location().value());
-        let (owner, number) = phase.imported.owner();
         phase.imported.bets().call();
-        let (words, version) = owner.changed(number, asked, None).await.map_err(not_read)?;
+        let (words, version) = phase.imported.changed(asked, None).await.map_err(not_read)?;
         phase.notes().called.push((asked, version));
         value_of(&words, shift)
     }

@@ -38,9 +38,7 @@ impl<'i, T: Shared> Watch<'i, T> {
         self.path.at()?;
         let imported = self.path.place().access();
         let (asked, shift) = self.path.asked(imported.location().value());
-        let (owner, number) = imported.owner();
-        let (words, version) =
-            owner.changed(number, asked, self.version).await.map_err(not_read)?;
+        let (words, version) = imported.changed(asked, self.version).await.map_err(not_read)?;
         let value = value_of(&words, shift)?;
         self.version = Some(version);
         Ok(value)
