@@ -157,7 +157,10 @@ fn an_error_names_what_there_is() {
         error("prices/quotes.none"),
         "`prices/quotes` has no such part: `none` is an array without content: there is nothing to read"
     );
-    assert_eq!(error("idle/quotes"), "there is no export `idle/quotes`: its node exports nothing");
+    assert_eq!(
+        error("idle/quotes"),
+        "there is no export `idle/quotes`: its node exports nothing for this reader"
+    );
     for target in ["nobody", "nobody/quotes", "worker/4/count"] {
         let error = error(target);
         let node = target.trim_end_matches("/quotes").trim_end_matches("/count");

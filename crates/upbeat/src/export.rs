@@ -21,6 +21,7 @@ mod path;
 mod types;
 mod owner;
 mod guarded;
+mod limited;
 mod served;
 mod direct;
 mod imported;
@@ -35,6 +36,7 @@ pub use error::{ExportError, ImportError, ReadError};
 pub use guarded::{ExportGuard, GuardedExport};
 pub use import::Import;
 pub use imported::{Imported, Read};
+pub use limited::LimitedExports;
 pub use memory::Memory;
 pub(crate) use owner::Exports;
 pub use owner::{Export, Owner};
@@ -45,7 +47,9 @@ pub use shared::{Access, Fields, Place, Shared};
 pub use snapshot::Snapshot;
 pub use types::Text;
 pub use untyped::UntypedImport;
-pub use upbeat_core::channel::export::{PathError, Refusal, Selection, Shape, ShapeError, Value};
+pub use upbeat_core::channel::export::{
+    Denial, PathError, Refusal, Selection, Shape, ShapeError, Value,
+};
 pub use watch::Watch;
 
 use upbeat_core::channel::export::Field;

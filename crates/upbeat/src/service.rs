@@ -14,6 +14,8 @@ mod outcome;
 
 mod layers;
 
+mod caller;
+
 mod waiting;
 
 mod slot;
@@ -24,6 +26,7 @@ mod ruled;
 
 mod counted;
 
+pub(crate) use caller::{Caller, WithCaller};
 pub use layers::{CallInfo, Layer, Layered, Next};
 pub use outcome::{Outcome, Refusal};
 pub use rules::{Needs, Rule, Rules, Series, Turn, needs};

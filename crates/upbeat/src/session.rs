@@ -121,6 +121,8 @@ pub(crate) struct NodeNotes {
     pub(crate) key: Cell<Option<Key>>,
     /// The peer's socket, inbox or address, if the node has opened the session.
     pub(crate) opened_as: OnceCell<NodeAddress>,
+    /// Whether the peer has proved its name.
+    pub(crate) proved: Cell<bool>,
     /// Whether the peer's process is watched for this session.
     pub(crate) watched: Cell<bool>,
     /// Whether the node polls the lane in each turn.

@@ -74,6 +74,17 @@ impl Dispatcher {
         session.cloned()
     }
 
+    /// Returns whether the peer of a session has proved the name that it says it has: once its process held the lock of
+    /// the name, or by its certificate. Over TCP in plaintext nobody proves a name.
+    pub(crate) fn has_proved(&self, session: &Session) -> bool {
+        let (carrier, proved) = (&session.carrier, &session.noted.proved);
+        let Some(name) = &carrier.peer.name else { return false };
+        if !proved.get() {
+            proved.set(carrier.kind == Kind::Tls || self.proves(carrier, name));
+        }
+        proved.get()
+    }
+
     /// Whether a peer that calls itself so has the name.
     fn proves(&self, carrier: &Carrier, name: &NodeName) -> bool {
         let (peer, program) = (&carrier.peer, self.home.program().name());

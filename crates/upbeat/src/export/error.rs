@@ -4,7 +4,7 @@ use crate::error::{BuildError, CallError, ConnectError, ServeError, debug_as_tex
 use crate::handle::HandleError;
 use std::convert::Infallible;
 use std::fmt;
-use upbeat_core::channel::export::Refusal;
+use upbeat_core::channel::export::{Denial, Refusal};
 use upbeat_core::limits::{EXPORT_PARTS_MAX, EXPORT_WORDS_MAX, EXPRESSION_ELEMENTS_MAX};
 use upbeat_memory::region::WORD;
 
@@ -70,6 +70,13 @@ pub enum ImportError {
         /// The type of the reader.
         imported: Box<str>,
     },
+    /// The export is for named nodes, and the reader is none of them.
+    NotPermitted {
+        /// The node and the export.
+        name: Box<str>,
+        /// Who has asked, and why that is none of them.
+        denial: Denial,
+    },
     /// The owner's answer did not come.
     Call(CallError),
     /// The owner's memory cannot be mapped.
@@ -89,7 +96,7 @@ impl fmt::Display for ImportError {
             ImportError::Build(error) => error.fmt(f),
             ImportError::Connect(error) => error.fmt(f),
             ImportError::NoExport { name, others } if others.is_empty() => {
-                write!(f, "there is no export `{name}`: its node exports nothing")
+                write!(f, "there is no export `{name}`: its node exports nothing for this reader")
             }
             ImportError::NoExport { name, others } => {
                 write!(f, "there is no export `{name}`: its node exports `{}`", others.join("`, `"))
@@ -99,6 +106,9 @@ impl fmt::Display for ImportError {
                 "`{name}` has another type here than at its owner, which exports `{exported}`; here it is `{imported}`: \
                  build both programs with the same struct"
             ),
+            ImportError::NotPermitted { name, denial } => {
+                write!(f, "`{name}` is exported for named nodes alone, and {denial}")
+            }
             ImportError::Call(error) => {
                 write!(f, "the owner of the export did not answer: {error}")
             }
@@ -111,7 +121,16 @@ impl fmt::Display for ImportError {
 
 impl std::error::Error for ImportError {}
 
-debug_as_text!(ImportError { Name, Build, Connect, NoExport, OtherType, Call, Memory });
+debug_as_text!(ImportError {
+    Name,
+    Build,
+    Connect,
+    NoExport,
+    OtherType,
+    NotPermitted,
+    Call,
+    Memory
+});
 
 impl ImportError {
     /// Returns the error of a handle that was not made.
@@ -161,6 +180,8 @@ pub enum ReadError {
     Large,
     /// The export is raw: its values have no versions, so several of them are not read as of one moment.
     Raw,
+    /// The export is for named nodes, and whoever asked the owner is none of them.
+    NotPermitted,
     /// The call to the owner has failed.
     Call(CallError<Infallible>),
 }
@@ -189,6 +210,10 @@ impl fmt::Display for ReadError {
             ReadError::Raw => f.write_str(
                 "a raw export has no versions to read several values as of one moment: export it by `export` or `export_guarded`",
             ),
+            ReadError::NotPermitted => f.write_str(
+                "the export is for named nodes alone, and the reader has not called as one of them: a handle has no name, and a \
+                 node's import calls as that node only where this node is driven; other threads read in memory alone",
+            ),
             ReadError::Call(error) => write!(f, "the owner could not be asked: {error}"),
         }
     }
@@ -206,5 +231,6 @@ debug_as_text!(ReadError {
     Overflow,
     Large,
     Raw,
+    NotPermitted,
     Call
 });

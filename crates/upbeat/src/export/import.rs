@@ -15,7 +15,7 @@ use crate::handle::{BoundHandle, HandleBuilder};
 use std::future::Future;
 use std::ops::Deref;
 use std::sync::Arc;
-use upbeat_core::channel::export::Consistency;
+use upbeat_core::channel::export::{Consistency, Denial};
 
 /// The most times that an owner is asked for all parts of a snapshot, each time for more of them.
 const GRANTS_MAX: usize = 8;
@@ -163,6 +163,14 @@ fn not_opened<T: Shared>(error: CallError<NotOpened>, name: &str) -> ImportError
             exported: exported.into(),
             imported: T::shape().to_string().into(),
         },
+        CallError::Method(NotOpened::NotPermitted { name: reader, listed }) => {
+            let denial = match (reader, listed) {
+                (None, _) => Denial::Nameless,
+                (Some(name), false) => Denial::OtherNode { name },
+                (Some(name), true) => Denial::Unproved { name },
+            };
+            ImportError::NotPermitted { name: name.into(), denial }
+        }
         error => ImportError::Call(error.map(|_| unreachable!("it was matched above"))),
     }
 }

@@ -7,11 +7,12 @@ use super::path::Path;
 use super::shared::{Access, NOWHERE, Place, Shared, access};
 use super::watchers::Watchers;
 use std::cell::{Cell, Ref, RefCell};
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 use upbeat_core::channel::export::{
-    Consistency, Directory, Expression, NotRead, Number, Overflow, Part, Shape,
+    Asker, Consistency, Directory, Expression, NotRead, Number, Overflow, Part, Readers, Shape,
 };
 use upbeat_core::limits::LINE_BYTES;
 use upbeat_memory::copies::{self, Look};
@@ -118,7 +119,8 @@ impl ExportSegment {
 
 /// The exports of a node.
 pub(crate) struct Exports {
-    last: RefCell<Option<ExportSegment>>,
+    /// The last segment of each list of readers, who map whole segments.
+    last: RefCell<BTreeMap<Readers, ExportSegment>>,
     directory: RefCell<Directory<Rc<Owner>>>,
 }
 
@@ -128,16 +130,18 @@ impl Exports {
         Exports { last: RefCell::default(), directory: RefCell::new(Directory::new(random)) }
     }
 
-    /// Exports a value under a name.
+    /// Exports a value under a name for these readers.
     pub(crate) fn export<T: Shared>(
         self: &Rc<Self>,
         name: &str,
         value: &T,
         consistency: Consistency,
+        readers: Readers,
     ) -> Result<Export<T>, ExportError> {
         let mut made = None;
-        self.directory.borrow_mut().export(name, T::shape(), |number| {
-            let (segment, location) = self.take(T::WORDS, consistency)?;
+        let of = readers.clone();
+        self.directory.borrow_mut().export(name, T::shape(), readers, |number| {
+            let (segment, location) = self.take(T::WORDS, consistency, of)?;
             let memory = Memory(segment.region().clone());
             for copy in 0..consistency.copies() {
                 value.put(&memory, location.value() + copy * T::WORDS);
@@ -166,39 +170,55 @@ impl Exports {
     }
 
     /// Returns the words of a part of an export.
-    pub(super) fn words(&self, number: u32, part: Part) -> Result<Vec<u64>, NotRead> {
+    pub(super) fn words(
+        &self,
+        number: u32,
+        part: Part,
+        asker: &impl Asker,
+    ) -> Result<Vec<u64>, NotRead> {
         let directory = self.directory();
-        let (_, owner) = directory.part(number, part)?;
+        let (_, owner) = directory.part(number, part, asker)?;
         Ok(owner.words(part))
     }
 
     /// Returns a number that changes whenever a part does.
-    pub(super) fn version(&self, number: u32, part: Part, is_unit: bool) -> Result<u64, NotRead> {
+    pub(super) fn version(
+        &self,
+        number: u32,
+        (part, is_unit): (Part, bool),
+        asker: &impl Asker,
+    ) -> Result<u64, NotRead> {
         let directory = self.directory();
-        let (shape, owner) = directory.part(number, part)?;
+        let (shape, owner) = directory.part(number, part, asker)?;
         Ok(owner.version_of(shape, part, is_unit))
     }
 
-    /// Takes room for a value of so many words, in the last segment or in a new one.
+    /// Takes room for a value of so many words, in the last segment of its readers or in a new one.
     fn take(
         &self,
         words: usize,
         consistency: Consistency,
+        readers: Readers,
     ) -> Result<(Arc<OwnSegment>, Location), ExportError> {
         let wanted = Location::nowhere(words, consistency);
-        let mut last = self.last.borrow_mut();
-        if let Some(last) = &*last
+        let mut segments = self.last.borrow_mut();
+        let last = segments.get(&readers);
+        if let Some(last) = last
             && let Some(location) = last.take(wanted)
         {
             return Ok((Arc::clone(&last.own), location));
         }
-        let before = last.as_ref().map_or(0, |last| 2 * last.own.region().words() * WORD);
+        let before = last.map_or(0, |last| 2 * last.own.region().words() * WORD);
         let room = wanted.room().unwrap_or_else(|| unreachable!("the directory bounds a value"));
         let bytes = before.max(SEGMENT_BYTES).max((room + LINE) * WORD);
-        let segment = last.insert(ExportSegment::create(bytes)?);
+        let segment = ExportSegment::create(bytes)?;
         let location = segment.take(wanted);
         let location = location.unwrap_or_else(|| unreachable!("the segment was made for it"));
-        Ok((Arc::clone(&segment.own), location))
+        let own = Arc::clone(&segment.own);
+        segments.insert(readers, segment);
+        // A list whose exports have ended leaves no memory behind.
+        segments.retain(|of, last| of.are_all() || Arc::strong_count(&last.own) > 1);
+        Ok((own, location))
     }
 }
 

@@ -5,11 +5,15 @@ use super::owner::Exports;
 use crate::call::Bound;
 use crate::dispatch::{Dispatcher, NodeSession};
 use crate::handle::Side;
+use crate::service::Caller;
 use crate::wire::{CallSide, Describe, Input, Output, Wire, WireError};
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
-use upbeat_core::channel::export::{self, Directory, Expression, Missing, Number, Part};
+use upbeat_core::channel::export::{
+    self, Asker, Denial, Directory, Expression, Missing, Number, Part,
+};
+use upbeat_core::name::NodeName;
 use upbeat_memory::region::Region;
 use upbeat_transport::carrier::OwnSegment;
 
@@ -34,7 +38,7 @@ pub(crate) trait NodeExports {
     async fn evaluate(&self, export: u32, expression: [u64; 5]) -> Result<Option<u64>, NotRead>;
     /// Returns whether all these parts still have these versions.
     async fn stand(&self, export: u32, parts: Vec<(Asked, u64)>) -> Result<bool, NotRead>;
-    /// Returns the number, the name and the type of each export.
+    /// Returns the number, the name and the type of each export that the reader may read.
     async fn list(&self) -> Vec<(u32, String, String)>;
 }
 
@@ -57,8 +61,17 @@ pub(crate) struct Asked {
 #[derive(Debug, Serialize, Deserialize, upbeat_macros::Wire)]
 #[wire(crate = crate)]
 pub(crate) enum NotOpened {
-    NoExport { others: Vec<String> },
-    OtherType { exported: String },
+    NoExport {
+        others: Vec<String>,
+    },
+    OtherType {
+        exported: String,
+    },
+    /// The export is for named nodes. The reader has this name, if any, and it is one of them if it is `listed`.
+    NotPermitted {
+        name: Option<String>,
+        listed: bool,
+    },
 }
 
 /// The reason why the words of a part are not read.
@@ -79,6 +92,8 @@ pub(crate) enum NotRead {
     Nothing,
     /// The owner's memory has no value of the type.
     Broken,
+    /// The export is for named nodes, and the reader is none of them or has not proved it.
+    NotPermitted,
 }
 
 impl From<export::NotOpened> for NotOpened {
@@ -86,6 +101,14 @@ impl From<export::NotOpened> for NotOpened {
         match error {
             export::NotOpened::NoExport { others } => NotOpened::NoExport { others },
             export::NotOpened::OtherType { exported } => NotOpened::OtherType { exported },
+            export::NotOpened::NotPermitted(denial) => {
+                let (name, listed) = match denial {
+                    Denial::Nameless => (None, false),
+                    Denial::OtherNode { name } => (Some(name), false),
+                    Denial::Unproved { name } => (Some(name), true),
+                };
+                NotOpened::NotPermitted { name, listed }
+            }
         }
     }
 }
@@ -100,8 +123,25 @@ impl From<export::NotRead> for NotRead {
             export::NotRead::Missing(Missing::Index { index }) => NotRead::Index { index },
             export::NotRead::Missing(Missing::Nothing) => NotRead::Nothing,
             export::NotRead::Missing(Missing::Broken) => NotRead::Broken,
+            export::NotRead::NotPermitted => NotRead::NotPermitted,
         }
     }
+}
+
+impl Asker for Caller {
+    fn name(&self) -> Option<&NodeName> {
+        Caller::name(self)
+    }
+
+    fn is_proved(&self) -> bool {
+        Caller::is_proved(self)
+    }
+}
+
+/// Returns the reader whose question is answered.
+fn reader() -> Caller {
+    Caller::current()
+        .unwrap_or_else(|| unreachable!("a node serves its exports with their callers"))
 }
 
 impl NodeExports for Exports {
@@ -111,20 +151,21 @@ impl NodeExports for Exports {
         shape: &str,
     ) -> Result<(u32, u64, u8, SentSegment), NotOpened> {
         let directory = self.directory();
-        let (number, owner) = directory.open(name, shape)?;
+        let (number, owner) = directory.open(name, shape, &reader())?;
         let segment = SentSegment::Own(Arc::clone(owner.segment()), OnceLock::new());
         let location = owner.location();
         Ok((number, location.head(), location.consistency.encode(), segment))
     }
 
     async fn read(&self, export: u32, part: u64) -> Result<Vec<u64>, NotRead> {
-        Ok(self.words(export, Part::decode(part))?)
+        Ok(self.words(export, Part::decode(part), &reader())?)
     }
 
     async fn read_all(&self, export: u32, parts: Vec<u64>) -> Result<Vec<Vec<u64>>, NotRead> {
         Directory::<()>::check_all(parts.iter().map(|part| Part::decode(*part)))?;
-        let words = parts.into_iter().map(|part| Ok(self.words(export, Part::decode(part))?));
-        words.collect()
+        let reader = reader();
+        let words = parts.into_iter().map(|part| self.words(export, Part::decode(part), &reader));
+        Ok(words.collect::<Result<_, _>>()?)
     }
 
     async fn changed(
@@ -133,13 +174,13 @@ impl NodeExports for Exports {
         asked: Asked,
         version: Option<u64>,
     ) -> Result<(Vec<u64>, u64), NotRead> {
-        let part = Part::decode(asked.part);
+        let (part, reader) = (Part::decode(asked.part), reader());
         loop {
-            let now = self.version(export, part, asked.is_unit)?;
+            let now = self.version(export, (part, asked.is_unit), &reader)?;
             if version != Some(now) {
-                return Ok((self.words(export, part)?, now));
+                return Ok((self.words(export, part, &reader)?, now));
             }
-            let owner = Rc::clone(self.directory().part(export, part)?.1);
+            let owner = Rc::clone(self.directory().part(export, part, &reader)?.1);
             let watchers = owner.watchers();
             watchers.more_than(watchers.changes()).await;
         }
@@ -148,15 +189,16 @@ impl NodeExports for Exports {
     async fn evaluate(&self, export: u32, expression: [u64; 5]) -> Result<Option<u64>, NotRead> {
         let expression = Expression::decode(expression).map_err(|_| NotRead::NoPart)?;
         let directory = self.directory();
-        let owner = directory.expression(export, &expression)?;
+        let owner = directory.expression(export, &expression, &reader())?;
         let found = owner.evaluate(&expression).map_err(|_| NotRead::Overflow)?;
         Ok(found.map(Number::bits))
     }
 
     async fn stand(&self, export: u32, parts: Vec<(Asked, u64)>) -> Result<bool, NotRead> {
         Directory::<()>::check_all(parts.iter().map(|(asked, _)| Part::decode(asked.part)))?;
+        let reader = reader();
         for (Asked { part, is_unit }, version) in parts {
-            if self.version(export, Part::decode(part), is_unit)? != version {
+            if self.version(export, (Part::decode(part), is_unit), &reader)? != version {
                 return Ok(false);
             }
         }
@@ -164,7 +206,7 @@ impl NodeExports for Exports {
     }
 
     async fn list(&self) -> Vec<(u32, String, String)> {
-        self.directory().list()
+        self.directory().list(&reader())
     }
 }
 

@@ -3,13 +3,14 @@
 use super::Node;
 use crate::error::ConnectError;
 use crate::export::{
-    Export, ExportError, Exports, GuardedExport, Import, ImportError, NodeExportsClient,
-    NodeExportsServer, Shared, UntypedImport,
+    Export, ExportError, Exports, GuardedExport, Import, ImportError, LimitedExports,
+    NodeExportsClient, NodeExportsServer, Shared, UntypedImport,
 };
 use crate::handle::{BoundHandle, ConnectTerms};
+use crate::service::WithCaller;
 use std::future::Future;
 use std::rc::Rc;
-use upbeat_core::channel::export::Consistency;
+use upbeat_core::channel::export::{Consistency, Readers};
 
 impl Node {
     /// Exports a value: nodes of the same program read it, and this node alone writes it. The name is one segment of
@@ -41,7 +42,7 @@ impl Node {
     /// # Ok(()) }
     /// ```
     pub fn export<T: Shared>(&self, name: &str, value: T) -> Result<Export<T>, ExportError> {
-        self.exports()?.export(name, &value, Consistency::Cell)
+        self.exports()?.export(name, &value, Consistency::Cell, Readers::everybody())
     }
 
     /// Exports a value whose parts readers find consistent with each other, whatever parts they read in a
@@ -71,14 +72,40 @@ impl Node {
         name: &str,
         value: T,
     ) -> Result<GuardedExport<T>, ExportError> {
-        let export = self.exports()?.export(name, &value, Consistency::Guarded)?;
+        let readers = Readers::everybody();
+        let export = self.exports()?.export(name, &value, Consistency::Guarded, readers)?;
         Ok(GuardedExport::new(export))
     }
 
     /// Exports a value without versions, which is the cheapest to write: a reader finds each number whole, and nothing
     /// larger.
     pub fn export_raw<T: Shared>(&self, name: &str, value: T) -> Result<Export<T>, ExportError> {
-        self.exports()?.export(name, &value, Consistency::Raw)
+        self.exports()?.export(name, &value, Consistency::Raw, Readers::everybody())
+    }
+
+    /// Limits exports to the nodes of these names: `risk`, or `worker/*` for all nodes below `worker/`. Other nodes and
+    /// handles can neither open nor read nor list them, and do not map their memory.
+    ///
+    /// A node of this host proves its name by holding the lock of that name in its process, and a node of another host by
+    /// its identity: over `insecure_plaintext` nobody reads such an export. A handle has no name.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::builder("doc/export_for").local_only().build()?;
+    /// let limits = node.export_for(["risk", "desk/*"])?.export("limits", [0_u64; 8])?;
+    /// limits.index(3).set(1000);
+    ///
+    /// let risk = upbeat::Node::builder("risk").local_only().build()?;
+    /// let refused = node.block_on(node.import::<[u64; 8]>("doc/export_for/limits"));
+    /// assert!(refused.is_err(), "this node is not named");
+    /// # drop(risk);
+    /// # Ok(()) }
+    /// ```
+    pub fn export_for<N: AsRef<str>>(
+        &self,
+        readers: impl IntoIterator<Item = N>,
+    ) -> Result<LimitedExports<'_>, ExportError> {
+        LimitedExports::new(self.exports()?, readers)
     }
 
     /// Returns the exports of this node, which it serves from now on.
@@ -88,7 +115,7 @@ impl Node {
         }
         let exports = Rc::new(Exports::new(self.inner.random() as u32));
         let server = NodeExportsServer::shared(Rc::clone(&exports));
-        self.serve(server).map_err(ExportError::Serve)?;
+        self.serve(WithCaller(server)).map_err(ExportError::Serve)?;
         Ok(self.end.exports.get_or_init(|| exports))
     }
 

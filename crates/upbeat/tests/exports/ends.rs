@@ -28,7 +28,7 @@ fn a_name_that_leads_nowhere_says_where_it_ends() {
         assert!(error.to_string().contains("here it is `Empty { }`"), "{error}");
         // A node without exports.
         let error = node.import::<Quotes>(&format!("{}/quotes", node.name())).await.err().unwrap();
-        assert!(error.to_string().ends_with("its node exports nothing"), "{error}");
+        assert!(error.to_string().ends_with("its node exports nothing for this reader"), "{error}");
     });
 }
 

@@ -11,6 +11,8 @@ mod ends;
 
 mod ranges;
 
+mod readers;
+
 mod snapshots;
 
 mod torn;
@@ -176,6 +178,9 @@ impl Desk for Prices {
 #[test]
 fn other() {
     let Some((part, place)) = part() else { return };
+    if let Some(shares) = part.strip_prefix("limited ") {
+        return readers::owner(shares == "shared", place);
+    }
     let builder = Node::builder("prices").program(PROGRAM).directory(place);
     let node = builder.shared_memory(part == "shared").build().unwrap();
     let prices = Prices::new(&node);

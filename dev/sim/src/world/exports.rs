@@ -16,7 +16,7 @@ mod serve;
 
 use std::rc::Rc;
 
-use upbeat_core::channel::export::{Consistency, Directory, Refusal};
+use upbeat_core::channel::export::{Consistency, Directory, Nameless, Readers, Refusal};
 
 use super::{Fault, World};
 use crate::check::{Id, violated};
@@ -137,7 +137,8 @@ impl World {
         let tree = of.form.invent(random);
         let export = self.exports.all.len();
         let keep = |_| Ok::<_, Refusal>(export);
-        match self.exports.directories[node].export(name, of.shape.clone(), keep) {
+        let (shape, readers) = (of.shape.clone(), Readers::everybody());
+        match self.exports.directories[node].export(name, shape, readers, keep) {
             Ok(number) => {
                 self.counts.exports += 1;
                 self.note(|| format!("{node} exports {export} as {name}, number {number}: {tree}"));
@@ -155,8 +156,8 @@ impl World {
     fn export_badly(&mut self, node: usize) -> Result<(), Fault> {
         let name = self.exports.random.pick(&NO_NAMES);
         let shape = self.exports.types[0].shape.clone();
-        let made = self.exports.directories[node].export(name, shape, |_| Ok(usize::MAX));
-        match made {
+        let (directory, readers) = (&mut self.exports.directories[node], Readers::everybody());
+        match directory.export(name, shape, readers, |_| Ok(usize::MAX)) {
             Err(Refusal::Name(_) | Refusal::Segments { .. }) => Ok(()),
             made => violated(format!("{node} exports a value as {name:?}: {made:?}"))?,
         }
@@ -248,8 +249,9 @@ impl World {
             let mut standing: Vec<_> =
                 standing.map(|it| (it.number, it.name.to_owned(), it.of.text.clone())).collect();
             standing.sort_unstable();
-            if directory.list() != standing {
-                return violated(format!("{node} lists {:?}: {standing:?}", directory.list()))?;
+            let listed = directory.list(&Nameless);
+            if listed != standing {
+                return violated(format!("{node} lists {listed:?}: {standing:?}"))?;
             }
         }
         match self.exports.readers.iter().position(|reader| !reader.is_done()) {

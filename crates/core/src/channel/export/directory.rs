@@ -3,6 +3,7 @@
 use super::expression::Expression;
 use super::part::Part;
 use super::route::{Missing, Route};
+use super::readers::{Asker, Denial, Readers};
 use super::shape::{Shape, ShapeError};
 use crate::limits::{EXPORT_NAME_BYTES_MAX, EXPORT_PARTS_MAX, EXPORT_WORDS_MAX};
 use crate::mutant::{Mutant, mutated};
@@ -16,7 +17,8 @@ use core::fmt;
 /// The exports of a node, each with what the runtime keeps of it.
 ///
 /// Invariant: two exports that stand have two names, and a number is never used again, so a reader of an export that was
-/// withdrawn does not read another one.
+/// withdrawn does not read another one. Nothing of an export but its name is told to somebody who may not read it, and
+/// the name alone to somebody who knows it.
 #[derive(Debug)]
 pub struct Directory<E> {
     standing: BTreeMap<u32, Entry<E>>,
@@ -28,6 +30,7 @@ struct Entry<E> {
     name: Box<str>,
     shape: Shape,
     text: Box<str>,
+    readers: Readers,
     kept: E,
 }
 
@@ -36,6 +39,8 @@ struct Entry<E> {
 pub enum Refusal {
     /// The name is none of an export.
     Name(NameError),
+    /// The name of a reader is none of nodes.
+    Reader(NameError),
     /// The name has several segments, or is too long.
     Segments {
         /// The name.
@@ -65,6 +70,8 @@ pub enum NotOpened {
         /// The type of the export.
         exported: String,
     },
+    /// The export is for named nodes, and this reader may not open it.
+    NotPermitted(Denial),
 }
 
 /// The reason why a part is not read.
@@ -80,6 +87,8 @@ pub enum NotRead {
     Overflow,
     /// The path leads to no value at the moment.
     Missing(Missing),
+    /// The export is for named nodes, and this reader may not read it.
+    NotPermitted,
 }
 
 /// An export, and where a reader's path leads in it.
@@ -102,11 +111,13 @@ impl<E> Directory<E> {
         Directory { standing: BTreeMap::new(), next }
     }
 
-    /// Exports a value of this shape, and keeps what `keep` makes for the number of the export. Returns the number.
+    /// Exports a value of this shape for these readers, and keeps what `keep` makes for the number of the export. Returns
+    /// the number.
     pub fn export<X: From<Refusal>>(
         &mut self,
         name: &str,
         shape: Shape,
+        readers: Readers,
         keep: impl FnOnce(u32) -> Result<E, X>,
     ) -> Result<u32, X> {
         let name = checked(name)?;
@@ -119,15 +130,16 @@ impl<E> Directory<E> {
         let kept = keep(number)?;
         self.next = next;
         let text = shape.to_string().into();
-        self.standing.insert(number, Entry { name, shape, text, kept });
+        self.standing.insert(number, Entry { name, shape, text, readers, kept });
         Ok(number)
     }
 
     /// Opens the export of this name and type for a reader: its number, and what is kept of it.
-    pub fn open(&self, name: &str, text: &str) -> Result<(u32, &E), NotOpened> {
+    pub fn open(&self, name: &str, text: &str, asker: &impl Asker) -> Result<(u32, &E), NotOpened> {
         let Some((number, entry)) = self.named(name) else {
-            return Err(NotOpened::NoExport { others: self.names() });
+            return Err(NotOpened::NoExport { others: self.names(asker) });
         };
+        entry.readers.admit(asker).map_err(NotOpened::NotPermitted)?;
         match *entry.text == *text || mutated(Mutant::ExportTypeUnread) {
             true => Ok((number, &entry.kept)),
             false => Err(NotOpened::OtherType { exported: entry.text.to_string() }),
@@ -135,8 +147,13 @@ impl<E> Directory<E> {
     }
 
     /// Returns the shape of an export, and what is kept of it, for a reader of this part.
-    pub fn part(&self, number: u32, part: Part) -> Result<(&Shape, &E), NotRead> {
-        let entry = self.standing.get(&number).ok_or(NotRead::Ended)?;
+    pub fn part(
+        &self,
+        number: u32,
+        part: Part,
+        asker: &impl Asker,
+    ) -> Result<(&Shape, &E), NotRead> {
+        let entry = self.numbered(number, asker)?;
         if !mutated(Mutant::PartUnchecked) {
             part.check(&entry.shape).map_err(|_| NotRead::NoPart)?;
         }
@@ -144,8 +161,14 @@ impl<E> Directory<E> {
     }
 
     /// Returns where a route on the wire leads in an export, for a reader of this part of the value there.
-    pub fn routed(&self, number: u32, route: &[u64], part: Part) -> Result<Routed<'_, E>, NotRead> {
-        let entry = self.standing.get(&number).ok_or(NotRead::Ended)?;
+    pub fn routed(
+        &self,
+        number: u32,
+        route: &[u64],
+        part: Part,
+        asker: &impl Asker,
+    ) -> Result<Routed<'_, E>, NotRead> {
+        let entry = self.numbered(number, asker)?;
         let (route, shape) = Route::decode(route, &entry.shape).map_err(|_| NotRead::NoPart)?;
         if !mutated(Mutant::PartUnchecked) {
             part.check(shape).map_err(|_| NotRead::NoPart)?;
@@ -166,8 +189,13 @@ impl<E> Directory<E> {
     }
 
     /// Returns what is kept of an export, for a reader of this expression.
-    pub fn expression(&self, number: u32, expression: &Expression) -> Result<&E, NotRead> {
-        let entry = self.standing.get(&number).ok_or(NotRead::Ended)?;
+    pub fn expression(
+        &self,
+        number: u32,
+        expression: &Expression,
+        asker: &impl Asker,
+    ) -> Result<&E, NotRead> {
+        let entry = self.numbered(number, asker)?;
         if !mutated(Mutant::ExpressionUnchecked) {
             expression.check(&entry.shape).map_err(|_| NotRead::NoPart)?;
         }
@@ -182,17 +210,28 @@ impl<E> Directory<E> {
         self.standing.remove(&number).map(|entry| entry.kept)
     }
 
-    /// Returns the names of all exports.
-    pub fn names(&self) -> Vec<String> {
-        self.standing.values().map(|entry| entry.name.to_string()).collect()
+    /// Returns the names of the exports that somebody may read.
+    pub fn names(&self, asker: &impl Asker) -> Vec<String> {
+        self.readable(asker).map(|(_, entry)| entry.name.to_string()).collect()
     }
 
-    /// Returns the number, the name and the type of each export.
-    pub fn list(&self) -> Vec<(u32, String, String)> {
+    /// Returns the number, the name and the type of each export that somebody may read.
+    pub fn list(&self, asker: &impl Asker) -> Vec<(u32, String, String)> {
         let listed = |(number, entry): (&u32, &Entry<E>)| {
             (*number, entry.name.to_string(), entry.text.to_string())
         };
-        self.standing.iter().map(listed).collect()
+        self.readable(asker).map(listed).collect()
+    }
+
+    fn readable(&self, asker: &impl Asker) -> impl Iterator<Item = (&u32, &Entry<E>)> {
+        self.standing.iter().filter(|(_, entry)| entry.readers.admit(asker).is_ok())
+    }
+
+    /// Returns the export of a number, for somebody who may read it.
+    fn numbered(&self, number: u32, asker: &impl Asker) -> Result<&Entry<E>, NotRead> {
+        let entry = self.standing.get(&number).ok_or(NotRead::Ended)?;
+        entry.readers.admit(asker).map_err(|_| NotRead::NotPermitted)?;
+        Ok(entry)
     }
 
     fn named(&self, name: &str) -> Option<(u32, &Entry<E>)> {
@@ -214,6 +253,12 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refusal::Name(error) => write!(f, "the name of the export cannot be used: {error}"),
+            Refusal::Reader(error) => {
+                write!(
+                    f,
+                    "the name of a reader cannot be used: {error}; `worker/*` are all nodes below `worker/`"
+                )
+            }
             Refusal::Segments { name } => write!(
                 f,
                 "`{name}` is no name of an export: it is one segment without `/`, of {EXPORT_NAME_BYTES_MAX} bytes at most"

@@ -1,5 +1,6 @@
 use super::{
-    Consistency, Directory, Field, NotOpened, NotRead, Part, Refusal, Scalar, Shape, ShapeError,
+    Consistency, Directory, Field, Nameless, NotOpened, NotRead, Part, Readers, Refusal, Scalar,
+    Shape, ShapeError,
 };
 use crate::limits::{
     EXPORT_DEPTH_MAX, EXPORT_FIELDS_MAX, EXPORT_PARTS_MAX, EXPORT_TEXT_BYTES_MAX, EXPORT_WORDS_MAX,
@@ -12,6 +13,8 @@ use std::vec::Vec;
 mod expressions;
 
 mod paths;
+
+mod readers;
 
 mod values;
 
@@ -165,7 +168,8 @@ fn a_consistency_has_a_number() {
 
 /// Exports a number under this name, and keeps the name.
 fn export(directory: &mut Directory<String>, name: &str) -> Result<u32, Refusal> {
-    directory.export(name, Shape::Scalar(Scalar::U64), |_| Ok(name.into()))
+    let shape = Shape::Scalar(Scalar::U64);
+    directory.export(name, shape, Readers::everybody(), |_| Ok(name.into()))
 }
 
 #[test]
@@ -174,21 +178,27 @@ fn an_export_is_found_by_its_name_and_type_until_it_is_withdrawn() {
     let first = export(&mut directory, "first").unwrap();
     assert_eq!(export(&mut directory, "first"), Err(Refusal::Taken { name: "first".into() }));
     let second = export(&mut directory, "second").unwrap();
-    assert_eq!(directory.open("second", "u64"), Ok((second, &"second".into())));
-    let clash = directory.open("second", "u32");
+    assert_eq!(directory.open("second", "u64", &Nameless), Ok((second, &"second".into())));
+    let clash = directory.open("second", "u32", &Nameless);
     assert_eq!(clash, Err(NotOpened::OtherType { exported: "u64".into() }));
     let others = ["first".into(), "second".into()];
-    assert_eq!(directory.open("third", "u64"), Err(NotOpened::NoExport { others: others.into() }));
+    assert_eq!(
+        directory.open("third", "u64", &Nameless),
+        Err(NotOpened::NoExport { others: others.into() })
+    );
 
     let whole = Part { at: 0, words: 1 };
-    assert_eq!(directory.part(first, whole).unwrap().1, "first");
-    assert_eq!(directory.part(first, Part { at: 1, words: 1 }).unwrap_err(), NotRead::NoPart);
+    assert_eq!(directory.part(first, whole, &Nameless).unwrap().1, "first");
+    assert_eq!(
+        directory.part(first, Part { at: 1, words: 1 }, &Nameless).unwrap_err(),
+        NotRead::NoPart
+    );
     assert_eq!(directory.withdraw(first).as_deref(), Some("first"));
     assert_eq!(directory.withdraw(first), None, "it was withdrawn");
-    assert_eq!(directory.part(first, whole).unwrap_err(), NotRead::Ended);
+    assert_eq!(directory.part(first, whole, &Nameless).unwrap_err(), NotRead::Ended);
     let again = export(&mut directory, "first").unwrap();
     assert_ne!(again, first, "readers of the first one do not read this one");
-    assert_eq!(directory.part(first, whole).unwrap_err(), NotRead::Ended);
+    assert_eq!(directory.part(first, whole, &Nameless).unwrap_err(), NotRead::Ended);
 }
 
 #[test]
@@ -211,11 +221,13 @@ fn a_refused_export_leaves_nothing() {
         assert!(export(&mut directory, name).is_err(), "{name}");
     }
     let large = Shape::Packed { of: Scalar::U64, len: u32::MAX };
-    let refused = directory.export("large", large, |_| Ok(String::new()));
+    let all = Readers::everybody;
+    let refused = directory.export("large", large, all(), |_| Ok(String::new()));
     assert_eq!(refused, Err(Refusal::Shape(ShapeError::Large)));
-    let failed = directory.export("none", Shape::Scalar(Scalar::U8), |_| Err(Refusal::Numbers));
+    let shape = Shape::Scalar(Scalar::U8);
+    let failed = directory.export("none", shape, all(), |_| Err(Refusal::Numbers));
     assert_eq!(failed, Err(Refusal::Numbers));
-    assert!(directory.names().is_empty());
+    assert!(directory.names(&Nameless).is_empty());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The node of an export answers questions of readers.
 
-use upbeat_core::channel::export::{Directory, Expression, NotRead, Number, Part};
+use upbeat_core::channel::export::{Directory, Expression, Nameless, NotRead, Number, Part};
 
 use super::super::{Fault, Held, State, World};
 use super::Exports;
@@ -40,7 +40,8 @@ impl Exports {
         directory: &Directory<usize>,
         question: &Question,
     ) -> Result<(usize, Option<Said>), NotRead> {
-        let part = |number: u32, part: Part| directory.part(number, part).map(|(_, at)| *at);
+        let part =
+            |number: u32, part: Part| directory.part(number, part, &Nameless).map(|(_, at)| *at);
         let words = |number, of| {
             let export = part(number, of)?;
             Ok::<_, NotRead>((export, self.all[export].words(of)))
@@ -50,7 +51,7 @@ impl Exports {
             Ok::<_, NotRead>((export, self.all[export].version_of(asked.part, asked.is_unit)))
         };
         match question {
-            Question::Open { name, text } => Ok(match directory.open(name, text) {
+            Question::Open { name, text } => Ok(match directory.open(name, text, &Nameless) {
                 Ok((number, export)) => (*export, Some(Said::Opened(number))),
                 Err(error) => (usize::MAX, Some(Said::NotOpened(error))),
             }),
@@ -87,7 +88,7 @@ impl Exports {
             }
             Question::Evaluate(number, words) => {
                 let expression = Expression::decode(*words).map_err(|_| NotRead::NoPart)?;
-                let export = *directory.expression(*number, &expression)?;
+                let export = *directory.expression(*number, &expression, &Nameless)?;
                 let found = self.all[export].evaluate(&expression);
                 Ok((export, Some(Said::Number(found.map(|number| number.map(Number::bits))))))
             }
