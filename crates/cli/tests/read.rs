@@ -126,7 +126,10 @@ fn a_node_lists_its_exports() {
         printed(running.read(&["worker/3", "--json"])),
         "{\"node\":\"worker/3\",\"exports\":[{\"name\":\"count\",\"type\":\"u64\",\"bytes\":8}]}\n"
     );
-    assert_eq!(printed(running.read(&["idle"])), "idle exports nothing\n");
+    assert_eq!(
+        printed(running.read(&["idle"])),
+        "idle exports nothing that this command may read\n"
+    );
 }
 
 #[test]
@@ -161,6 +164,14 @@ fn an_error_names_what_there_is() {
         error("idle/quotes"),
         "there is no export `idle/quotes`: its node exports nothing for this reader"
     );
+    // The list does not show it.
+    for target in ["prices/for.risk", "prices/for.risk.bid", "prices/for.risk[7]"] {
+        assert_eq!(
+            error(target),
+            "`prices/for.risk` is exported for named nodes alone, and a handle has no name: import it by a node that its \
+             owner has named in `export_for`"
+        );
+    }
     for target in ["nobody", "nobody/quotes", "worker/4/count"] {
         let error = error(target);
         let node = target.trim_end_matches("/quotes").trim_end_matches("/count");

@@ -42,7 +42,7 @@ impl Form {
             return line(&List { node, exports: exports.collect() });
         }
         if exports.is_empty() {
-            return format!("{node} exports nothing\n");
+            return format!("{node} exports nothing that this command may read\n");
         }
         let rows = exports.iter().map(|export| {
             let escaped = |text: &str| text.escape_debug().to_string();

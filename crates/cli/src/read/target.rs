@@ -37,7 +37,10 @@ pub(crate) async fn find(program: &str, target: &str) -> Result<Found, ReadError
                 exports.iter().map(|export| export.name().escape_debug().to_string()).collect();
             match of_name(exports, last) {
                 Some((export, path)) => return selected(target, export, path).map(Found::Part),
-                None => ImportError::NoExport { name: target.into(), others: names },
+                None => match denied(program, owner, last).await? {
+                    Some(denied) => return Err(ReadError::Import(denied)),
+                    None => ImportError::NoExport { name: target.into(), others: names },
+                },
             }
         }
         Err(ReadError::Import(error)) if is_no_node(&error) => error,
@@ -54,6 +57,22 @@ async fn exports_of(program: &str, owner: &str) -> Result<Vec<UntypedImport>, Re
     patient(owner, upbeat::handle::builder().program(program).exports_of(owner))
         .await?
         .map_err(ReadError::Import)
+}
+
+/// Returns the owner's error if `text` begins with the name of an export for named nodes, which no list shows to this
+/// command. A path may follow the name.
+async fn denied(program: &str, owner: &str, text: &str) -> Result<Option<ImportError>, ReadError> {
+    let fields = text.split('[').next().unwrap_or(text);
+    let ends = fields.match_indices('.').map(|(at, _)| at).chain([fields.len()]);
+    for end in ends {
+        let name = format!("{owner}/{}", &fields[..end]);
+        // The owner decides who reads before it compares types.
+        let import = upbeat::handle::builder().program(program).import::<bool>(&name);
+        if let Err(error @ ImportError::NotPermitted { .. }) = patient(owner, import).await? {
+            return Ok(Some(error));
+        }
+    }
+    Ok(None)
 }
 
 fn is_no_node(error: &ImportError) -> bool {

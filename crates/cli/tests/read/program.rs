@@ -97,6 +97,7 @@ fn serve() {
     let _limits = prices.export("limits", Limits { v2: 5 }).unwrap();
     let _array = prices.export("limits.v2", [10_u32, 20]).unwrap();
     let _vast = prices.export("vast", [9_u64; 5 << 20]).unwrap();
+    let _limited = prices.export_for(["risk"]).unwrap().export("for.risk", 3_u64).unwrap();
     let _count = worker.export("count", 7_u64).unwrap();
     prices.serve(DeskServer::new(Prices(RefCell::new(Some(quotes))))).unwrap();
     println!("ready: ");
