@@ -74,7 +74,7 @@ pub enum ImportError {
     NotPermitted {
         /// The node and the export.
         name: Box<str>,
-        /// Who has asked, and why that is none of them.
+        /// The reason, with the name by which the owner knows the reader.
         denial: Denial,
     },
     /// The owner's answer did not come.
@@ -180,7 +180,7 @@ pub enum ReadError {
     Large,
     /// The export is raw: its values have no versions, so several of them are not read as of one moment.
     Raw,
-    /// The export is for named nodes, and whoever asked the owner is none of them.
+    /// The export is for named nodes, and the owner does not know the reader as one of them.
     NotPermitted,
     /// The call to the owner has failed.
     Call(CallError<Infallible>),

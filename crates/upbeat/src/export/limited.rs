@@ -9,8 +9,23 @@ use upbeat_core::channel::export::{Consistency, Readers, Refusal};
 
 /// The exports of a node for named readers: see [`Node::export_for`](crate::Node::export_for).
 ///
-/// It may be kept, for several exports with the same readers. Those share memory, which readers of other exports do not
-/// map.
+/// Several exports may be made by one of these. They share memory, which readers of other exports do not map.
+///
+/// ```
+/// # #[derive(upbeat::Shared)]
+/// # struct Totals {
+/// #     bought: u64,
+/// #     sold: u64,
+/// # }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let node = upbeat::Node::builder("doc/limited").local_only().build()?;
+/// let for_desks = node.export_for(["risk", "desk/*"])?;
+/// let limit = for_desks.export("limit", 1000_u64)?;
+/// let totals = for_desks.export_guarded("totals", Totals { bought: 0, sold: 0 })?;
+/// let levels = for_desks.export_raw("levels", [0.0_f64; 8])?;
+/// # let _ = (limit, totals, levels);
+/// # Ok(()) }
+/// ```
 pub struct LimitedExports<'n> {
     exports: &'n Rc<Exports>,
     readers: Readers,
@@ -111,7 +126,7 @@ mod tests {
             .collect();
         let last = ended.len() - 1;
         assert!(ended[..last].iter().all(|segment| segment.upgrade().is_none()));
-        // Those of others go on where they are.
+        // Other lists keep their memory.
         let before = Arc::as_ptr(&segment(&exports, "kept", "kept"));
         let more = LimitedExports::new(&exports, ["kept"]).unwrap().export("more", 1_u64).unwrap();
         assert_eq!(before, Arc::as_ptr(&segment(&exports, "kept", Export::name(&more))));

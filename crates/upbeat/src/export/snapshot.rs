@@ -103,10 +103,8 @@ impl Snapshot {
         found: Result<R, ReadError>,
     ) -> Result<Option<Result<R, ReadError>>, ReadError> {
         let called = std::mem::take(&mut self.notes().called);
-        if !called.is_empty() {
-            if !self.imported.stand(called).await.map_err(not_read)? {
-                self.notes().is_lost = true;
-            }
+        if !called.is_empty() && !self.imported.stand(called).await.map_err(not_read)? {
+            self.notes().is_lost = true;
         }
         Ok(self.end(found))
     }

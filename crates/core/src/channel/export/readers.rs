@@ -1,4 +1,7 @@
-//! Who may read an export.
+//! The readers of an export, and the decision about somebody who asks.
+//!
+//! The runtime knows who asks, and how names are proved. Invariant: an export for named nodes is read by nobody else, and by
+//! a node only if it has proved its name.
 
 use crate::name::{NameError, NodeName, Pattern};
 use alloc::string::{String, ToString};
@@ -6,7 +9,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Somebody who asks for exports.
+/// The one who asks for exports.
 pub trait Asker {
     /// Returns the name that the asker says it has. A handle has none.
     fn name(&self) -> Option<&NodeName>;

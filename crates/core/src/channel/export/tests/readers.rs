@@ -1,3 +1,5 @@
+//! Tests of exports for named nodes.
+
 use super::super::{
     Asker, Denial, Directory, Expression, Fold, Nameless, NotOpened, NotRead, Operand, Part,
     Readers, Scalar, Shape,
