@@ -27,6 +27,9 @@ mod hostile {
         NoPart,
         Large,
         Overflow,
+        Index { index: u64 },
+        Nothing,
+        Broken,
         NotPermitted,
     }
 
@@ -358,6 +361,15 @@ fn a_limited_export_that_is_withdrawn_ends_its_readers() {
     }
 }
 
+/// Ends an owner's thread, also when the test fails.
+struct Ends(Signal);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.give();
+    }
+}
+
 /// Within a process, and however the owner runs the handlers that answer.
 #[test]
 fn an_owner_knows_its_readers_in_every_execution() {
@@ -380,6 +392,7 @@ fn an_owner_knows_its_readers_in_every_execution() {
                 node.block_on(ends);
                 node.shut_down(SOON);
             });
+            let _ends = Ends(end);
             block_on(ready);
             for name in ["desk/1", "desk/2"] {
                 let reader = node(name, &directory.path(), Waiting::Adaptive);
@@ -394,7 +407,6 @@ fn an_owner_knows_its_readers_in_every_execution() {
                     }
                 });
             }
-            end.give();
         });
     }
 }
