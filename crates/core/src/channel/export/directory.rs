@@ -2,8 +2,8 @@
 
 use super::expression::Expression;
 use super::part::Part;
-use super::route::{Missing, Route};
 use super::readers::{Asker, Denial, Readers};
+use super::route::{Missing, Route};
 use super::shape::{Shape, ShapeError};
 use crate::limits::{EXPORT_NAME_BYTES_MAX, EXPORT_PARTS_MAX, EXPORT_WORDS_MAX};
 use crate::mutant::{Mutant, mutated};
