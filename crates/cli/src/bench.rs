@@ -30,7 +30,7 @@ pub mod flight;
 mod call;
 mod oneway;
 mod tcp;
-mod read;
+pub mod read;
 
 use clap::Args;
 use error::BenchError;

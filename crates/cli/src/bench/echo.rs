@@ -14,6 +14,8 @@ use upbeat_memory::region::Region;
 pub trait Echo {
     /// Does nothing.
     async fn null(&self);
+    /// Takes 2 bytes.
+    async fn take2(&self, bytes: [u8; 2]);
     /// Returns 16 bytes.
     async fn bytes16(&self, bytes: [u8; 16]) -> [u8; 16];
     /// Returns 64 bytes.
@@ -32,6 +34,9 @@ pub trait Echo {
     async fn bytes4096(&self, bytes: [u8; 4096]) -> [u8; 4096];
     /// Returns any number of bytes.
     async fn bounce(&self, message: Message) -> Message;
+    /// Receives a message of 2 bytes.
+    #[oneway]
+    async fn hit2(&self, bytes: [u8; 2]);
     /// Receives a message of 8 bytes.
     #[oneway]
     async fn hit(&self, n: u64);
@@ -84,6 +89,8 @@ impl EchoService {
 impl Echo for EchoService {
     async fn null(&self) {}
 
+    async fn take2(&self, _bytes: [u8; 2]) {}
+
     async fn bytes16(&self, bytes: [u8; 16]) -> [u8; 16] {
         bytes
     }
@@ -118,6 +125,10 @@ impl Echo for EchoService {
 
     async fn bounce(&self, message: Message) -> Message {
         message
+    }
+
+    async fn hit2(&self, _bytes: [u8; 2]) {
+        self.hits.set(self.hits.get() + 1);
     }
 
     async fn hit(&self, _n: u64) {

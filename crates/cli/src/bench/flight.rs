@@ -95,3 +95,22 @@ pub fn burst(
         }),
     }
 }
+
+/// Does bursts, each of which is a stream whose items must all arrive.
+pub fn streams(
+    caller: &Caller,
+    work: Work,
+    count: impl AsyncFn(&EchoClient, u64) -> Result<u64, CallError>,
+) -> Result<Round, BenchError> {
+    let (round, lost) = caller.round(async |client| {
+        let (mut laps, mut lost) = (work.laps(), 0);
+        for items in laps.by_ref() {
+            lost += u64::from(items).abs_diff(count(client, u64::from(items)).await?);
+        }
+        Ok((laps.round(), lost))
+    })?;
+    match lost {
+        0 => Ok(round),
+        lost => Err(BenchError::protocol(format!("{lost} items of streams have not come"))),
+    }
+}

@@ -12,6 +12,7 @@ use crate::bench::timing::{Round, Work};
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use upbeat::export::ReadError;
 use upbeat::{Builder, CallError, Counter, Identity, Node, Waiting};
 
 /// The program to which all nodes of a benchmark belong.
@@ -188,7 +189,7 @@ impl Caller {
     }
 
     /// Creates a calling node that shares no memory with its peer.
-    pub(crate) fn apart(
+    pub fn apart(
         name: &str,
         peer: &str,
         directory: &Path,
@@ -260,6 +261,15 @@ impl Caller {
             Ok(done)
         })
     }
+
+    /// Does a round of reads of another node's exports, one after another.
+    pub fn reads(
+        &self,
+        work: Work,
+        read: impl AsyncFnMut() -> Result<(), ReadError>,
+    ) -> Result<Round, BenchError> {
+        self.round(async |_| Ok(each(work, read).await))?.map_err(refused("a read"))
+    }
 }
 
 /// Connects a handle to a node of the second process.
@@ -273,11 +283,11 @@ pub fn handle(peer: &str, directory: &Path, policy: Policy) -> Result<EchoHandle
         .map_err(refused("connecting a handle"))
 }
 
-/// Makes the calls of a round one after another.
-pub async fn each<T>(
+/// Makes the calls, or the reads, of a round one after another.
+pub async fn each<T, E>(
     work: Work,
-    mut call: impl AsyncFnMut() -> Result<T, CallError>,
-) -> Result<Round, CallError> {
+    mut call: impl AsyncFnMut() -> Result<T, E>,
+) -> Result<Round, E> {
     let mut laps = work.laps();
     for calls in laps.by_ref() {
         for _ in 0..calls {

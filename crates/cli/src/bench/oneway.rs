@@ -4,7 +4,7 @@
 use crate::bench::control::{Control, Done, Job};
 use crate::bench::echo::EchoClient;
 use crate::bench::error::BenchError;
-use crate::bench::flight::burst;
+use crate::bench::flight::{burst, streams};
 use crate::bench::ground::{Ground, MARK_LINE};
 use crate::bench::hosts::{Caller, Host, Policy, each, host_name};
 use crate::bench::line::await_word;
@@ -168,25 +168,6 @@ impl Subject for Oneway {
                 .await
             }),
         })
-    }
-}
-
-/// Does bursts, each of which is a stream whose items must all arrive.
-fn streams(
-    caller: &Caller,
-    work: Work,
-    count: impl AsyncFn(&EchoClient, u64) -> Result<u64, CallError>,
-) -> Result<Round, BenchError> {
-    let (round, lost) = caller.round(async |client| {
-        let (mut laps, mut lost) = (work.laps(), 0);
-        for items in laps.by_ref() {
-            lost += u64::from(items).abs_diff(count(client, u64::from(items)).await?);
-        }
-        Ok((laps.round(), lost))
-    })?;
-    match lost {
-        0 => Ok(round),
-        lost => Err(BenchError::protocol(format!("{lost} items of streams have not come"))),
     }
 }
 

@@ -3,7 +3,7 @@
 //! The second process owns the variables. A read and the bare load beside it are of the same kind of memory, in slices of
 //! the same rounds. Each value that is read is used: it is the index of the next, or is compared with the owner's.
 
-mod layout;
+pub mod layout;
 mod beside;
 mod owner;
 mod reader;
@@ -96,6 +96,8 @@ fn cases() -> Vec<Case> {
         Kind::Stream(Asked::Nothing),
         None,
     );
+    let about = "a read of a number over a byte stream, both polling";
+    add("stream/number", about, Kind::Stream(Asked::Number), Some("stream/null"));
     let about = "a read of 8 bytes of an array over a byte stream, both polling";
     add("stream/qualified", about, Kind::Stream(Asked::Element), Some("stream/null"));
     let about = "the same where a lock guards the array at its owner";
@@ -105,12 +107,12 @@ fn cases() -> Vec<Case> {
 }
 
 /// Returns the cases and their descriptions.
-pub(crate) fn list() -> Vec<(String, String)> {
+pub fn list() -> Vec<(String, String)> {
     cases().into_iter().map(|case| (case.path, case.about)).collect()
 }
 
 /// Returns the chosen cases, and the cases that they are compared with.
-pub(crate) fn subjects(
+pub fn subjects(
     pair: &Pair,
     wanted: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<Box<dyn Subject>>, BenchError> {
@@ -215,12 +217,12 @@ impl Subject for ReadSubject {
 }
 
 /// The second process's side.
-pub(crate) struct ReadServer {
+pub struct ReadServer {
     owner: Owner,
 }
 
 /// Creates the second process's side.
-pub(crate) fn server(control: &Control, scratch: &Path) -> Result<ReadServer, BenchError> {
+pub fn server(control: &Control, scratch: &Path) -> Result<ReadServer, BenchError> {
     Ok(ReadServer { owner: Owner::new(control, scratch)? })
 }
 
@@ -262,6 +264,7 @@ mod tests {
             "owner/100-readers",
             "owner/100-readers/apart",
             "stream/null",
+            "stream/number",
             "stream/qualified",
             "stream/synchronised",
         ] {

@@ -12,9 +12,11 @@ use upbeat_memory::segment::PAGE;
 pub(super) const OWNER: &str = "bench-read/owner";
 
 /// The elements of the chain that is read again and again, which fits into the first cache.
-pub(super) const HOPS: usize = 512;
+pub const HOPS: usize = 512;
 /// The elements whose lines the owner writes before each read. One in a line is read.
 pub(super) const DIRTY_WORDS: usize = DIRTY_LINES * LINE_WORDS;
+/// The number that is read over a byte stream.
+pub(super) const NUMBER: u64 = 1982;
 /// The bytes of the values that are read whole.
 pub(super) const SMALL: usize = 1 << 10;
 /// The bytes of the larger of them.
@@ -58,9 +60,9 @@ impl Readers {
 
 /// A chain: each element has the index of the next. No two steps have the same length, so that no line is prefetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Chain {
+pub struct Chain {
     /// The number of elements.
-    pub(super) len: usize,
+    pub len: usize,
     /// The element behind the first one. It has no divisor in common with the number of elements.
     second: usize,
 }
@@ -69,7 +71,7 @@ pub(super) struct Chain {
 const FACTOR: usize = 21;
 
 /// The chain of [`HOPS`].
-pub(super) const QUIET: Chain = Chain { len: HOPS, second: 317 };
+pub const QUIET: Chain = Chain { len: HOPS, second: 317 };
 /// The chain of dirty lines.
 pub(super) const DIRTY: Chain = Chain { len: DIRTY_LINES, second: DIRTY_STEP };
 
@@ -81,7 +83,7 @@ impl Chain {
     }
 
     /// Returns the element behind this one.
-    pub(super) fn next(self, at: usize) -> usize {
+    pub fn next(self, at: usize) -> usize {
         (at * FACTOR + self.second) % self.len
     }
 
@@ -91,7 +93,7 @@ impl Chain {
     }
 
     /// Returns the element that is so many steps behind the first.
-    pub(super) fn after(self, steps: u64) -> usize {
+    pub fn after(self, steps: u64) -> usize {
         (0..steps % self.len as u64).fold(0, |at, _| self.next(at))
     }
 }

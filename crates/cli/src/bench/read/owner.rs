@@ -2,9 +2,9 @@
 
 use super::beside::beside;
 use super::layout::{
-    BYTES_AT, Chain, DIRTY, DIRTY_AT, DIRTY_WORDS, HOPS, LARGE, OWNER, QUIET, QUIET_AT, RATIO_AT,
-    READ_AT, READ_BARE, READ_EXPORT, ROW_WORDS, Row, SMALL, UPDATABLE, UPDATED, bare_bytes,
-    byte_at, rows_at, updated_at,
+    BYTES_AT, Chain, DIRTY, DIRTY_AT, DIRTY_WORDS, HOPS, LARGE, NUMBER, OWNER, QUIET, QUIET_AT,
+    RATIO_AT, READ_AT, READ_BARE, READ_EXPORT, ROW_WORDS, Row, SMALL, UPDATABLE, UPDATED,
+    bare_bytes, byte_at, rows_at, updated_at,
 };
 use crate::bench::control::{Control, Offer};
 use crate::bench::error::BenchError;
@@ -36,6 +36,7 @@ pub(super) struct Owner {
 
 /// The exports that stay as they are.
 struct Others {
+    _number: Export<u64>,
     _hops: Export<[u64; HOPS]>,
     _guarded: GuardedExport<[u64; HOPS]>,
     _small: Export<[u8; SMALL]>,
@@ -56,6 +57,7 @@ impl Owner {
         control.send_with(&Offer { segments: vec![bare_bytes()] }, &[segment.descriptor()])?;
         let bare = segment.into_region();
         let others = Others {
+            _number: export(&host, "number", NUMBER)?,
             _hops: export(&host, "hops", std::array::from_fn(|at| QUIET.next(at) as u64))?,
             _guarded: (host.node)
                 .export_guarded("guarded", std::array::from_fn(|at| QUIET.next(at) as u64))

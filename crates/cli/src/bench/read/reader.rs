@@ -2,8 +2,8 @@
 
 use super::beside::{self, beside, other_value};
 use super::layout::{
-    BYTES_AT, Chain, DIRTY, DIRTY_AT, DIRTY_WORDS, HOPS, LARGE, OWNER, QUIET, QUIET_AT, ROW_WORDS,
-    Row, SMALL, UPDATABLE, byte_at, rows_at,
+    BYTES_AT, Chain, DIRTY, DIRTY_AT, DIRTY_WORDS, HOPS, LARGE, NUMBER, OWNER, QUIET, QUIET_AT,
+    ROW_WORDS, Row, SMALL, UPDATABLE, byte_at, rows_at,
 };
 use crate::bench::echo::EchoClient;
 use crate::bench::error::BenchError;
@@ -102,19 +102,12 @@ impl Reader {
         rows: &Import<[Row; N]>,
         work: Work,
     ) -> Result<Round, BenchError> {
-        let chain = Chain::of_rows(N);
-        let (mut at, mut wrong) = (0, None);
-        let round = self.caller.round(async |_| {
-            each(work, async || {
-                match rows.whole().read().await {
-                    Ok(all) => at = all[at].next as usize,
-                    Err(error) => wrong = Some(error),
-                }
-                Ok(())
-            })
-            .await
-        })?;
-        wrong.map_or(Ok(()), |error| Err(refused("a read")(error)))?;
+        let (chain, mut at) = (Chain::of_rows(N), 0);
+        let read = async || {
+            at = rows.whole().read().await?[at].next as usize;
+            Ok(())
+        };
+        let round = self.caller.reads(work, read)?;
         arrived(chain, work, at)?;
         Ok(round)
     }
@@ -212,6 +205,8 @@ async fn import<T: Shared>(node: &Node, name: &str) -> Result<Import<T>, BenchEr
 pub(super) enum Asked {
     /// A null call.
     Nothing,
+    /// A read of a number, which is all of its export.
+    Number,
     /// A read of an element of an array, which the owner looks up.
     Element,
     /// A read of an element of an array that a lock guards at its owner.
@@ -221,6 +216,7 @@ pub(super) enum Asked {
 /// The imports of a node that shares no memory with the owner.
 pub(super) struct StreamReader {
     caller: Caller,
+    number: Import<u64>,
     hops: Import<[u64; HOPS]>,
     guarded: Import<[u64; HOPS]>,
 }
@@ -230,9 +226,11 @@ impl StreamReader {
     pub(super) fn new(scratch: &Path) -> Result<StreamReader, BenchError> {
         let caller = Caller::apart("bench-read/apart", OWNER, scratch, Policy::Polling)?;
         let node = caller.node();
-        let imported = caller
-            .round(async |_| Ok((import(node, "hops").await, import(node, "guarded").await)))?;
-        Ok(StreamReader { hops: imported.0?, guarded: imported.1?, caller })
+        let imported = caller.round(async |_| {
+            let number = import(node, "number").await;
+            Ok((number, import(node, "hops").await, import(node, "guarded").await))
+        })?;
+        Ok(StreamReader { number: imported.0?, hops: imported.1?, guarded: imported.2?, caller })
     }
 
     /// Makes calls to the owner, one after another.
@@ -241,24 +239,29 @@ impl StreamReader {
             Asked::Nothing => {
                 self.caller.round(async |client: &EchoClient| each(work, || client.null()).await)
             }
+            Asked::Number => self.numbers(work),
             Asked::Element => self.elements(&self.hops, work),
             Asked::GuardedElement => self.elements(&self.guarded, work),
         }
     }
 
+    fn numbers(&self, work: Work) -> Result<Round, BenchError> {
+        let mut is_other = false;
+        let read = async || {
+            is_other |= self.number.whole().read().await? != NUMBER;
+            Ok(())
+        };
+        let round = self.caller.reads(work, read)?;
+        if is_other { Err(other_value()) } else { Ok(round) }
+    }
+
     fn elements(&self, hops: &Import<[u64; HOPS]>, work: Work) -> Result<Round, BenchError> {
-        let (mut at, mut wrong) = (0, None);
-        let round = self.caller.round(async |_| {
-            each(work, async || {
-                match hops.index(at).read().await {
-                    Ok(next) => at = next as usize,
-                    Err(error) => wrong = Some(error),
-                }
-                Ok(())
-            })
-            .await
-        })?;
-        wrong.map_or(Ok(()), |error| Err(refused("a read")(error)))?;
+        let mut at = 0;
+        let read = async || {
+            at = hops.index(at).read().await? as usize;
+            Ok(())
+        };
+        let round = self.caller.reads(work, read)?;
         arrived(QUIET, work, at)?;
         Ok(round)
     }

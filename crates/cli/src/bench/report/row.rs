@@ -139,6 +139,9 @@ pub struct Traffic {
     /// The share of received messages that were polled and caused no wake.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub polled_percent: Option<f64>,
+    /// The share of those reads that were to be made in memory and became calls, in percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub called_percent: Option<f64>,
 }
 
 /// The rounds of a result.
