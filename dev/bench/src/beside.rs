@@ -1,6 +1,6 @@
 //! Figures of papers, each beside one of today: for benchmarks that repeat the measurement of a paper.
 
-use crate::papers::figures::{Printed, Unit};
+use crate::papers::figures::Printed;
 use serde::Serialize;
 use std::io::{self, Write};
 use upbeat_cli::bench::report::{self, Placement, Row, placements, rounded, time};
@@ -13,7 +13,7 @@ pub(crate) struct Line {
     pub(crate) paper: &'static str,
     pub(crate) table: &'static str,
     pub(crate) row: &'static str,
-    /// `ns` or `percent`.
+    /// The unit of both figures: `ns`, `percent` and so on.
     pub(crate) unit: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) then: Option<f64>,
@@ -38,7 +38,7 @@ impl Line {
             paper: printed.paper,
             table: printed.table,
             row,
-            unit: if printed.unit == Unit::Percent { "percent" } else { "ns" },
+            unit: printed.unit.word(),
             then: printed.value(row),
             today: rounded(today),
             case: of.case.clone(),

@@ -20,6 +20,7 @@ mod contract;
 mod execution;
 mod arguments;
 mod tasks;
+mod reads;
 mod incast;
 mod cores;
 mod suite;
@@ -81,6 +82,7 @@ Examples:
   bench tasks                        switches, monitors, signals, beside a paper's
   bench execution                    handlers and tasks, and what a lost bet costs
   bench arguments                    calls by the size of their arguments, by execution
+  bench reads                        remote variables by size, and programs that refer to them
   bench incast --quick               16 senders to one slow receiver
   bench cores                        one node and two behind one name, with 8 clients
   bench papers --json > today.jsonl  for a program";

@@ -1,6 +1,6 @@
 //! The benchmarks, with their plots, their flow control, and their slow cases.
 
-use crate::{arguments, bill, contract, execution, papers, size, sizes, tasks, throughput};
+use crate::{arguments, bill, contract, execution, papers, reads, size, sizes, tasks, throughput};
 use upbeat_cli::bench::pair;
 use upbeat_cli::bench::report::{self, Row};
 use upbeat_cli::bench::suite::{Bench, Suite, tell_rows};
@@ -109,6 +109,17 @@ pub(crate) const SUITE: Suite = Suite {
             full: Bench::schedule(6, 40_000),
             quick: Bench::schedule(2, 6_000),
             tell: |rows, _, json, to| arguments::tell(rows, json, to),
+            notes: "",
+        },
+        Bench {
+            name: reads::BENCH,
+            about: "references to variables of another process, and programs that make them",
+            list: reads::list,
+            subjects: reads::subjects,
+            serve: |cpus, scratch| pair::serve(cpus, |control, _| reads::server(control, scratch)),
+            full: Bench::schedule(6, 40_000),
+            quick: Bench::schedule(2, 3_000),
+            tell: |rows, _, json, to| reads::tell(rows, json, to),
             notes: "",
         },
     ],

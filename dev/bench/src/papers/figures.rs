@@ -12,6 +12,23 @@ pub(crate) enum Unit {
     Percent,
     /// Bytes.
     Bytes,
+    /// Instructions.
+    Instructions,
+    /// So many times another figure.
+    Times,
+}
+
+impl Unit {
+    /// Returns the unit of [`Printed::value`], for programs.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Unit::Ms | Unit::Us => "ns",
+            Unit::Percent => "percent",
+            Unit::Bytes => "bytes",
+            Unit::Instructions => "instructions",
+            Unit::Times => "times",
+        }
+    }
 }
 
 /// A table of a paper, or those of its rows that have a figure of today.
@@ -201,6 +218,139 @@ pub(crate) const STARMOD_CALLS_COPY_LESS: Printed = Printed {
     ],
 };
 
+/// References to a variable of another machine, by its bytes; the paper's 1 Mb/s network is 14 to 59% busy.
+pub(crate) const STARMOD_REFERENCES: Printed = Printed {
+    system: "StarMod",
+    paper: STARMOD,
+    table: "figure 5-1, remote variable references",
+    unit: Unit::Us,
+    rows: &[
+        ("2 bytes", 880.0),
+        ("4 bytes", 977.0),
+        ("8 bytes", 1028.0),
+        ("16 bytes", 1122.0),
+        ("32 bytes", 1324.0),
+        ("64 bytes", 1730.0),
+        ("128 bytes", 2547.0),
+        ("256 bytes", 4178.0),
+        ("512 bytes", 7439.0),
+        ("1024 bytes", 13_963.0),
+    ],
+};
+
+/// References whose values are sent from where they are, without a copy into the packet.
+pub(crate) const STARMOD_REFERENCES_COPY_LESS: Printed = Printed {
+    system: "StarMod",
+    paper: STARMOD,
+    table: "figure 5-3, without copy",
+    unit: Unit::Us,
+    rows: &[
+        ("2 bytes", 880.0),
+        ("4 bytes", 899.0),
+        ("8 bytes", 931.0),
+        ("16 bytes", 995.0),
+        ("32 bytes", 1128.0),
+        ("64 bytes", 1391.0),
+        ("128 bytes", 1915.0),
+        ("256 bytes", 2966.0),
+        ("512 bytes", 5066.0),
+        ("1024 bytes", 9301.0),
+    ],
+};
+
+/// The instructions of a reference, without those that the size adds: two for each unit of it.
+pub(crate) const STARMOD_INSTRUCTIONS: Printed = Printed {
+    system: "StarMod",
+    paper: STARMOD,
+    table: "figure 5-2, instructions of a reference",
+    unit: Unit::Instructions,
+    rows: &[
+        ("reader: push arguments", 4.0),
+        ("reader: procedure setup", 10.0),
+        ("reader: setup request", 30.0),
+        ("reader: await completion of it", 3.0),
+        ("reader: setup read request", 7.0),
+        ("reader: await completion", 3.0),
+        ("owner: handle interrupt", 35.0),
+        ("owner: process switch", 36.0),
+        ("owner: setup response", 32.0),
+        ("owner: copy reply data", 10.0),
+        ("owner: send reply", 33.0),
+        ("reader: cleanup", 16.0),
+        ("reader: procedure exit", 10.0),
+        ("reader: pop arguments", 1.0),
+    ],
+};
+
+/// The time that one level of qualification, and synchronisation, add to a reference of 2 bytes: both are estimates.
+pub(crate) const STARMOD_EFFECTS: Printed = Printed {
+    system: "StarMod",
+    paper: STARMOD,
+    table: "sections 5.4.4.4 and 5.4.4.5, more than a plain reference",
+    unit: Unit::Percent,
+    rows: &[("one level of qualification", 10.0), ("synchronisation", 6.0)],
+};
+
+/// Each primitive with 2 bytes of arguments, between two machines.
+pub(crate) const STARMOD_REMOTE: Printed = Printed {
+    system: "StarMod",
+    paper: STARMOD,
+    table: "figure 6-1, remote",
+    unit: Unit::Us,
+    rows: &[
+        ("Asynchronous Port Call", 11_110.0),
+        ("Synchronous Port Call", 20_730.0),
+        ("Memory Reference", 880.0),
+        ("Procedure Call", 20_130.0),
+    ],
+};
+
+/// The same on one machine.
+pub(crate) const STARMOD_LOCAL: Printed = Printed {
+    system: "StarMod",
+    paper: STARMOD,
+    table: "figure 6-1, local",
+    unit: Unit::Us,
+    rows: &[
+        ("Asynchronous Port Call", 3600.0),
+        ("Synchronous Port Call", 4760.0),
+        ("Memory Reference", 4.27),
+        ("Procedure Call", 84.0),
+    ],
+};
+
+/// The ratio of the two, as printed.
+pub(crate) const STARMOD_RATIOS: Printed = Printed {
+    system: "StarMod",
+    paper: STARMOD,
+    table: "figure 6-1, ratio of remote to local",
+    unit: Unit::Times,
+    rows: &[
+        ("Asynchronous Port Call", 3.1),
+        ("Synchronous Port Call", 4.4),
+        ("Memory Reference", 206.0),
+        ("Procedure Call", 240.0),
+    ],
+};
+
+/// The instructions per second that a program loses to references of which 1% are remote. The paper computes both.
+pub(crate) const STARMOD_PROGRAM: Printed = Printed {
+    system: "StarMod",
+    paper: STARMOD,
+    table: "sections 5.5 and 6.2.1.1, degradation of a program",
+    unit: Unit::Percent,
+    rows: &[("1% of references are remote", 59.3), ("1% of the remote ones fail", 64.0)],
+};
+
+/// The factor by which a reference that fails, and is issued again as a message, takes longer.
+pub(crate) const STARMOD_FAILED: Printed = Printed {
+    system: "StarMod",
+    paper: STARMOD,
+    table: "section 6.2.1.1, a reference that fails",
+    unit: Unit::Times,
+    rows: &[("a reference that fails", 23.0)],
+};
+
 /// One-way messages of 500 bytes to a polling receiver, each kind in percent of all messages.
 pub(crate) const EXPRESS_500: Printed = Printed {
     system: "Express Messages",
@@ -234,13 +384,13 @@ pub(crate) const EXPRESS_DEGRADATION: Printed = Printed {
 };
 
 impl Printed {
-    /// Returns the figure of a row: nanoseconds, percent or bytes.
+    /// Returns the figure of a row: nanoseconds, or what the unit says.
     pub(crate) fn value(&self, row: &str) -> Option<f64> {
         let (_, value) = self.rows.iter().find(|(name, _)| *name == row)?;
         Some(match self.unit {
             Unit::Ms => value * 1e6,
             Unit::Us => value * 1e3,
-            Unit::Percent | Unit::Bytes => *value,
+            Unit::Percent | Unit::Bytes | Unit::Instructions | Unit::Times => *value,
         })
     }
 
@@ -271,6 +421,15 @@ mod tests {
         &STARMOD_OPERATIONS,
         &STARMOD_CALLS,
         &STARMOD_CALLS_COPY_LESS,
+        &STARMOD_REFERENCES,
+        &STARMOD_REFERENCES_COPY_LESS,
+        &STARMOD_INSTRUCTIONS,
+        &STARMOD_EFFECTS,
+        &STARMOD_REMOTE,
+        &STARMOD_LOCAL,
+        &STARMOD_RATIOS,
+        &STARMOD_PROGRAM,
+        &STARMOD_FAILED,
     ];
 
     #[test]
@@ -298,5 +457,25 @@ mod tests {
         assert!((100.0 * (sum / measured - 1.0) - difference).abs() < 0.5);
         assert_eq!(LYNX_TIMES.value("nullop, same node"), Some(2.76e6));
         assert_eq!(LYNX_TIMES.value("nullop, explicit receipt"), None);
+    }
+
+    #[test]
+    fn what_starmod_computes_follows_from_what_it_measures() {
+        for (row, ratio) in STARMOD_RATIOS.rows {
+            let (remote, local) = (STARMOD_REMOTE.value(row), STARMOD_LOCAL.value(row));
+            let found = remote.unwrap() / local.unwrap();
+            assert!((found / ratio - 1.0).abs() < 0.02, "{row}: {found}");
+        }
+        // An instruction of the paper's machine takes 6 us on average.
+        let (local, remote) = (6e3, STARMOD_REFERENCES.value("2 bytes").unwrap());
+        let failed = remote * STARMOD_FAILED.rows[0].1;
+        let degradation = |other: f64| 100.0 * (1.0 - local / (0.99 * local + 0.01 * other));
+        let found = [degradation(remote), degradation(0.99 * remote + 0.01 * failed)];
+        for (found, (row, printed)) in found.into_iter().zip(STARMOD_PROGRAM.rows) {
+            assert!((found - printed).abs() < 0.2, "{row}: {found}");
+        }
+        let (reader, owner) =
+            (STARMOD_INSTRUCTIONS.sum(&["reader"]), STARMOD_INSTRUCTIONS.sum(&["owner"]));
+        assert_eq!((reader, owner), (84.0, 146.0));
     }
 }

@@ -4,7 +4,7 @@
 //! line. An item of a bill is charged to one row of each table and to no other.
 
 use super::figures::{
-    LYNX_DIFFERENCE, LYNX_TIMELINE, LYNX_TIMES, NECTAR_BREAKUP, NECTAR_SUMMARY, Printed, Unit,
+    LYNX_DIFFERENCE, LYNX_TIMELINE, LYNX_TIMES, NECTAR_BREAKUP, NECTAR_SUMMARY, Printed,
 };
 use serde::Serialize;
 use upbeat_cli::bench::report::{Billed, BilledItem, Placement, Row, rounded};
@@ -17,7 +17,7 @@ pub(super) struct Line {
     pub(super) paper: &'static str,
     pub(super) table: &'static str,
     pub(super) row: String,
-    /// The unit of all figures: `ns` or `percent`.
+    /// The unit of all figures: `ns`, `percent` and so on.
     pub(super) unit: &'static str,
     /// The paper's figure, if the paper has such a row.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,7 +60,7 @@ impl Line {
             paper: printed.paper,
             table: printed.table,
             row: name.to_owned(),
-            unit: if printed.unit == Unit::Percent { "percent" } else { "ns" },
+            unit: printed.unit.word(),
             then,
             today: today.map(rounded),
             ratio: then.zip(today).and_then(ratio),

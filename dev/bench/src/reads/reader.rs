@@ -1,0 +1,280 @@
+//! The first process: references to the variables, in memory and by calls, and the program that is made of them.
+
+use super::variables::{OWNER, Parts, Written, name, of_each_size, value};
+use std::hint::black_box;
+use std::path::Path;
+use upbeat::export::ReadError;
+use upbeat::{Import, Node, Shared};
+use upbeat_cli::bench::error::BenchError;
+use upbeat_cli::bench::hosts::{Caller, Policy, refused};
+use upbeat_cli::bench::read::layout::{HOPS, QUIET};
+use upbeat_cli::bench::timing::{Round, Work};
+
+/// How a variable is referred to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// A variable of this process is copied.
+    Local,
+    /// The owner's memory is read, and the value is returned.
+    Shared,
+    /// The owner's memory is read into a variable of the reader.
+    Into,
+    /// The owner is called over a byte stream.
+    Stream,
+}
+
+impl Way {
+    /// All ways. A way stands behind the one that it is compared with.
+    pub(super) const ALL: [Way; 4] = [Way::Local, Way::Shared, Way::Into, Way::Stream];
+
+    /// Returns the last word of a case.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Way::Local => "local",
+            Way::Shared => "shared",
+            Way::Into => "into",
+            Way::Stream => "stream",
+        }
+    }
+
+    pub(super) fn baseline(self) -> Option<Way> {
+        match self {
+            Way::Local => None,
+            Way::Shared | Way::Stream => Some(Way::Local),
+            Way::Into => Some(Way::Shared),
+        }
+    }
+}
+
+/// The references of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Program {
+    /// All of them are local.
+    Local,
+    /// One in a hundred is remote.
+    Remote,
+    /// One in a hundred of those is to a value that no reader of memory reads.
+    Failing,
+    /// One in a hundred of those is to a value that the owner is writing.
+    Written,
+}
+
+/// The references between two that are remote, and the remote ones between two that fail: one in a hundred, each.
+const ONE_IN: usize = 100;
+/// The references of one pass of the program.
+pub(super) const PASS: usize = ONE_IN * ONE_IN;
+
+impl Program {
+    /// Returns the references of a pass that lead to the next element.
+    fn steps(self) -> u64 {
+        match self {
+            Program::Local | Program::Remote => PASS as u64,
+            Program::Failing | Program::Written => PASS as u64 - 1,
+        }
+    }
+}
+
+/// The imports of a node, over one carrier.
+pub(super) struct Reader {
+    pub(super) caller: Caller,
+    /// The values of each size.
+    values: Vec<Box<dyn Value>>,
+    hops: Import<[u64; HOPS]>,
+    /// The same elements in this process.
+    variables: Vec<u64>,
+    parts: Import<Parts>,
+    written: Import<Written>,
+}
+
+impl Reader {
+    /// Imports the variables, while the owner serves: into memory of both processes, or over a byte stream.
+    pub(super) fn new(scratch: &Path, shares_memory: bool) -> Result<Reader, BenchError> {
+        let caller = match shares_memory {
+            true => Caller::new("bench-reads/reader", OWNER, Some(scratch), Policy::Polling)?,
+            false => Caller::apart("bench-reads/apart", OWNER, scratch, Policy::Polling)?,
+        };
+        let node = caller.node();
+        let imported = caller.round(async |_| Ok(imports(node).await))?;
+        let (values, hops, parts, written) = imported?;
+        let variables = (0..HOPS).map(|at| QUIET.next(at) as u64).collect();
+        Ok(Reader { caller, values, hops, variables, parts, written })
+    }
+
+    /// Runs the paper's timing program with a value of so many bytes.
+    pub(super) fn refer(&self, bytes: usize, way: Way, work: Work) -> Result<Round, BenchError> {
+        let value = self.values.iter().find(|value| value.bytes() == bytes);
+        let value = value.ok_or_else(|| BenchError::protocol(format!("no {bytes} bytes")))?;
+        match way {
+            Way::Local => value.local(work),
+            Way::Shared => value.by_value(work),
+            Way::Into => value.kept(work),
+            Way::Stream => value.by_call(&self.caller, work),
+        }
+    }
+
+    /// Follows the elements in this process, each of which has the index of the next.
+    pub(super) fn chain(&self, work: Work) -> Result<Round, BenchError> {
+        let (variables, mut at) = (black_box(&self.variables[..]), 0);
+        let round = work.run(|| at = variables[at] as usize);
+        arrived(at, work.total())?;
+        Ok(round)
+    }
+
+    /// Runs passes of the program. The owner serves meanwhile.
+    pub(super) fn program(&self, program: Program, work: Work) -> Result<Round, BenchError> {
+        match program {
+            Program::Local => {
+                self.passes(program, work, async |at, _| Ok(self.variables[at] as usize))
+            }
+            Program::Remote => self.passes(program, work, async |at, _| self.hop(at).await),
+            Program::Failing => self.passes(program, work, async |at, turn| match turn {
+                0 => {
+                    let parts = self.parts.whole().read().await?;
+                    Ok(at + parts.iter().map(|part| part.step as usize).sum::<usize>())
+                }
+                _ => self.hop(at).await,
+            }),
+            Program::Written => self.passes(program, work, async |at, turn| match turn {
+                0 => match self.written.whole().read().await? {
+                    written if written.number != written.again => Err(ReadError::Invalid),
+                    written => Ok(at + written.step as usize),
+                },
+                _ => self.hop(at).await,
+            }),
+        }
+    }
+
+    #[inline(always)]
+    async fn hop(&self, at: usize) -> Result<usize, ReadError> {
+        Ok(self.hops.index(at).read().await? as usize)
+    }
+
+    /// Runs passes of the program, whose every hundredth reference is `other`: it gets the index and how many there were
+    /// in this pass.
+    #[inline(always)]
+    fn passes(
+        &self,
+        program: Program,
+        work: Work,
+        mut other: impl AsyncFnMut(usize, usize) -> Result<usize, ReadError>,
+    ) -> Result<Round, BenchError> {
+        let (variables, mut at) = (black_box(&self.variables[..]), 0);
+        let pass = async || {
+            for turn in 0..ONE_IN {
+                for _ in 1..ONE_IN {
+                    at = variables[at] as usize;
+                }
+                at = other(at, turn).await?;
+            }
+            Ok(())
+        };
+        let round = self.caller.reads(work, pass)?;
+        arrived(at, work.total() * program.steps())?;
+        Ok(round)
+    }
+
+    /// Returns how many reads of the value that the owner writes became calls so far.
+    pub(super) fn reissued(&self) -> u64 {
+        self.written.lost_bets().calls
+    }
+}
+
+type Imports = (Vec<Box<dyn Value>>, Import<[u64; HOPS]>, Import<Parts>, Import<Written>);
+
+async fn imports(node: &Node) -> Result<Imports, BenchError> {
+    let values: [Box<dyn Value>; _] = of_each_size!(|SIZE| {
+        let import: Import<[u8; SIZE]> = import(node, &name(SIZE)).await?;
+        Box::new(Bytes { import, local: Box::new(value::<SIZE>()) })
+    });
+    let (hops, parts) = (import(node, "hops").await?, import(node, "parts").await?);
+    Ok((values.into(), hops, parts, import(node, "written").await?))
+}
+
+async fn import<T: Shared>(node: &Node, name: &str) -> Result<Import<T>, BenchError> {
+    node.import(&format!("{OWNER}/{name}")).await.map_err(refused("an import"))
+}
+
+/// A value of some size, in the owner's process and in this one.
+trait Value {
+    fn bytes(&self) -> usize;
+    fn local(&self, work: Work) -> Result<Round, BenchError>;
+    fn by_value(&self, work: Work) -> Result<Round, BenchError>;
+    fn kept(&self, work: Work) -> Result<Round, BenchError>;
+    fn by_call(&self, caller: &Caller, work: Work) -> Result<Round, BenchError>;
+}
+
+struct Bytes<const N: usize> {
+    import: Import<[u8; N]>,
+    local: Box<[u8; N]>,
+}
+
+// Each is the paper's loop of `LocalVar := RemoteVar`. The assigned variable is in memory, and is compared at the end.
+impl<const N: usize> Value for Bytes<N> {
+    fn bytes(&self) -> usize {
+        N
+    }
+
+    fn local(&self, work: Work) -> Result<Round, BenchError> {
+        let mut variable = [0; N];
+        let round = work.run(|| {
+            variable = *black_box(&*self.local);
+            black_box(&variable);
+        });
+        found(&variable, round)
+    }
+
+    fn by_value(&self, work: Work) -> Result<Round, BenchError> {
+        let mut variable = [0; N];
+        let round = work.try_run(|| {
+            variable = self.import.whole().try_read()?;
+            black_box(&variable);
+            Ok::<(), ReadError>(())
+        });
+        found(&variable, round.map_err(refused("a read"))?)
+    }
+
+    fn kept(&self, work: Work) -> Result<Round, BenchError> {
+        let mut variable = [0; N];
+        let round = work.try_run(|| {
+            self.import.whole().try_read_into(&mut variable)?;
+            black_box(&variable);
+            Ok::<(), ReadError>(())
+        });
+        found(&variable, round.map_err(refused("a read"))?)
+    }
+
+    fn by_call(&self, caller: &Caller, work: Work) -> Result<Round, BenchError> {
+        let mut variable = [0; N];
+        let round = caller.reads(work, async || {
+            variable = self.import.whole().read().await?;
+            black_box(&variable);
+            Ok(())
+        })?;
+        found(&variable, round)
+    }
+}
+
+fn found<const N: usize>(variable: &[u8; N], round: Round) -> Result<Round, BenchError> {
+    if *variable == value() { Ok(round) } else { Err(other_value()) }
+}
+
+fn arrived(at: usize, steps: u64) -> Result<(), BenchError> {
+    if at == QUIET.after(steps) { Ok(()) } else { Err(other_value()) }
+}
+
+#[cold]
+fn other_value() -> BenchError {
+    BenchError::protocol("a reference has found another value than the owner exports")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ONE_IN, PASS, Program};
+
+    #[test]
+    fn a_reference_that_fails_is_one_in_ten_thousand() {
+        assert_eq!((PASS, PASS / ONE_IN), (10_000, 100));
+        let steps = [Program::Local, Program::Remote, Program::Failing, Program::Written];
+        assert_eq!(steps.map(Program::steps), [10_000, 10_000, 9_999, 9_999]);
+    }
+}

@@ -1,0 +1,86 @@
+//! The variables that the second process exports, and the names of its node and of its exports.
+//!
+//! A value of some bytes is its size alone, and no two of its bytes in a row are the same.
+
+use upbeat::Shared;
+
+/// The node of the second process.
+pub(super) const OWNER: &str = "bench-reads/owner";
+
+/// Calls `$of` for each size of the paper.
+macro_rules! of_each_size {
+    (|$size:ident| $of:expr) => {
+        of_each_size!(@ $size $of; 2 4 8 16 32 64 128 256 512 1024)
+    };
+    (@ $size:ident $of:expr; $($bytes:literal)*) => {
+        [$({
+            const $size: usize = $bytes;
+            $of
+        }),*]
+    };
+}
+pub(super) use of_each_size;
+
+/// The bytes of the values, as in the paper.
+pub(super) const SIZES: [usize; 10] = of_each_size!(|SIZE| SIZE);
+
+/// Returns the name of the export with so many bytes.
+pub(super) fn name(bytes: usize) -> String {
+    format!("{bytes}-bytes")
+}
+
+/// Returns the value of so many bytes.
+pub(super) fn value<const N: usize>() -> [u8; N] {
+    std::array::from_fn(|at| (at * 7 + N / 2) as u8)
+}
+
+/// The structs of [`Parts`], which are one more than a reader of memory reads as one value.
+pub(super) const PARTS: usize = 17;
+
+/// A value of so many structs that each read of it is a call to its owner.
+pub(super) type Parts = [Part; PARTS];
+
+/// One of [`Parts`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Shared)]
+pub(super) struct Part {
+    /// Nothing, which a program adds to its next index.
+    pub(super) step: u64,
+}
+
+/// A value that its owner writes nearly all of the time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Shared)]
+pub(super) struct Written {
+    /// Nothing, which a program adds to its next index.
+    pub(super) step: u64,
+    /// The number of the last update.
+    pub(super) number: u64,
+    /// The same number again.
+    pub(super) again: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PARTS, Parts, SIZES, value};
+    use crate::papers::figures::{STARMOD_REFERENCES, STARMOD_REFERENCES_COPY_LESS};
+    use upbeat::Shared;
+
+    #[test]
+    fn the_sizes_are_those_of_the_paper() {
+        for figure in [&STARMOD_REFERENCES, &STARMOD_REFERENCES_COPY_LESS] {
+            let rows: Vec<&str> = figure.rows.iter().map(|(row, _)| *row).collect();
+            assert_eq!(rows, SIZES.map(|bytes| format!("{bytes} bytes")));
+        }
+    }
+
+    #[test]
+    fn a_value_differs_in_each_byte_from_the_one_before() {
+        let bytes = value::<1024>();
+        assert!(bytes.windows(2).all(|two| two[0] != two[1]));
+        assert_ne!(value::<2>(), [0; 2]);
+    }
+
+    #[test]
+    fn a_value_of_parts_has_too_many_structs_for_a_read_in_memory() {
+        assert_eq!((<Parts as Shared>::UNITS, PARTS), (17, 17));
+    }
+}
