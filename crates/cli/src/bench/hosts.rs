@@ -268,7 +268,8 @@ impl Caller {
         work: Work,
         read: impl AsyncFnMut() -> Result<(), ReadError>,
     ) -> Result<Round, BenchError> {
-        self.round(async |_| Ok(each(work, read).await))?.map_err(refused("a read"))
+        // Large values would be several times on the stack, in futures within futures.
+        self.round(async |_| Ok(Box::pin(each(work, read)).await))?.map_err(refused("a read"))
     }
 }
 

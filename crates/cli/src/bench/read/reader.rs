@@ -104,7 +104,10 @@ impl Reader {
     ) -> Result<Round, BenchError> {
         let (chain, mut at) = (Chain::of_rows(N), 0);
         let read = async || {
-            at = rows.whole().read().await?[at].next as usize;
+            match rows.whole().read().await {
+                Ok(all) => at = all[at].next as usize,
+                Err(error) => return Err(error),
+            }
             Ok(())
         };
         let round = self.caller.reads(work, read)?;
