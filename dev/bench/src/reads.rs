@@ -69,6 +69,10 @@ enum Kind {
     Reference(usize, Way),
     /// A local element that has the index of the next.
     Chain,
+    /// The timing program with a number in memory, by a read that is awaited.
+    Awaited,
+    /// The timing program with a value that takes a call to the owner, who polls.
+    Reissued,
     /// Another primitive.
     Primitive(Primitive, Where),
     /// A case of `upbeat bench read`.
@@ -109,6 +113,10 @@ fn cases() -> Vec<Case> {
     add("chain/local", "an element that has the index of the next", Kind::Chain, None);
     let about = "the same of an array of another process, in memory";
     add("chain/shared", about, Kind::Other("8B/quiet"), Some("chain/local"));
+    let about = "a number in memory, by a read that is awaited";
+    add("awaited", about, Kind::Awaited, Some("8B/local"));
+    let about = "a value of 17 structs, which becomes a call to the owner, who polls";
+    add("reissued", about, Kind::Reissued, Some("awaited"));
     for primitive in Primitive::ALL {
         for at in Where::ALL {
             let path = |at: Where| format!("{}/{}", primitive.word(), at.word());
@@ -137,7 +145,12 @@ fn cases() -> Vec<Case> {
     for (word, about, program, at) in [
         ("shared", "1% of them to another process, in memory", Program::Remote, Where::Shared),
         ("failing", "1% of those to a value that takes a call", Program::Failing, Where::Shared),
-        ("written", "1% of those to a value being written", Program::Written, Where::Shared),
+        (
+            "written",
+            "1% of those to a value that is written again and again",
+            Program::Written,
+            Where::Shared,
+        ),
         ("stream", "1% of them to another process by a stream", Program::Remote, Where::Stream),
     ] {
         let kind = Kind::Program(program, at);
@@ -249,6 +262,8 @@ impl Subject for ReadSubject {
             }
             Kind::Reference(bytes, way) => reader.refer(bytes, way, work),
             Kind::Chain => reader.chain(work),
+            Kind::Awaited => pair.round(job, work, |_| reader.awaited(work)),
+            Kind::Reissued => pair.round(job, work, |_| reader.reissued(work)),
             Kind::Primitive(primitive, Where::Local) => primitive.local(reader, work),
             Kind::Primitive(primitive, _) => {
                 pair.round(job, work, |_| primitive.remote(reader, work))
@@ -271,7 +286,7 @@ impl Subject for ReadSubject {
         if let (Kind::Program(Program::Written, _), Some(reader)) =
             (self.case.kind, self.stage.shared.get())
         {
-            let share = 100.0 * reader.reissued() as f64 / self.passes as f64;
+            let share = 100.0 * reader.written_calls() as f64 / self.passes as f64;
             row.traffic.called_percent = Some(share);
         }
     }

@@ -84,6 +84,40 @@ fn tasks_are_held_against_their_paper() {
 }
 
 #[test]
+fn references_are_held_against_their_paper() {
+    if !two_cpus() {
+        return;
+    }
+    let output = BENCH.briefly(&["reads", "--json"]);
+    let (told, measured): (Vec<_>, Vec<_>) =
+        rows(&output).into_iter().partition(|line: &Value| line.get("paper").is_some());
+    measured.iter().for_each(check);
+    for case in ["8B/into", "chain/shared", "reissued", "item/stream", "effect/synchronised"] {
+        let row = measured.iter().find(|row| row["case"] == case).expect(case);
+        assert!(has_baseline(row, &measured), "{row}");
+    }
+    let written = measured.iter().find(|row| row["case"] == "program/written").expect("a writer");
+    assert!((0.0..=100.0).contains(&number(written, "called_percent")), "{written}");
+    let find = |table: &str, row: &str| {
+        let is_it = |line: &&Value| {
+            line["table"].as_str().unwrap().starts_with(table) && line["row"] == row
+        };
+        let line = told.iter().find(is_it).unwrap_or_else(|| panic!("no {row} of {table}"));
+        (line["then"].as_f64(), number(line, "today"))
+    };
+    assert_eq!(find("figure 5-1", "1024 bytes").0, Some(13_963_000.0));
+    assert_eq!(find("figure 5-3", "1024 bytes").0, Some(9_301_000.0));
+    assert!(find("figure 5-2", "reader: all, of a number").1 > 0.0);
+    // Each of these is a ratio of rounds of one placement, of which there are none where the host moves processors.
+    if measured.iter().all(|row| row["placement"] != "unsettled" && row["rounds_dropped"] == 0) {
+        assert_eq!(find("figure 6-1", "Memory Reference").0, Some(206.0));
+        assert_eq!(find("section 6.2.1.1", "a reference that fails").0, Some(23.0));
+        let (then, lost) = find("sections 5.5", "1% of references are remote");
+        assert!(then == Some(59.3) && lost < 100.0, "{lost}");
+    }
+}
+
+#[test]
 fn executions_are_held_against_their_papers() {
     if !two_cpus() {
         return;
@@ -269,9 +303,17 @@ fn mistakes_are_named() {
 fn every_benchmark_is_listed_and_explained() {
     let listed = text(&BENCH.run(&["--list"]).stdout);
     let help = text(&BENCH.run(&["--help"]).stdout);
-    for bench in
-        ["bill", "papers", "size", "throughput", "contract", "tasks", "execution", "arguments"]
-    {
+    for bench in [
+        "bill",
+        "papers",
+        "size",
+        "throughput",
+        "contract",
+        "tasks",
+        "execution",
+        "arguments",
+        "reads",
+    ] {
         assert!(listed.contains(&format!("\n  {bench}/")), "{bench}: {listed}");
         assert!(help.contains(&format!("\n  bench {bench}")), "{bench}: {help}");
     }

@@ -34,8 +34,8 @@ A ratio is the paper's figure in today's. LYNX's nodes are processors: `shared` 
 each on a CPU of its own, `one-cpu` two on one CPU, `local` two threads. Half of a round trip is
 what Nectar's tables break up; what a call's two directions took stands in brackets. A paper's
 figure without one of today stands where nothing is charged to it.
-Absent, until they are here: explicit receipt (LYNX), the engine (Nectar, table 4-1), remote
-references (StarMod, table 5-2); and one-way messages (Nectar, Dgram and RMP), which have no bill.
+Absent, until they are here: explicit receipt (LYNX), the engine (Nectar, table 4-1); and one-way
+messages (Nectar, Dgram and RMP), which have no bill. Remote references (StarMod) are `reads`.
 LYNX's figure 3, the percentages of all work, is counted: cargo xtask instructions --categories
 ";
 

@@ -8,7 +8,7 @@ use upbeat_cli::bench::error::BenchError;
 use upbeat_cli::bench::hosts::{Host, Policy, refused};
 use upbeat_cli::bench::read::layout::{HOPS, QUIET};
 
-/// The stores of an update of [`Written`], which make it some ten times as long as the way to the next one.
+/// The pairs of stores in an update of [`Written`], which make it longer than the time until the next update.
 const STORES: u64 = 1000;
 
 /// The exports, and the node that serves.

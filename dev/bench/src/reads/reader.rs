@@ -55,7 +55,7 @@ pub(super) enum Program {
     Remote,
     /// One in a hundred of those is to a value that no reader of memory reads.
     Failing,
-    /// One in a hundred of those is to a value that the owner is writing.
+    /// One in a hundred of those is to a value that the owner updates again and again.
     Written,
 }
 
@@ -120,6 +120,30 @@ impl Reader {
         Ok(round)
     }
 
+    /// Reads a number in memory by a read that is awaited. The owner serves, because the node is driven.
+    pub(super) fn awaited(&self, work: Work) -> Result<Round, BenchError> {
+        let mut variable = 0;
+        let round = self.caller.reads(work, async || {
+            variable = self.hops.index(0).read().await?;
+            black_box(&variable);
+            Ok(())
+        })?;
+        if variable == self.variables[0] { Ok(round) } else { Err(other_value()) }
+    }
+
+    /// Reads a value that no reader of memory reads, so that each read becomes a call.
+    pub(super) fn reissued(&self, work: Work) -> Result<Round, BenchError> {
+        let before = self.parts.lost_bets().calls;
+        let round = self.caller.reads(work, async || {
+            black_box(self.parts.whole().read().await?);
+            Ok(())
+        })?;
+        match self.parts.lost_bets().calls - before {
+            calls if calls == work.total() => Ok(round),
+            calls => Err(BenchError::protocol(format!("{calls} reads were calls, and not all"))),
+        }
+    }
+
     /// Runs passes of the program. The owner serves meanwhile.
     pub(super) fn program(&self, program: Program, work: Work) -> Result<Round, BenchError> {
         match program {
@@ -174,7 +198,7 @@ impl Reader {
     }
 
     /// Returns how many reads of the value that the owner writes became calls so far.
-    pub(super) fn reissued(&self) -> u64 {
+    pub(super) fn written_calls(&self) -> u64 {
         self.written.lost_bets().calls
     }
 }

@@ -47,7 +47,7 @@ pub(super) struct Part {
     pub(super) step: u64,
 }
 
-/// A value that its owner writes nearly all of the time.
+/// A value that its owner updates again and again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Shared)]
 pub(super) struct Written {
     /// Nothing, which a program adds to its next index.

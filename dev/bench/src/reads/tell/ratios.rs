@@ -10,7 +10,7 @@ use upbeat_cli::bench::report::{Row, time};
 const PRIMITIVES: [(&str, &[&str]); 4] = [
     ("Asynchronous Port Call", &["oneway/shared", "oneway/stream", "item/shared", "item/stream"]),
     ("Synchronous Port Call", &[]),
-    ("Memory Reference", &["2B/shared", "chain/shared", "2B/stream"]),
+    ("Memory Reference", &["2B/shared", "awaited", "chain/shared", "2B/stream"]),
     ("Procedure Call", &["call/shared", "call/stream"]),
 ];
 
