@@ -29,13 +29,13 @@ use upbeat_cli::bench::read::{self, ReadServer};
 use upbeat_cli::bench::report::Row;
 use upbeat_cli::bench::rounds::{Floor, Subject};
 use upbeat_cli::bench::timing::{Round, Shape, Work};
-use variables::SIZES;
+use variables::{OWNER, OWNER_APART, SIZES};
 
 /// The name of this benchmark.
 pub(crate) const BENCH: &str = "reads";
 
-/// The job of the second process while the first one imports.
-const OPEN: &str = "open";
+/// The jobs of the second process while the first one imports: in memory, and over a byte stream.
+const OPEN: [&str; 2] = ["open", "open/apart"];
 
 /// The two processes, or one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,13 +214,15 @@ struct Stage {
 impl Stage {
     /// Returns a reader, which imports at the first use, while the owner serves.
     fn reader(&self, pair: &mut Pair, at: Where) -> Result<&Reader, BenchError> {
-        let reader = if at == Where::Stream { &self.stream } else { &self.shared };
+        let is_apart = at == Where::Stream;
+        let reader = if is_apart { &self.stream } else { &self.shared };
         if let Some(reader) = reader.get() {
             return Ok(reader);
         }
-        let opened = pair.round(Job::Case(OPEN.to_owned()), Work::of(1, 1), |_| {
-            Reader::new(&self.scratch, at != Where::Stream)
-        })?;
+        let opened =
+            pair.round(Job::Case(OPEN[usize::from(is_apart)].to_owned()), Work::of(1, 1), |_| {
+                Reader::new(&self.scratch, !is_apart)
+            })?;
         Ok(reader.get_or_init(|| opened))
     }
 }
@@ -306,15 +308,16 @@ impl Kind {
 /// The second process's side.
 pub(crate) struct ReadsServer {
     owner: Owner,
+    apart: Owner,
     others: ReadServer,
 }
 
 /// Creates the second process's side.
 pub(crate) fn server(control: &Control, scratch: &Path) -> Result<ReadsServer, BenchError> {
-    let owner = Owner::new(scratch)?;
+    let (owner, apart) = (Owner::new(OWNER, scratch)?, Owner::new(OWNER_APART, scratch)?);
     // The other side is told last, when everything is ready.
     let others = read::server(control, scratch)?;
-    Ok(ReadsServer { owner, others })
+    Ok(ReadsServer { owner, apart, others })
 }
 
 impl Server for ReadsServer {
@@ -322,8 +325,10 @@ impl Server for ReadsServer {
         let kind = cases().into_iter().find(|one| one.path == case).map(|one| one.kind);
         match kind {
             Some(Kind::Program(Program::Written, _)) => self.owner.write(),
+            Some(kind) if kind.place() == Where::Stream => self.apart.serve(),
             Some(_) => self.owner.serve(),
-            None if case == OPEN => self.owner.serve(),
+            None if case == OPEN[0] => self.owner.serve(),
+            None if case == OPEN[1] => self.apart.serve(),
             None => return self.others.round(case, work, ground),
         }
         Ok(())

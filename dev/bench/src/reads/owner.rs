@@ -1,6 +1,6 @@
 //! The second process: it exports the variables, serves calls, and writes one of the variables.
 
-use super::variables::{OWNER, PARTS, Part, Parts, Written, name, of_each_size, value};
+use super::variables::{PARTS, Part, Parts, Written, name, of_each_size, value};
 use std::any::Any;
 use std::path::Path;
 use upbeat::{Export, Shared, yield_now};
@@ -20,9 +20,9 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    /// Exports the variables.
-    pub(super) fn new(scratch: &Path) -> Result<Owner, BenchError> {
-        let host = Host::new(OWNER, Some(scratch), Policy::Polling, None)?;
+    /// Exports the variables from a node of this name.
+    pub(super) fn new(node: &str, scratch: &Path) -> Result<Owner, BenchError> {
+        let host = Host::new(node, Some(scratch), Policy::Polling, None)?;
         let hops: [u64; HOPS] = std::array::from_fn(|at| QUIET.next(at) as u64);
         let parts: Parts = [Part::default(); PARTS];
         let mut others = vec![export(&host, "hops", hops)?, export(&host, "parts", parts)?];

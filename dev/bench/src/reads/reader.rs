@@ -1,6 +1,6 @@
 //! The first process: references to the variables, in memory and by calls, and the program that is made of them.
 
-use super::variables::{OWNER, Parts, Written, name, of_each_size, value};
+use super::variables::{OWNER, OWNER_APART, Parts, Written, name, of_each_size, value};
 use std::hint::black_box;
 use std::path::Path;
 use upbeat::export::ReadError;
@@ -89,12 +89,13 @@ pub(super) struct Reader {
 impl Reader {
     /// Imports the variables, while the owner serves: into memory of both processes, or over a byte stream.
     pub(super) fn new(scratch: &Path, shares_memory: bool) -> Result<Reader, BenchError> {
+        let owner = if shares_memory { OWNER } else { OWNER_APART };
         let caller = match shares_memory {
-            true => Caller::new("bench-reads/reader", OWNER, Some(scratch), Policy::Polling)?,
-            false => Caller::apart("bench-reads/apart", OWNER, scratch, Policy::Polling)?,
+            true => Caller::new("bench-reads/reader", owner, Some(scratch), Policy::Polling)?,
+            false => Caller::apart("bench-reads/apart", owner, scratch, Policy::Polling)?,
         };
         let node = caller.node();
-        let imported = caller.round(async |_| Ok(imports(node).await))?;
+        let imported = caller.round(async |_| Ok(imports(node, owner).await))?;
         let (values, hops, parts, written) = imported?;
         let variables = (0..HOPS).map(|at| QUIET.next(at) as u64).collect();
         Ok(Reader { caller, values, hops, variables, parts, written })
@@ -205,17 +206,17 @@ impl Reader {
 
 type Imports = (Vec<Box<dyn Value>>, Import<[u64; HOPS]>, Import<Parts>, Import<Written>);
 
-async fn imports(node: &Node) -> Result<Imports, BenchError> {
+async fn imports(node: &Node, owner: &str) -> Result<Imports, BenchError> {
     let values: [Box<dyn Value>; _] = of_each_size!(|SIZE| {
-        let import: Import<[u8; SIZE]> = import(node, &name(SIZE)).await?;
+        let import: Import<[u8; SIZE]> = import(node, owner, &name(SIZE)).await?;
         Box::new(Bytes { import, local: Box::new(value::<SIZE>()) })
     });
-    let (hops, parts) = (import(node, "hops").await?, import(node, "parts").await?);
-    Ok((values.into(), hops, parts, import(node, "written").await?))
+    let (hops, parts) = (import(node, owner, "hops").await?, import(node, owner, "parts").await?);
+    Ok((values.into(), hops, parts, import(node, owner, "written").await?))
 }
 
-async fn import<T: Shared>(node: &Node, name: &str) -> Result<Import<T>, BenchError> {
-    node.import(&format!("{OWNER}/{name}")).await.map_err(refused("an import"))
+async fn import<T: Shared>(node: &Node, owner: &str, name: &str) -> Result<Import<T>, BenchError> {
+    node.import(&format!("{owner}/{name}")).await.map_err(refused("an import"))
 }
 
 /// A value of some size, in the owner's process and in this one.

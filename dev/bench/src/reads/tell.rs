@@ -213,9 +213,10 @@ const NOTES: &str = "\
 A reference is one turn of the paper's timing program, a loop that assigns a remote variable to a local one; `loop` is
 the same without a reference, which the paper subtracts and this does not. A processor of today overlaps the turns:
 `chain` has references each of which needs the last one's value. `shared` reads the owner's memory, whose process
-sleeps, by `try_read()`; `awaited` is `read().await`. `stream` calls the owner over a Unix socket, both polling. Figure 5-3 is told against the same with the copy:
-of today, a value that is read into the reader's variable (`try_read_into`) against one that is returned. Over a
-stream there is no such read. Nothing is said of the bandwidth of a network, since there is none.
+sleeps, by `try_read()`; `awaited` is `read().await`. `stream` calls the owner over a Unix socket, both polling.
+Figure 5-3 is told against the same with the copy: of today, a value that is read into the reader's variable
+(`try_read_into`) against one that is returned. Over a stream there is no such read. Nothing is said of the bandwidth
+of a network, since there is none. The instructions are those that `cargo xtask instructions` has counted.
 A path knows its offset before it is sent, so the owner qualifies nothing: there is one form of the request. The
 array of `synchronised` is an export under a lock that nobody holds.
 There are no ports today. A one-way message to a handler, and an item of a stream, stand in place of the asynchronous

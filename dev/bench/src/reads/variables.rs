@@ -4,8 +4,10 @@
 
 use upbeat::Shared;
 
-/// The node of the second process.
+/// The node of the second process whose readers share its memory.
 pub(super) const OWNER: &str = "bench-reads/owner";
+/// The node of the second process whose readers do not. A node that has a byte stream looks at it again and again.
+pub(super) const OWNER_APART: &str = "bench-reads/owner-apart";
 
 /// Calls `$of` for each size of the paper.
 macro_rules! of_each_size {
