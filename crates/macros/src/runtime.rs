@@ -91,6 +91,9 @@ names! {
     path: export::Path;
     fields: export::Fields;
     memory: export::Memory;
+    writer: export::Writer;
+    readable: export::Readable;
+    named: export::Named;
     shape: export::Shape;
     struct_shape: export::struct_shape;
 

@@ -60,10 +60,13 @@ struct Field<'a> {
 struct Content {
     words: TokenStream,
     units: TokenStream,
+    grows: TokenStream,
     shape: TokenStream,
     put: TokenStream,
+    room: TokenStream,
     take: TokenStream,
     versions: TokenStream,
+    versions_now: TokenStream,
 }
 
 impl Content {
@@ -73,10 +76,13 @@ impl Content {
         Content {
             words: quote!(1usize),
             units: quote!(1usize),
+            grows: quote!(false),
             shape: never.clone(),
             put: never.clone(),
+            room: never.clone(),
             take: never.clone(),
-            versions: never,
+            versions: never.clone(),
+            versions_now: never,
         }
     }
 }
@@ -185,11 +191,28 @@ impl<'a> Export<'a> {
         Content {
             words: quote!(1usize #(+ #words)*),
             units: quote!(1usize #(+ #units)*),
+            grows: {
+                let grows = self.fields.iter().map(|field| self.item(field, "GROWS"));
+                quote!(false #(|| #grows)*)
+            },
             shape: self.shape(),
             put: self.each(|field| {
                 let (put, name) = (self.item(field, "put"), field.name);
                 quote!(#put(&self.#name, to, at);)
             }),
+            room: {
+                let mut rooms = quote!(0usize);
+                let mut offset = quote!(1usize);
+                for field in &self.fields {
+                    let (room, name) = (self.item(field, "room"), field.name);
+                    rooms.extend(quote! {
+                        + #room(&self.#name, replaced.map(|(writer, at)| (writer, at + #offset)))
+                    });
+                    let words = self.item(field, "WORDS");
+                    offset.extend(quote!(+ #words));
+                }
+                rooms
+            },
             take: self.take(),
             versions: {
                 let each = self.each(|field| {
@@ -198,12 +221,24 @@ impl<'a> Export<'a> {
                 });
                 quote!(show(at); #each)
             },
+            versions_now: {
+                let each = self.each(|field| {
+                    let versions = self.item(field, "versions_now");
+                    quote!(#versions(memory, (value, at), show);)
+                });
+                quote!(show(at); #each)
+            },
         }
+    }
+
+    /// Returns the name of the struct in the description of the export.
+    fn described(&self) -> String {
+        self.options.name.clone().unwrap_or_else(|| plain_name(&self.input.ident))
     }
 
     fn shape(&self) -> TokenStream {
         let struct_shape = self.options.runtime.struct_shape();
-        let name = self.options.name.clone().unwrap_or_else(|| plain_name(&self.input.ident));
+        let name = self.described();
         let fields = self.fields.iter().map(|field| {
             let (name, shape) = (plain_name(field.name), self.item(field, "shape"));
             quote!((#name, #shape()))
@@ -245,8 +280,11 @@ impl<'a> Export<'a> {
         let name = &input.ident;
         let runtime = &self.options.runtime;
         let (shared, bound) = (runtime.shared(), runtime.access());
-        let (shape_type, memory) = (runtime.shape(), runtime.memory());
-        let Content { words, units, shape, put, take, versions } = content;
+        let (shape_type, memory, writer) = (runtime.shape(), runtime.memory(), runtime.writer());
+        let (readable, named) = (runtime.readable(), runtime.named());
+        let described = self.described();
+        let Content { words, units, grows, shape, put, room, take, versions, versions_now } =
+            content;
         quote! {
             #[automatically_derived]
             #[allow(deprecated, unused_variables)]
@@ -254,6 +292,7 @@ impl<'a> Export<'a> {
                 const WORDS: usize = #words;
                 const UNITS: usize = #units;
                 const IS_UNIT: bool = true;
+                const GROWS: bool = #grows;
 
                 type Fields<#access: #bound> = #paths<#access>;
 
@@ -262,8 +301,12 @@ impl<'a> Export<'a> {
                 }
 
                 #[inline]
-                fn put(&self, to: &#memory, at: usize) {
+                fn put(&self, to: &#writer<'_>, at: usize) {
                     #put
+                }
+
+                fn room(&self, replaced: ::core::option::Option<(&#writer<'_>, usize)>) -> usize {
+                    #room
                 }
 
                 #[inline]
@@ -275,6 +318,22 @@ impl<'a> Export<'a> {
                 fn versions(at: usize, show: &mut dyn ::core::ops::FnMut(usize)) {
                     #versions
                 }
+
+                fn versions_now(
+                    memory: &#memory,
+                    (value, at): (usize, usize),
+                    show: &mut dyn ::core::ops::FnMut(usize),
+                ) {
+                    #versions_now
+                }
+            }
+
+            #[automatically_derived]
+            impl #parameters #readable for #name #arguments #clause {}
+
+            #[automatically_derived]
+            impl #parameters #named for #name #arguments #clause {
+                const NAME: &'static str = #described;
             }
         }
     }

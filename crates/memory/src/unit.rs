@@ -44,11 +44,35 @@ pub fn is_updated(region: &Region, at: usize) -> bool {
     region.load(at) % 2 == 1
 }
 
+impl<'r> Update<'r> {
+    /// Ends the update of a unit whose words, with its version, have been copied to another region. Readers of the words
+    /// that were copied find them changing for ever.
+    ///
+    /// # Panics
+    /// Panics when the region is read-only, or `at` is outside.
+    #[inline]
+    pub fn end_in(mut self, region: &'r Region, at: usize) {
+        (self.region, self.at) = (region, at);
+    }
+}
+
 impl Drop for Update<'_> {
     #[inline]
     fn drop(&mut self) {
         self.region.publish(self.at, self.after);
     }
+}
+
+/// Loads the version of a unit, some words of which are loaded before other versions are.
+///
+/// # Panics
+/// Panics when `at` is outside of the region.
+#[inline]
+#[must_use]
+pub fn look(region: &Region, at: usize) -> u64 {
+    let version = region.load(at);
+    fence(Ordering::Acquire);
+    version
 }
 
 /// The versions of at most `N` units, which a reader found even.
@@ -72,7 +96,20 @@ impl<'r, const N: usize> UnitReader<'r, N> {
     /// Panics when `at` is outside of the region.
     #[inline]
     pub fn look(&mut self, at: usize) {
-        let version = self.region.load(at);
+        self.note(at, self.region.load(at));
+    }
+
+    /// Looks at a unit, some words of which are loaded before the reader looks at others.
+    ///
+    /// # Panics
+    /// Panics when `at` is outside of the region.
+    #[inline]
+    pub fn look_first(&mut self, at: usize) {
+        self.note(at, look(self.region, at));
+    }
+
+    #[inline]
+    fn note(&mut self, at: usize, version: u64) {
         match self.units.get_mut(self.len) {
             Some(unit) if version.is_multiple_of(2) => {
                 *unit = (at, version);

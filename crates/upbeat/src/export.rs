@@ -15,17 +15,24 @@ mod bets;
 mod memory;
 mod watchers;
 mod error;
+mod location;
+mod segments;
+mod home;
 mod shared;
 mod change;
 mod path;
 mod types;
 mod owner;
+mod exports;
+mod owned;
 mod guarded;
 mod limited;
 mod served;
+mod opened;
 mod direct;
 mod imported;
 mod snapshot;
+mod routed;
 mod watch;
 mod range;
 mod import;
@@ -33,19 +40,24 @@ mod untyped;
 
 pub use bets::LostBets;
 pub use error::{ExportError, ImportError, ReadError};
+pub use exports::Export;
+pub(crate) use exports::Exports;
 pub use guarded::{ExportGuard, GuardedExport};
 pub use import::Import;
 pub use imported::{Imported, Read};
 pub use limited::LimitedExports;
-pub use memory::Memory;
-pub(crate) use owner::Exports;
-pub use owner::{Export, Owner};
+pub use memory::{Memory, Writer};
+pub use owner::Owner;
 pub use path::{ArrayFields, Path, ScalarFields, TextFields};
 pub use range::{Comparable, Condition, Element, Numeric, Range};
+pub use routed::Routed;
 pub(crate) use served::{NodeExportsClient, NodeExportsServer};
-pub use shared::{Access, Fields, Place, Shared};
+pub use shared::{Access, Fields, Named, Navigate, Place, Readable, Shared};
 pub use snapshot::Snapshot;
-pub use types::Text;
+pub use types::{
+    FixedMap, FixedMapFields, FixedVec, FixedVecFields, Index, Key, MapFull, OptionFields, Ref,
+    RefFields, Text, VecFields,
+};
 pub use untyped::UntypedImport;
 pub use upbeat_core::channel::export::{
     Denial, PathError, Refusal, Selection, Shape, ShapeError, Value,

@@ -17,6 +17,7 @@
 //! Invariant: a part that [`Part::check`] accepts is a value of an exported type, and any text is a shape within its
 //! bounds or the [`ShapeError`] that says why not. Any words are a value of their shape or an error.
 
+mod layout;
 pub mod chunks;
 pub mod map;
 mod shape;
@@ -33,11 +34,12 @@ mod value;
 pub use directory::{Directory, NotOpened, NotRead, Refusal, Routed};
 pub use expression::{Compare, Expression, Filter, Fold, Number, Operand, Overflow};
 pub use gather::{TooLarge, gather};
+pub use layout::{packed_words, text_words, vec_words};
 pub use part::Part;
 pub use readers::{Asker, Denial, Nameless, Readers};
 pub use resolve::{Kind, PathError, Selection};
 pub use route::{Around, Found, Load, Missing, Route, Step};
-pub use shape::{Field, Scalar, Shape, ShapeError, packed_words, text_words, vec_words};
+pub use shape::{Field, Scalar, Shape, ShapeError};
 pub use value::Value;
 
 /// The promise of the owner of an export to its readers.

@@ -10,6 +10,7 @@ use upbeat_core::limits::EXPORT_FIELDS_MAX;
 const RESERVED: &[&str] = &[
     "clone",
     "discard",
+    "follow",
     "get",
     "into",
     "lock",

@@ -4,7 +4,7 @@
 //! keeps the line of a version at its own processor, and a load would wait for the line, while a store does not.
 //! Invariant: no unit has the same version twice.
 
-use super::memory::Memory;
+use super::home::Home;
 use super::shared::{NOWHERE, Shared};
 use super::watchers::Watchers;
 use std::cell::Cell;
@@ -33,31 +33,33 @@ impl Changes {
     /// Begins to change the unit whose version is at word `at`. Returns `None` within another change of this unit, which
     /// ends with that one.
     #[inline(always)]
-    pub(super) fn begin<'o>(&'o self, memory: &'o Memory, at: usize) -> Option<Change<'o>> {
+    pub(super) fn begin<'o>(&'o self, home: &'o Home, at: usize) -> Option<Change<'o>> {
         let around = self.open.get();
-        if around == at || (around != NOWHERE && unit::is_updated(&memory.0, at)) {
+        let now = home.now();
+        let there = at.wrapping_add(home.distance(now));
+        if around == at || (around != NOWHERE && unit::is_updated(&now.memory.0, there)) {
             return None;
         }
-        let update = self.update(memory, at);
+        let update = self.update(now, there);
         self.open.set(at);
-        Some(Change { changes: self, update: Some(update), around })
+        Some(Change { changes: self, home, at, update: Some(update), around })
     }
 
-    /// Begins to change the units inside of a value at word `at`, whose own unit has its version at word `version`: readers
-    /// of the units inside look at their versions alone.
+    /// Begins to change the units inside of a value at word `at` of its memory, whose own unit has its version at word
+    /// `version`: readers of the units inside look at their versions alone.
     #[inline(always)]
     pub(super) fn begin_inner<'o, T: Shared>(
         &self,
-        memory: &'o Memory,
+        home: &'o Home,
         at: usize,
         version: usize,
     ) -> Option<Vec<unit::Update<'o>>> {
         // The compiler decides, so that a value without units inside costs nothing.
-        (T::UNITS > usize::from(T::IS_UNIT)).then(|| {
+        (T::UNITS > usize::from(T::IS_UNIT) || T::GROWS).then(|| {
             let mut updates = Vec::with_capacity(T::UNITS);
-            T::versions(at, &mut |at| {
-                if at != version && !unit::is_updated(&memory.0, at) {
-                    updates.push(self.update(memory, at));
+            T::versions_now(&home.memory, (home.location.value(), at), &mut |at| {
+                if at != version && !unit::is_updated(&home.memory.0, at) {
+                    updates.push(self.update(home, at));
                 }
             });
             updates
@@ -65,16 +67,19 @@ impl Changes {
     }
 
     #[inline(always)]
-    fn update<'o>(&self, memory: &'o Memory, at: usize) -> unit::Update<'o> {
+    fn update<'o>(&self, home: &'o Home, at: usize) -> unit::Update<'o> {
         let last = self.last.get();
         self.last.set(last.wrapping_add(2));
-        unit::begin(&memory.0, at, last)
+        unit::begin(&home.memory.0, at, last)
     }
 }
 
 /// A change of a unit, until it is dropped. Changes begin and end in the order of the closures that make them.
 pub(super) struct Change<'o> {
     changes: &'o Changes,
+    home: &'o Home,
+    /// The word with the version of the unit.
+    at: usize,
     /// The update of the unit, which ends before the watchers are told.
     update: Option<unit::Update<'o>>,
     /// The unit that was being changed when this change began, or [`NOWHERE`].
@@ -84,7 +89,11 @@ pub(super) struct Change<'o> {
 impl Drop for Change<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.update = None;
+        if let Some(update) = self.update.take() {
+            let now = self.home.now();
+            // The export may have moved meanwhile, with the version of the unit that is being changed.
+            update.end_in(&now.memory.0, self.at.wrapping_add(self.home.distance(now)));
+        }
         self.changes.open.set(self.around);
         if self.around == NOWHERE {
             self.changes.watchers.tell();
@@ -94,20 +103,29 @@ impl Drop for Change<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Changes, Memory};
+    use super::{Changes, Home};
+    use crate::export::location::Location;
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
+    use upbeat_core::channel::export::Consistency;
     use upbeat_memory::region::Region;
+    use upbeat_transport::carrier::OwnSegment;
 
-    const OUTER: usize = 0;
-    const INNER: usize = 4;
+    const OUTER: usize = 40;
+    const INNER: usize = 44;
 
-    fn versions(memory: &Memory) -> [u64; 2] {
-        [memory.load(OUTER), memory.load(INNER)]
+    fn home() -> Home {
+        let segment = Arc::new(OwnSegment::Heap(Region::heap(64)));
+        Home::new(segment, Location::nowhere(8, Consistency::Cell))
+    }
+
+    fn versions(home: &Home) -> [u64; 2] {
+        [home.memory.load(OUTER), home.memory.load(INNER)]
     }
 
     #[test]
     fn no_unit_has_the_same_version_twice() {
-        let (changes, memory) = (Changes::default(), Memory(Region::heap(8)));
+        let (changes, memory) = (Changes::default(), home());
         let mut seen = vec![versions(&memory)];
         for _ in 0..3 {
             let outer = changes.begin(&memory, OUTER);
@@ -128,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_change_within_another_of_the_same_unit_is_a_part_of_it() {
-        let (changes, memory) = (Changes::default(), Memory(Region::heap(8)));
+        let (changes, memory) = (Changes::default(), home());
         let outer = changes.begin(&memory, OUTER);
         let inner = changes.begin(&memory, INNER);
         assert!(changes.begin(&memory, INNER).is_none());
@@ -143,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_change_that_panics_is_ended() {
-        let (changes, memory) = (Changes::default(), Memory(Region::heap(8)));
+        let (changes, memory) = (Changes::default(), home());
         let change = AssertUnwindSafe(|| {
             let _outer = changes.begin(&memory, OUTER);
             let _inner = changes.begin(&memory, INNER);

@@ -18,6 +18,8 @@ pub enum ExportError {
         /// The error of the system.
         text: Box<str>,
     },
+    /// A vector that grows has no room for more elements: an export has a limit.
+    Full,
     /// The node has shut down, or serves as many methods as it may.
     Serve(ServeError),
 }
@@ -33,6 +35,11 @@ impl fmt::Display for ExportError {
         match self {
             ExportError::Refused(error) => error.fmt(f),
             ExportError::Memory { text } => write!(f, "there is no memory for the export: {text}"),
+            ExportError::Full => write!(
+                f,
+                "the export has {} MiB, which is the most that an export may have, and no room for more elements",
+                (EXPORT_WORDS_MAX * WORD) >> 20
+            ),
             ExportError::Serve(error) => write!(f, "the node cannot export: {error}"),
         }
     }
@@ -40,7 +47,7 @@ impl fmt::Display for ExportError {
 
 impl std::error::Error for ExportError {}
 
-debug_as_text!(ExportError { Refused, Memory, Serve });
+debug_as_text!(ExportError { Refused, Memory, Full, Serve });
 
 /// The reason why an export was not imported.
 #[non_exhaustive]

@@ -1,6 +1,7 @@
 //! Exports that are consistent as a whole, and that a lock guards at their owner.
 
-use super::owner::{Export, Owner, Update};
+use super::exports::{Export, Update};
+use super::owner::Owner;
 use super::path::Path;
 use super::shared::Shared;
 use crate::sync::{Mutex, MutexGuard};

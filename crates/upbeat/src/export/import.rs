@@ -5,17 +5,20 @@ use super::direct::NodeClient;
 use super::error::{ImportError, ReadError};
 use super::imported::Imported;
 use super::memory::ATTEMPTS;
-use super::owner::Location;
+use super::opened::{Answer, Opened};
 use super::path::Path;
-use super::served::{NodeExportsClient, NodeExportsHandle, NotOpened, SentSegment};
-use super::shared::Shared;
+use super::routed::Routed;
+use super::served::{NodeExportsClient, NodeExportsHandle, NotOpened};
+use super::shared::{Named, Navigate, Place, Shared};
 use super::snapshot::Snapshot;
+use super::types::Ref;
 use crate::error::CallError;
 use crate::handle::{BoundHandle, HandleBuilder};
 use std::future::Future;
 use std::ops::Deref;
 use std::sync::Arc;
-use upbeat_core::channel::export::{Consistency, Denial};
+use upbeat_core::channel::export::Denial;
+use upbeat_core::channel::export::Step;
 
 /// The most times that an owner is asked for all parts of a snapshot, each time for more of them.
 const GRANTS_MAX: usize = 8;
@@ -35,7 +38,7 @@ impl<T: Shared> Import<T> {
         name: &str,
     ) -> Result<Import<T>, ImportError> {
         let opened = client.open(name, &T::shape().to_string()).await;
-        Import::new(opened, whole_name, owner, || Some(NodeClient::keep(client)))
+        Import::new(opened, (whole_name, name), owner, || Some(NodeClient::keep(client)))
     }
 
     /// Opens the export `name` of the node to which a handle leads.
@@ -45,41 +48,65 @@ impl<T: Shared> Import<T> {
         name: &str,
     ) -> Result<Import<T>, ImportError> {
         let opened = owner.open(name, &T::shape().to_string()).await;
-        Import::new(opened, whole_name, owner, || None)
+        Import::new(opened, (whole_name, name), owner, || None)
     }
 
     fn new(
-        opened: Result<(u32, u64, u8, SentSegment), CallError<NotOpened>>,
-        whole_name: &str,
+        opened: Result<Answer, CallError<NotOpened>>,
+        (whole_name, name): (&str, &str),
         owner: NodeExportsHandle,
         client: impl FnOnce() -> Option<NodeClient>,
     ) -> Result<Import<T>, ImportError> {
-        let (number, head, consistency, segment) =
-            opened.map_err(|error| not_opened::<T>(error, whole_name))?;
+        let answer = opened.map_err(|error| not_opened::<T>(error, whole_name))?;
         let broken = |text: String| ImportError::Memory { text: text.into() };
-        let memory = segment.memory().map_err(broken)?;
-        let consistency = Consistency::decode(consistency).ok_or_else(|| {
-            broken(format!("the export has the unknown consistency {consistency}"))
-        })?;
-        let location = Location::nowhere(T::WORDS, consistency);
-        let location = match &memory {
-            Some(memory) => location.checked(head, &memory.0),
-            None => Some(location),
-        };
-        let location =
-            location.ok_or_else(|| broken("the export lies outside of it".to_owned()))?;
-        let imported = Imported::new(memory, location, number, owner, client());
-        Ok(Import::over(Arc::new(imported)))
+        let opened = Opened::of(answer).map_err(broken)?;
+        if opened.location.words < T::WORDS {
+            return Err(broken("the export has less words than its type".to_owned()));
+        }
+        let names = (name.into(), T::shape().to_string().into());
+        Ok(Import::over(Arc::new(Imported::new(opened, names, owner, client()))))
     }
 
     fn over(imported: Arc<Imported>) -> Import<T> {
-        let place = imported.location().place(Arc::clone(&imported));
+        let place = Place::of(imported.location(), Arc::clone(&imported));
         Import { fields: Path::new(place), imported }
     }
 
     /// Returns the path to the whole value.
     pub fn whole(&self) -> Path<&Imported, T> {
-        Path::new(self.imported.location().place(&*self.imported))
+        Path::new(Place::of(self.imported.location(), &*self.imported))
+    }
+
+    /// Returns the path to the target of a pointer that was read as a part of a value of this export.
+    ///
+    /// ```no_run
+    /// use upbeat::export::{ReadError, Ref};
+    ///
+    /// #[derive(upbeat::Shared)]
+    /// struct Queue {
+    ///     head: Ref<Job>,
+    ///     jobs: [Job; 100],
+    /// }
+    ///
+    /// #[derive(upbeat::Shared)]
+    /// struct Job {
+    ///     number: u64,
+    ///     next: Ref<Job>,
+    /// }
+    ///
+    /// async fn show(queue: upbeat::Import<Queue>) -> Result<(), ReadError> {
+    ///     let mut job = queue.head().read().await?;
+    ///     while !job.next.is_null() {
+    ///         println!("{}", job.number);
+    ///         job = queue.follow(job.next).read().await?;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn follow<U: Named>(&self, pointer: Ref<U>) -> Path<Routed<&Imported>, U> {
+        let pointer = u32::try_from(pointer.pointer).unwrap_or(u32::MAX);
+        let step = Step::Begin { pointer, name: U::NAME.into(), words: U::WORDS as u32 };
+        Path::new(Navigate::begin(self.whole().place(), step, false))
     }
 
     /// Returns how often reads met an update of the owner, or became calls.
@@ -120,7 +147,8 @@ impl<T: Shared> Import<T> {
             asked = phase.parts();
         }
         for _ in 0..GRANTS_MAX {
-            let (phase, fields) = self.phase(Snapshot::granted(&self.imported, asked).await?);
+            let (phase, fields) =
+                self.phase(Snapshot::granted_by_owner(&self.imported, asked).await?);
             let found = read(&fields).await;
             if !phase.lacks() {
                 return found;
@@ -132,7 +160,7 @@ impl<T: Shared> Import<T> {
 
     fn phase(&self, phase: Snapshot) -> (Arc<Snapshot>, Path<Arc<Snapshot>, T>) {
         let phase = Arc::new(phase);
-        let fields = Path::new(self.imported.location().place(Arc::clone(&phase)));
+        let fields = Path::new(Place::of(phase.location(), Arc::clone(&phase)));
         (phase, fields)
     }
 }

@@ -3,15 +3,16 @@
 use super::bets::Bets;
 use super::direct::NodeClient;
 use super::error::ReadError;
+use super::location::{Location, State};
 use super::memory::Memory;
-use super::owner::Location;
+use super::opened::Opened;
 use super::path::Path;
 use super::served::{Asked, NodeExportsHandle, NotRead};
-use super::shared::{Access, Shared, access};
+use super::shared::{Access, Readable, Shared, access};
 use crate::error::CallError;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use upbeat_core::channel::export::{Consistency, Part};
 use upbeat_memory::region::Region;
@@ -20,34 +21,107 @@ use upbeat_memory::region::Region;
 #[doc(hidden)]
 pub struct Imported {
     /// The owner's memory, if this process shares memory with the owner.
-    memory: Option<Memory>,
+    first: Option<Mapping>,
+    /// Where paths have the export. It has moved from there if its owner has let it grow.
     location: Location,
     bets: Bets,
     number: u32,
+    /// The name and the type of the export at its owner.
+    opened: (Box<str>, Box<str>),
     owner: NodeExportsHandle,
     /// The client of the node that has imported, if a node has.
     client: Option<NodeClient>,
 }
 
+/// The memory of an export. A reader keeps the memory from which an export has moved, since other threads may read there.
+struct Mapping {
+    memory: Memory,
+    location: Location,
+    /// The memory to which the export has moved, once it is mapped.
+    next: OnceLock<Box<Mapping>>,
+}
+
+impl Mapping {
+    fn new(memory: Memory, location: Location) -> Mapping {
+        Mapping { memory, location, next: OnceLock::new() }
+    }
+}
+
 impl Imported {
     pub(super) fn new(
-        memory: Option<Memory>,
-        location: Location,
-        number: u32,
+        opened: Opened,
+        names: (Box<str>, Box<str>),
         owner: NodeExportsHandle,
         client: Option<NodeClient>,
     ) -> Imported {
-        Imported { memory, location, bets: Bets::default(), number, owner, client }
+        let Opened { number, location, memory } = opened;
+        Imported {
+            first: memory.map(|memory| Mapping::new(memory, location)),
+            location,
+            bets: Bets::default(),
+            number,
+            opened: names,
+            owner,
+            client,
+        }
     }
 
-    /// Returns the owner's memory, if the export is there.
+    /// Returns the memory in which paths have the export, if the export is there.
     #[inline(always)]
-    pub(super) fn memory(&self) -> Result<&Memory, ReadError> {
-        match &self.memory {
-            Some(memory) if self.location.stands(memory) => Ok(memory),
-            Some(_) => Err(ReadError::Ended),
-            None => Err(ReadError::Busy),
+    fn memory_of_paths(&self) -> Option<&Memory> {
+        match &self.first {
+            Some(first) if first.location.stands(&first.memory) => Some(&first.memory),
+            _ => None,
         }
+    }
+
+    /// Returns the owner's memory, and where in it the export is.
+    pub(super) fn mapped(&self) -> Result<(&Memory, &Location), ReadError> {
+        let mapping = self.last()?.ok_or(ReadError::Busy)?;
+        match mapping.location.state(&mapping.memory) {
+            State::Stands => Ok((&mapping.memory, &mapping.location)),
+            State::Moved => Err(ReadError::Busy),
+            State::Ended => Err(ReadError::Ended),
+        }
+    }
+
+    /// Returns the last memory that this process has mapped for the export.
+    fn last(&self) -> Result<Option<&Mapping>, ReadError> {
+        let Some(mut mapping) = self.first.as_ref() else { return Ok(None) };
+        while let Some(next) = mapping.next.get() {
+            mapping = next;
+        }
+        Ok(Some(mapping))
+    }
+
+    /// Maps the memory to which the export has moved, if it has. The owner tells where that is.
+    async fn follow_move(&self) -> Result<(), ReadError> {
+        let Some(mapping) = self.last()? else { return Ok(()) };
+        if !matches!(mapping.location.state(&mapping.memory), State::Moved) {
+            return Ok(());
+        }
+        let (name, shape) = (&*self.opened.0, &*self.opened.1);
+        let by_node = self.client.as_ref().and_then(|client| {
+            let (name, shape) = (name.to_owned(), shape.to_owned());
+            client.call(|client| async move { client.open(&name, &shape).await })
+        });
+        let answer = match by_node {
+            Some(call) => call.await,
+            None => None,
+        };
+        let answer = match answer {
+            Some(answer) => answer,
+            None => self.owner.open(name, shape).await,
+        };
+        // An export that is not found again, or not mapped, is read by calls.
+        if let Ok(answer) = answer
+            && let Ok(Opened { number, location, memory: Some(memory) }) = Opened::of(answer)
+            && number == self.number
+        {
+            // Another thread may have been first.
+            let _ = mapping.next.set(Box::new(Mapping::new(memory, location)));
+        }
+        Ok(())
     }
 
     #[inline(always)]
@@ -87,7 +161,8 @@ macro_rules! questions {
 
 questions! {
     read(part: u64) -> Vec<u64>;
-    read_all(parts: Vec<u64>) -> Vec<Vec<u64>>;
+    read_routed(part: Asked) -> Vec<u64>;
+    read_all(parts: Vec<Asked>) -> Vec<Vec<u64>>;
     changed(part: Asked, version: Option<u64>) -> (Vec<u64>, u64);
     evaluate(expression: [u64; 5]) -> Option<u64>;
     stand(parts: Vec<(Asked, u64)>) -> bool;
@@ -101,33 +176,24 @@ impl<A: Access, T: Shared> Path<A, T> {
     pub(super) fn asked(&self, value: usize) -> (Asked, Option<u8>) {
         let place = self.place();
         let part = Part { at: place.at.wrapping_sub(value) as u32, words: T::WORDS as u32 };
-        (Asked { part: part.encode(), is_unit: T::IS_UNIT }, place.shift)
+        (Asked { part: part.encode(), is_unit: T::IS_UNIT, route: Vec::new() }, place.shift)
     }
 }
 
-impl<'i, T: Shared> Path<&'i Imported, T> {
+impl<'i, T: Readable> Path<&'i Imported, T> {
     /// Reads the value. On the owner's host this takes a few loads, and no message. The read becomes a call to the owner
     /// if the owner is on another host, if it changes the value at every attempt, or if the value is large.
     ///
     /// The value is whole: the owner has left it so after one `set` or `update`.
+    #[inline(always)]
     pub fn read(&self) -> Read<'i, T> {
-        let imported = self.place().access();
-        Read::new(imported, self.try_read(), || self.asked(imported.location().value()))
+        self.read_whole()
     }
 
     /// Reads the value where this takes no message, or returns [`ReadError::Busy`].
     #[inline(always)]
     pub fn try_read(&self) -> Result<T, ReadError> {
-        let at = self.at()?;
-        let imported = self.place().access();
-        let memory = imported.memory()?;
-        // A copy of the path lies in memory for a guarded export alone, whose copies another function reads.
-        let path = Path::<_, T>::new(*self.place());
-        match self.load(imported, memory, at, move |at| path.take(memory, at)) {
-            Some(Some(value)) => Ok(value),
-            Some(None) => Err(ReadError::Invalid),
-            None => Err(ReadError::Busy),
-        }
+        self.found()
     }
 
     /// Reads the value into `to`, as [`Path::try_read`] does. A large array is copied once: out of the owner's memory. After
@@ -136,12 +202,56 @@ impl<'i, T: Shared> Path<&'i Imported, T> {
     pub fn try_read_into(&self, to: &mut T) -> Result<(), ReadError> {
         let at = self.at()?;
         let imported = self.place().access();
-        let memory = imported.memory()?;
-        match self.load(imported, memory, at, |at| self.take_into(to, memory, at)) {
+        let found = match imported.memory_of_paths() {
+            Some(memory) => {
+                let location = imported.location();
+                self.load(memory, location, at, |at| self.take_into(to, memory, at))
+            }
+            None => return self.found_elsewhere().map(|value| *to = value),
+        };
+        match found {
             Some(true) => Ok(()),
             Some(false) => Err(ReadError::Invalid),
             None => Err(ReadError::Busy),
         }
+    }
+}
+
+impl<'i, T: Shared> Path<&'i Imported, T> {
+    #[inline(always)]
+    pub(super) fn read_whole(&self) -> Read<'i, T> {
+        let imported = self.place().access();
+        Read::new(imported, self.found(), || self.asked(imported.location().value()))
+    }
+
+    #[inline(always)]
+    fn found(&self) -> Result<T, ReadError> {
+        let at = self.at()?;
+        let imported = self.place().access();
+        let Some(memory) = imported.memory_of_paths() else { return self.found_elsewhere() };
+        self.found_in(memory, imported.location(), at)
+    }
+
+    #[inline(always)]
+    fn found_in(&self, memory: &Memory, location: &Location, at: usize) -> Result<T, ReadError> {
+        // A copy of the path lies in memory for a guarded export alone, whose copies another function reads.
+        let path = Path::<_, T>::new(*self.place());
+        match self.load(memory, location, at, move |at| path.take(memory, at)) {
+            Some(Some(value)) => Ok(value),
+            Some(None) => Err(ReadError::Invalid),
+            None => Err(ReadError::Busy),
+        }
+    }
+
+    /// Reads the value of an export that has moved.
+    #[cold]
+    #[inline(never)]
+    fn found_elsewhere(&self) -> Result<T, ReadError> {
+        let place = self.place();
+        let from = place.access.location();
+        let (memory, to) = place.access.mapped()?;
+        let moved = Path::<_, T>::new(place.moved(from, to));
+        moved.found_in(memory, to, moved.at()?)
     }
 
     /// Takes the value, which begins at word `at`, as the owner left it after one update. `None` where that was not found in
@@ -149,12 +259,15 @@ impl<'i, T: Shared> Path<&'i Imported, T> {
     #[inline(always)]
     fn load<R>(
         &self,
-        imported: &Imported,
         memory: &Memory,
+        location: &Location,
         at: usize,
         mut take: impl FnMut(usize) -> R,
     ) -> Option<R> {
-        let (location, bets) = (imported.location(), imported.bets());
+        if T::GROWS {
+            return None;
+        }
+        let bets = self.place().access().bets();
         match location.consistency {
             Consistency::Cell if T::WORDS == 1 && T::UNITS == 0 => Some(take(at)),
             Consistency::Cell => {
@@ -175,13 +288,19 @@ type Answer<'i> = Pin<Box<dyn Future<Output = Result<Vec<u64>, CallError<NotRead
 /// A read of a part of an export: see [`Path::read`].
 #[must_use = "a value is read when the future is awaited"]
 pub struct Read<'i, T> {
-    state: State<'i, T>,
+    state: Reading<'i, T>,
 }
 
-enum State<'i, T> {
-    Done(Result<T, ReadError>),
-    Calling { answer: Answer<'i>, shift: Option<u8> },
+enum Reading<'i, T> {
+    Found(T),
+    /// Nothing to drop is here, so that a value that is found costs nothing more.
+    Other(Box<Other<'i>>),
     Over,
+}
+
+enum Other<'i> {
+    Failed(ReadError),
+    Calling { answer: Answer<'i>, shift: Option<u8> },
 }
 
 impl<'i, T: Shared> Read<'i, T> {
@@ -193,34 +312,69 @@ impl<'i, T: Shared> Read<'i, T> {
         asked: impl FnOnce() -> (Asked, Option<u8>),
     ) -> Read<'i, T> {
         let state = match found {
-            Err(ReadError::Busy) => calling(imported, asked()),
-            found => State::Done(found),
+            Ok(value) => Reading::Found(value),
+            Err(error) => Reading::Other(other(imported, error, asked)),
         };
         Read { state }
     }
 }
 
 #[cold]
-fn calling<T>(imported: &Imported, (asked, shift): (Asked, Option<u8>)) -> State<'_, T> {
+#[inline(never)]
+fn other<'i>(
+    imported: &'i Imported,
+    error: ReadError,
+    asked: impl FnOnce() -> (Asked, Option<u8>),
+) -> Box<Other<'i>> {
+    if error != ReadError::Busy {
+        return Box::new(Other::Failed(error));
+    }
     imported.bets.call();
-    let answer = async move { imported.read(asked.part).await };
-    State::Calling { answer: Box::pin(answer), shift }
+    let (asked, shift) = asked();
+    let answer = Box::pin(async move {
+        // The error of the read says what is wrong with the export.
+        let _ = imported.follow_move().await;
+        match asked.route.is_empty() {
+            true => imported.read(asked.part).await,
+            false => imported.read_routed(asked).await,
+        }
+    });
+    Box::new(Other::Calling { answer, shift })
 }
 
 impl<T: Shared> Future for Read<'_, T> {
     type Output = Result<T, ReadError>;
 
-    #[inline]
+    #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if let State::Calling { answer, shift } = &mut self.state {
-            let Poll::Ready(answer) = answer.as_mut().poll(context) else { return Poll::Pending };
-            let value = answer.map_err(not_read).and_then(|words| value_of(&words, *shift));
-            self.state = State::Over;
-            return Poll::Ready(value);
+        match std::mem::replace(&mut self.state, Reading::Over) {
+            Reading::Found(value) => Poll::Ready(Ok(value)),
+            Reading::Other(other) => self.poll_other(other, context),
+            Reading::Over => panic!("a read that was done is polled again"),
         }
-        match std::mem::replace(&mut self.state, State::Over) {
-            State::Done(found) => Poll::Ready(found),
-            _ => panic!("a read that was done is polled again"),
+    }
+}
+
+impl<'i, T: Shared> Read<'i, T> {
+    #[cold]
+    #[inline(never)]
+    fn poll_other(
+        &mut self,
+        mut other: Box<Other<'i>>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<T, ReadError>> {
+        let (answer, shift) = match &mut *other {
+            Other::Failed(error) => return Poll::Ready(Err(error.clone())),
+            Other::Calling { answer, shift } => (answer, *shift),
+        };
+        match answer.as_mut().poll(context) {
+            Poll::Ready(answer) => {
+                Poll::Ready(answer.map_err(not_read).and_then(|words| value_of(&words, shift)))
+            }
+            Poll::Pending => {
+                self.state = Reading::Other(other);
+                Poll::Pending
+            }
         }
     }
 }
@@ -245,7 +399,7 @@ pub(super) fn not_read(error: CallError<NotRead>) -> ReadError {
 
 /// Returns the value of the words that the owner has sent.
 pub(super) fn value_of<T: Shared>(words: &[u64], shift: Option<u8>) -> Result<T, ReadError> {
-    if words.len() != T::WORDS {
+    if words.len() != T::WORDS && !(T::GROWS && words.len() > T::WORDS) {
         return Err(ReadError::Invalid);
     }
     if let Some(shift) = shift {

@@ -1,8 +1,8 @@
 //! Exports for named nodes.
 
 use super::error::ExportError;
+use super::exports::{Export, Exports};
 use super::guarded::GuardedExport;
-use super::owner::{Export, Exports};
 use super::shared::Shared;
 use std::rc::Rc;
 use upbeat_core::channel::export::{Consistency, Readers, Refusal};
@@ -87,7 +87,7 @@ mod tests {
     fn segment(exports: &Exports, reader: &str, name: &str) -> Arc<OwnSegment> {
         let directory = exports.directory();
         let opened = directory.open(name, "u64", &Reader(reader.parse().unwrap()));
-        Arc::clone(opened.unwrap().1.segment())
+        Arc::clone(opened.unwrap().1.segment().1)
     }
 
     /// A reader maps whole segments.

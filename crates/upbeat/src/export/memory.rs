@@ -1,8 +1,10 @@
 //! The words of an exported value.
 
 use super::bets::Bets;
+use std::cell::Cell;
+use upbeat_core::channel::export::chunks;
 use upbeat_memory::copies::Look;
-use upbeat_memory::region::Region;
+use upbeat_memory::region::{Region, WORD};
 use upbeat_memory::unit::UnitReader;
 
 /// The most units that a reader of shared memory reads as one value. Values with more of them are read by a call.
@@ -33,6 +35,18 @@ impl Memory {
     #[inline(always)]
     pub(super) fn load(&self, at: usize) -> u64 {
         self.0.load(at)
+    }
+
+    /// Returns the number of words.
+    pub(super) fn words(&self) -> usize {
+        self.0.words()
+    }
+
+    /// Returns memory of this process with these words.
+    pub(super) fn of(words: &[u64]) -> Memory {
+        let memory = Memory(Region::heap(words.len()));
+        words.iter().enumerate().for_each(|(at, word)| memory.store(at, *word));
+        memory
     }
 
     /// Stores a word, of a unit that is being updated.
@@ -86,6 +100,58 @@ impl Memory {
             let look = Look::at(&self.0, version);
             let found = take(look.copy() * words);
             look.stands(&self.0, version).then_some(found)
+        })
+    }
+}
+
+/// The owner's memory with an exported value, for generated code.
+#[doc(hidden)]
+pub struct Writer<'w> {
+    memory: &'w Memory,
+    /// The first word of the value.
+    value: usize,
+    /// The first word that no vector has, from the beginning of the value.
+    heap: &'w Cell<usize>,
+}
+
+impl<'w> Writer<'w> {
+    #[inline(always)]
+    pub(super) fn new(memory: &'w Memory, value: usize, heap: &'w Cell<usize>) -> Writer<'w> {
+        Writer { memory, value, heap }
+    }
+
+    #[inline(always)]
+    pub(super) fn load(&self, at: usize) -> u64 {
+        self.memory.load(at)
+    }
+
+    /// Stores a word, of a unit that is being updated.
+    #[inline(always)]
+    pub(super) fn store(&self, at: usize, word: u64) {
+        self.memory.store(at, word);
+    }
+
+    /// Stores bytes from word `at` on.
+    #[inline(always)]
+    pub(super) fn write(&self, at: usize, bytes: &[u8]) {
+        self.memory.0.write(at * WORD, bytes);
+    }
+
+    /// Returns the first word of a chunk of the vector at word `at`, if the vector has it.
+    pub(super) fn chunk(&self, at: usize, chunk: usize) -> Option<usize> {
+        match self.load(at + chunks::pointer(chunk)) {
+            0 => None,
+            first => Some(self.value + first as usize),
+        }
+    }
+
+    /// Returns the first word of a chunk of the vector at word `at`. The owner has reserved words for it if it is new.
+    pub(super) fn make_chunk(&self, at: usize, chunk: usize, words: usize) -> usize {
+        self.chunk(at, chunk).unwrap_or_else(|| {
+            let first = self.heap.get();
+            self.heap.set(first + words);
+            self.store(at + chunks::pointer(chunk), first as u64);
+            self.value + first
         })
     }
 }

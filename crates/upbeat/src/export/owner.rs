@@ -1,278 +1,211 @@
-//! The owner's side: the exports of a node, and their memory.
+//! The owner's side: how an export is changed, and what readers are answered.
 
 use super::change::Changes;
 use super::error::ExportError;
-use super::memory::Memory;
+use super::home::Home;
+use super::location::{ENDED, Location, STANDS};
+use super::memory::{Memory, Writer};
 use super::path::Path;
-use super::shared::{Access, NOWHERE, Place, Shared, access};
+use super::segments::Segments;
+use super::shared::{NOTHING, NOWHERE, Place, Shared, access};
 use super::watchers::Watchers;
-use std::cell::{Cell, Ref, RefCell};
-use std::collections::BTreeMap;
-use std::ops::Deref;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use upbeat_core::channel::export::{
-    Asker, Consistency, Directory, Expression, NotRead, Number, Overflow, Part, Readers, Shape,
+    Consistency, Expression, Found, Load, Missing, NotRead, Number, Overflow, Part, Readers, Route,
+    Shape, gather,
 };
-use upbeat_core::limits::LINE_BYTES;
+use upbeat_core::limits::EXPORT_WORDS_MAX;
 use upbeat_memory::copies::{self, Look};
-use upbeat_memory::region::{Region, WORD};
-use upbeat_memory::segment::{Segment, Writers};
 use upbeat_transport::carrier::OwnSegment;
-
-/// The words before a value: its state, and in a line of its own the version of the whole.
-const HEAD: usize = 2 * LINE;
-const LINE: usize = LINE_BYTES / WORD;
-
-/// The state of an export that stands.
-const STANDS: u64 = 1;
-const ENDED: u64 = 2;
-
-/// The bytes of a node's first segment of exports. Later ones are twice as large each.
-const SEGMENT_BYTES: usize = 64 << 10;
 
 /// The most ranges of words that an owner notes as changed, before it takes them as one.
 const RANGES_MAX: usize = 64;
 
-/// Where an export lies in its segment, and how it is read there.
-#[derive(Clone, Copy)]
-pub(super) struct Location {
-    /// The first word of the head.
-    head: usize,
-    /// The words of a copy of the value.
-    pub(super) words: usize,
-    pub(super) consistency: Consistency,
-}
-
-impl Location {
-    /// Returns a location without memory, for a reader that calls.
-    pub(super) const fn nowhere(words: usize, consistency: Consistency) -> Location {
-        Location { head: 0, words, consistency }
-    }
-
-    /// Returns the location at this word, if the value fits behind it.
-    pub(super) fn checked(self, head: u64, region: &Region) -> Option<Location> {
-        let head = usize::try_from(head).ok()?;
-        (head.checked_add(self.room()?)? <= region.words()).then_some(Location { head, ..self })
-    }
-
-    /// Returns the words of the head and the value.
-    fn room(self) -> Option<usize> {
-        self.words.checked_mul(self.consistency.copies())?.checked_add(HEAD)
-    }
-
-    pub(super) const fn head(self) -> u64 {
-        self.head as u64
-    }
-
-    pub(super) const fn value(self) -> usize {
-        self.head + HEAD
-    }
-
-    pub(super) const fn version(self) -> usize {
-        self.head + LINE
-    }
-
-    /// Returns the place of the whole value.
-    pub(super) fn place<A: Access>(self, access: A) -> Place<A> {
-        Place::whole(access, self.value(), self.version())
-    }
-
-    /// Returns whether the export stands.
-    #[inline(always)]
-    pub(super) fn stands(self, memory: &Memory) -> bool {
-        memory.load(self.head) == STANDS
-    }
-}
-
-/// A segment with exports.
-struct ExportSegment {
-    own: Arc<OwnSegment>,
-    /// The first word that no export has.
-    next: Cell<usize>,
-}
-
-impl ExportSegment {
-    /// Creates a segment of at least so many bytes. It is on the heap, and reached by calls alone, where this process may
-    /// not share memory.
-    fn create(bytes: usize) -> Result<ExportSegment, ExportError> {
-        let own = match Segment::create("upbeat-exports", bytes, Writers::Owner)
-            .and_then(Segment::reserve)
-        {
-            Ok(segment) => OwnSegment::Shared(segment),
-            Err(error) if error.is_refused() => match Region::try_heap(bytes.div_ceil(WORD)) {
-                Some(region) => OwnSegment::Heap(region),
-                None => return Err(ExportError::Memory { text: error.to_string().into() }),
-            },
-            Err(error) => return Err(ExportError::Memory { text: error.to_string().into() }),
-        };
-        Ok(ExportSegment { own: Arc::new(own), next: Cell::new(0) })
-    }
-
-    /// Takes room for an export.
-    fn take(&self, of: Location) -> Option<Location> {
-        let location = of.checked(self.next.get() as u64, self.own.region())?;
-        self.next.set((location.head + location.room()?).next_multiple_of(LINE));
-        Some(location)
-    }
-}
-
-/// The exports of a node.
-pub(crate) struct Exports {
-    /// The last segment of each list of readers, who map whole segments.
-    last: RefCell<BTreeMap<Readers, ExportSegment>>,
-    directory: RefCell<Directory<Rc<Owner>>>,
-}
-
-impl Exports {
-    /// Returns the exports of a node that has none yet, which are numbered from a random number on.
-    pub(crate) fn new(random: u32) -> Exports {
-        Exports { last: RefCell::default(), directory: RefCell::new(Directory::new(random)) }
-    }
-
-    /// Exports a value under a name for these readers.
-    pub(crate) fn export<T: Shared>(
-        self: &Rc<Self>,
-        name: &str,
-        value: &T,
-        consistency: Consistency,
-        readers: Readers,
-    ) -> Result<Export<T>, ExportError> {
-        let mut made = None;
-        let of = readers.clone();
-        self.directory.borrow_mut().export(name, T::shape(), readers, |number| {
-            let (segment, location) = self.take(T::WORDS, consistency, of)?;
-            let memory = Memory(segment.region().clone());
-            for copy in 0..consistency.copies() {
-                value.put(&memory, location.value() + copy * T::WORDS);
-            }
-            memory.0.publish(location.head, STANDS);
-            let owner = Owner {
-                name: name.into(),
-                number,
-                memory,
-                location,
-                segment,
-                offset: Cell::default(),
-                changed: RefCell::default(),
-                changes: Changes::default(),
-            };
-            Ok::<_, ExportError>(Rc::clone(made.insert(Rc::new(owner))))
-        })?;
-        let owner = made.unwrap_or_else(|| unreachable!("the directory has kept it"));
-        let fields = Path::new(owner.location.place(Rc::clone(&owner)));
-        Ok(Export { fields, owner, exports: Rc::clone(self) })
-    }
-
-    /// Returns the exports' names and types, and what is kept of each.
-    pub(super) fn directory(&self) -> Ref<'_, Directory<Rc<Owner>>> {
-        self.directory.borrow()
-    }
-
-    /// Returns the words of a part of an export.
-    pub(super) fn words(
-        &self,
-        number: u32,
-        part: Part,
-        asker: &impl Asker,
-    ) -> Result<Vec<u64>, NotRead> {
-        let directory = self.directory();
-        let (_, owner) = directory.part(number, part, asker)?;
-        Ok(owner.words(part))
-    }
-
-    /// Returns a number that changes whenever a part does.
-    pub(super) fn version(
-        &self,
-        number: u32,
-        (part, is_unit): (Part, bool),
-        asker: &impl Asker,
-    ) -> Result<u64, NotRead> {
-        let directory = self.directory();
-        let (shape, owner) = directory.part(number, part, asker)?;
-        Ok(owner.version_of(shape, part, is_unit))
-    }
-
-    /// Takes room for a value of so many words, in the last segment of its readers or in a new one.
-    fn take(
-        &self,
-        words: usize,
-        consistency: Consistency,
-        readers: Readers,
-    ) -> Result<(Arc<OwnSegment>, Location), ExportError> {
-        let wanted = Location::nowhere(words, consistency);
-        let mut segments = self.last.borrow_mut();
-        let last = segments.get(&readers);
-        if let Some(last) = last
-            && let Some(location) = last.take(wanted)
-        {
-            return Ok((Arc::clone(&last.own), location));
-        }
-        let before = last.map_or(0, |last| 2 * last.own.region().words() * WORD);
-        let room = wanted.room().unwrap_or_else(|| unreachable!("the directory bounds a value"));
-        let bytes = before.max(SEGMENT_BYTES).max((room + LINE) * WORD);
-        let segment = ExportSegment::create(bytes)?;
-        let location = segment.take(wanted);
-        let location = location.unwrap_or_else(|| unreachable!("the segment was made for it"));
-        let own = Arc::clone(&segment.own);
-        segments.insert(readers, segment);
-        // A list whose exports have ended leaves no memory behind.
-        segments.retain(|of, last| of.are_all() || Arc::strong_count(&last.own) > 1);
-        Ok((own, location))
-    }
-}
+/// The words for the elements of vectors that a growing export has at first.
+const HEAP_WORDS: usize = 512;
 
 /// An export, for the paths of its owner.
 #[doc(hidden)]
 pub struct Owner {
     name: Box<str>,
     number: u32,
-    memory: Memory,
-    location: Location,
-    segment: Arc<OwnSegment>,
-    /// The words from the beginning of the value to the copy that the owner uses: the one that it writes, or the last.
+    readers: Readers,
+    segments: Rc<Segments>,
+    home: Home,
+    /// The words from a place of a path to the place in the copy that the owner uses: the one that it writes, or the last.
     offset: Cell<usize>,
+    /// The first word of a copy that no vector has, from its beginning.
+    heap: Cell<usize>,
+    /// The same, when the owner last made a copy the last one.
+    heap_published: Cell<usize>,
     /// The words, by first word and number, that the copy to be written next lacks.
     changed: RefCell<Vec<(usize, usize)>>,
     changes: Changes,
 }
 
 impl Owner {
-    pub(super) fn location(&self) -> Location {
-        self.location
+    /// Exports a value under a number.
+    pub(super) fn new<T: Shared>(
+        name: &str,
+        number: u32,
+        (value, consistency): (&T, Consistency),
+        readers: Readers,
+        segments: &Rc<Segments>,
+    ) -> Result<Owner, ExportError> {
+        // The value has no vectors yet, so it needs room for all elements.
+        let heap = match T::GROWS {
+            true => value.room(None).saturating_add(HEAP_WORDS.max(T::WORDS)),
+            false => 0,
+        };
+        let words = T::WORDS.saturating_add(heap).min(EXPORT_WORDS_MAX);
+        let (segment, location) = segments.take(Location::nowhere(words, consistency), &readers)?;
+        let owner = Owner {
+            name: name.into(),
+            number,
+            readers,
+            segments: Rc::clone(segments),
+            home: Home::new(segment, location),
+            offset: Cell::default(),
+            heap: Cell::new(T::WORDS),
+            heap_published: Cell::new(T::WORDS),
+            changed: RefCell::default(),
+            changes: Changes::default(),
+        };
+        if T::GROWS {
+            owner.reserve(value.room(None))?;
+        }
+        for copy in 0..consistency.copies() {
+            owner.heap.set(T::WORDS);
+            owner.offset.set(copy * owner.home.now().location.words);
+            value.put(&owner.writer(), owner.written(location.value()));
+        }
+        owner.offset.set(owner.home.distance(owner.home.now()));
+        owner.heap_published.set(owner.heap.get());
+        let Home { memory, location, .. } = owner.home.now();
+        memory.0.publish(location.head, STANDS);
+        Ok(owner)
     }
 
-    pub(super) fn segment(&self) -> &Arc<OwnSegment> {
-        &self.segment
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Ends the export for readers of its memory.
+    pub(super) fn end(&self) {
+        let now = self.home.now();
+        now.memory.store(now.location.head, ENDED);
+    }
+
+    /// Returns where paths have the export.
+    pub(super) fn location(&self) -> Location {
+        self.home.location
+    }
+
+    /// Returns where the export is now, and its memory.
+    pub(super) fn segment(&self) -> (Location, &Arc<OwnSegment>) {
+        let now = self.home.now();
+        (now.location, &now.segment)
     }
 
     pub(super) fn watchers(&self) -> &Watchers {
         self.changes.watchers()
     }
 
-    /// Returns the memory, and where in it the owner finds the word that a path has.
+    /// Returns where the owner finds the word that a path has.
     #[inline(always)]
-    pub(super) fn memory_at(&self, at: usize) -> (&Memory, usize) {
-        (&self.memory, at + self.offset.get())
+    fn written(&self, at: usize) -> usize {
+        at.wrapping_add(self.offset.get())
+    }
+
+    /// Returns the words of the copy that the owner uses.
+    #[inline(always)]
+    pub(super) fn writer(&self) -> Writer<'_> {
+        let value = self.written(self.home.location.value());
+        Writer::new(&self.home.now().memory, value, &self.heap)
+    }
+
+    /// Makes room for so many more words of vectors. The export moves to a larger place if it has none.
+    pub(super) fn reserve(&self, words: usize) -> Result<(), ExportError> {
+        let now = self.home.now();
+        let used = self.heap.get();
+        let needed = used.saturating_add(words);
+        if needed <= now.location.words {
+            return Ok(());
+        }
+        if needed > EXPORT_WORDS_MAX {
+            return Err(ExportError::Full);
+        }
+        let larger = needed.max(2 * now.location.words).min(EXPORT_WORDS_MAX);
+        let consistency = now.location.consistency;
+        let (segment, location) =
+            self.segments.take(Location::nowhere(larger, consistency), &self.readers)?;
+        let next = Home::new(segment, location);
+        let (from, to) = (now.location, next.location);
+        for copy in 0..consistency.copies() {
+            for at in 0..used.max(self.heap_published.get()) {
+                let word = now.memory.load(from.value() + copy * from.words + at);
+                next.memory.store(to.value() + copy * to.words + at, word);
+            }
+        }
+        next.memory.store(to.version(), now.memory.load(from.version()));
+        next.memory.0.publish(to.head, STANDS);
+        // The copy that is in use stays in use.
+        let copy = self.offset.get().wrapping_sub(self.home.distance(now)) / from.words.max(1);
+        let distance = self.home.distance(&next);
+        self.home.move_to(next);
+        self.offset.set(distance.wrapping_add(copy * to.words));
+        Ok(())
     }
 
     /// Changes the value at word `at`, which `put` stores. The unit around it has its version at word `version`.
     #[inline]
-    fn change<T: Shared>(&self, at: usize, version: usize, put: impl FnOnce(&Memory, usize)) {
-        match self.location.consistency {
+    pub(super) fn change<T: Shared>(
+        &self,
+        at: usize,
+        version: usize,
+        put: impl FnOnce(&Writer<'_>, usize),
+    ) {
+        self.change_unit((at, T::WORDS), version, |writer, at| {
+            let is_cell = self.home.location.consistency == Consistency::Cell;
+            let version = self.written(version);
+            let _inner =
+                is_cell.then(|| self.changes.begin_inner::<T>(self.home.now(), at, version));
+            put(writer, at);
+        });
+    }
+
+    /// Changes words of the unit with its version at word `version`, and of no unit inside of it.
+    #[inline]
+    pub(super) fn change_unit(
+        &self,
+        (at, words): (usize, usize),
+        version: usize,
+        put: impl FnOnce(&Writer<'_>, usize),
+    ) {
+        match self.home.location.consistency {
             Consistency::Cell => {
-                let _change = self.changes.begin(&self.memory, version);
-                let _inner = self.changes.begin_inner::<T>(&self.memory, at, version);
-                put(&self.memory, at);
+                let _change = self.changes.begin(&self.home, version);
+                put(&self.writer(), self.written(at));
             }
             Consistency::Raw => {
-                put(&self.memory, at);
+                put(&self.writer(), self.written(at));
                 self.watchers().tell();
             }
             // The watchers are told when the lock is given back.
             Consistency::Guarded => {
-                self.note((at, T::WORDS));
-                put(&self.memory, at + self.offset.get());
+                self.note((at, words));
+                let heap = self.heap.get();
+                put(&self.writer(), self.written(at));
+                let taken = self.heap.get() - heap;
+                if taken > 0 {
+                    self.note((self.home.location.value() + heap, taken));
+                }
             }
         }
     }
@@ -280,8 +213,8 @@ impl Owner {
     /// Makes changes of which readers of the unit find all or none.
     #[inline]
     fn update<R>(&self, version: usize, change: impl FnOnce() -> R) -> R {
-        let is_unit = self.location.consistency == Consistency::Cell;
-        let _change = is_unit.then(|| self.changes.begin(&self.memory, version));
+        let is_unit = self.home.location.consistency == Consistency::Cell;
+        let _change = is_unit.then(|| self.changes.begin(&self.home, version));
         change()
     }
 
@@ -302,62 +235,113 @@ impl Owner {
     }
 
     /// Begins to write the copy that is not the last one.
-    fn begin(&self) {
-        let copy = copies::begin(&self.memory.0, self.location.version());
-        let (to, from) = (copy * self.location.words, (1 - copy) * self.location.words);
+    pub(super) fn begin(&self) {
+        let now = self.home.now();
+        let copy = copies::begin(&now.memory.0, now.location.version());
+        let (to, from) = (copy * now.location.words, (1 - copy) * now.location.words);
+        let distance = self.home.distance(now);
         for (at, words) in self.changed.take() {
-            (at..at + words).for_each(|at| self.memory.store(at + to, self.memory.load(at + from)));
+            let at = at.wrapping_add(distance);
+            (at..at + words).for_each(|at| now.memory.store(at + to, now.memory.load(at + from)));
         }
-        self.offset.set(to);
+        self.offset.set(distance.wrapping_add(to));
+        self.heap.set(self.heap_published.get());
     }
 
     /// Makes the copy that was written the last one.
-    fn publish(&self) {
-        copies::end(&self.memory.0, self.location.version());
+    pub(super) fn publish(&self) {
+        let now = self.home.now();
+        copies::end(&now.memory.0, now.location.version());
+        self.heap_published.set(self.heap.get());
         self.watchers().tell();
     }
 
-    /// Returns the words from the beginning of the value to the last copy.
-    fn last_copy(&self) -> usize {
-        match self.location.consistency {
-            Consistency::Guarded => self.look().copy() * self.location.words,
+    /// Returns the last copy.
+    fn last_copy(&self) -> LastCopy<'_> {
+        let home = self.home.now();
+        let copy = match home.location.consistency {
+            Consistency::Guarded => self.look().copy() * home.location.words,
             Consistency::Cell | Consistency::Raw => 0,
-        }
+        };
+        LastCopy { home, first: home.location.value() + copy, versions: 0 }
     }
 
     fn look(&self) -> Look {
-        Look::at(&self.memory.0, self.location.version())
+        let now = self.home.now();
+        Look::at(&now.memory.0, now.location.version())
     }
 
-    /// Returns the words of a part, which the value has.
-    fn words(&self, part: Part) -> Vec<u64> {
-        let first = self.location.value() + self.last_copy() + part.at as usize;
+    /// Follows a route in the copy that the owner uses.
+    pub(super) fn follow(&self, route: &Route) -> Result<Found, Missing> {
+        let (home, first) = (self.home.now(), self.written(self.home.location.value()));
+        route.follow(home.location.words, &mut LastCopy { home, first, versions: 0 })
+    }
+
+    /// Returns the words of a part of the value of this shape to which a route leads. A number of a vector is in the low
+    /// bits of its word.
+    pub(super) fn words(
+        &self,
+        (route, shape): (&Route, &Shape),
+        part: Part,
+    ) -> Result<Vec<u64>, NotRead> {
         // The owner's thread, which this is, updates nothing at the moment, but for the other copy.
-        (first..first + part.words as usize).map(|at| self.memory.load(at)).collect()
+        let mut copy = self.last_copy();
+        let found = route.follow(copy.home.location.words, &mut copy).map_err(NotRead::Missing)?;
+        let at = found.at + part.at as usize;
+        if let Some(growing) = part.shape(shape).filter(|shape| shape.grows()) {
+            return gather(growing, at, &mut |at| copy.load(at)).map_err(|_| NotRead::Large);
+        }
+        Ok((at..at + part.words as usize).map(|at| copy.load(at) >> found.shift).collect())
     }
 
     /// Evaluates an expression, which the value has the elements of.
     pub(super) fn evaluate(&self, expression: &Expression) -> Result<Option<Number>, Overflow> {
-        let first = self.location.value() + self.last_copy();
-        expression.evaluate(|at| self.memory.load(first + at))
+        let mut copy = self.last_copy();
+        expression.evaluate(|at| copy.load(at))
     }
 
-    fn version_of(&self, shape: &Shape, part: Part, is_unit: bool) -> u64 {
-        match self.location.consistency {
-            Consistency::Guarded => self.look().version(),
-            Consistency::Raw => self.watchers().changes(),
+    /// Returns a number that changes whenever a part does of the value of this shape to which a route leads, or something on
+    /// the way there.
+    pub(super) fn version(
+        &self,
+        (route, shape): (&Route, &Shape),
+        part: Part,
+        is_unit: bool,
+    ) -> Result<u64, NotRead> {
+        match self.home.location.consistency {
+            Consistency::Guarded => Ok(self.look().version()),
+            Consistency::Raw => Ok(self.watchers().changes()),
+            // Any change may be one of an element.
+            Consistency::Cell if shape.grows() => Ok(self.watchers().changes()),
             Consistency::Cell => {
-                let mut sum = 0_u64;
+                let mut copy = self.last_copy();
+                let words = copy.home.location.words;
+                let found = route.follow(words, &mut copy).map_err(NotRead::Missing)?;
                 part.versions(shape, is_unit, &mut |at| {
-                    let at = match at {
-                        Some(at) => self.location.value() + at as usize,
-                        None => self.location.version(),
-                    };
-                    sum = sum.wrapping_add(self.memory.load(at));
+                    copy.look(at.map_or(found.around, |at| Some(found.at + at as usize)));
                 });
-                sum
+                Ok(copy.versions)
             }
         }
+    }
+}
+
+/// A copy of a value, and the sum of the versions that were looked at.
+struct LastCopy<'o> {
+    home: &'o Home,
+    /// The first word.
+    first: usize,
+    versions: u64,
+}
+
+impl Load for LastCopy<'_> {
+    fn look(&mut self, version: Option<usize>) {
+        let at = version.map_or(self.home.location.version(), |at| self.first + at);
+        self.versions = self.versions.wrapping_add(self.home.memory.load(at));
+    }
+
+    fn load(&mut self, at: usize) -> u64 {
+        self.home.memory.load(self.first + at)
     }
 }
 
@@ -367,35 +351,63 @@ impl<T: Shared> Path<&Owner, T> {
     /// Returns the value.
     ///
     /// # Panics
-    /// If an index is out of range.
+    /// If the path leads to nothing.
     pub fn get(&self) -> T {
-        let place = self.checked();
-        let (memory, at) = place.access.memory_at(place.at);
-        let value = self.take(memory, at);
+        let Place { access, at, shift, .. } = self.checked();
+        let (memory, at) = (&access.home.now().memory, access.written(*at));
+        let value = match shift {
+            None if T::GROWS => {
+                let first = access.written(access.location().value());
+                let words = gather(&T::shape(), at - first, &mut |at| memory.load(first + at));
+                let words = words.unwrap_or_else(|_| panic!("the value has too many words"));
+                T::take(&Memory::of(&words), 0)
+            }
+            None => T::take(memory, at),
+            Some(shift) => T::of_word(memory.load(at) >> shift),
+        };
         value.unwrap_or_else(|| unreachable!("the owner has written a value of this type"))
     }
 
     /// Replaces the value. A reader finds the old one or the new one.
     ///
     /// # Panics
-    /// If an index is out of range.
+    /// If the path leads to nothing, or if there is no memory for the elements of a vector that grows.
     #[inline]
     pub fn set(&self, value: T) {
         let Place { access, at, version, shift } = self.checked();
-        access.change::<T>(*at, *version, |memory, at| match shift {
-            None => value.put(memory, at),
+        if T::GROWS {
+            self.reserve(|writer, at| value.room(Some((writer, at))))
+                .unwrap_or_else(|error| panic!("{error}"));
+        }
+        access.change::<T>(*at, *version, |writer, at| match shift {
+            None => value.put(writer, at),
             Some(shift) => {
                 let mask = u64::MAX >> (64 - 8 * T::PACKED) << shift;
-                let others = memory.load(at) & !mask;
-                memory.store(at, others | value.to_word() << shift & mask);
+                let others = writer.load(at) & !mask;
+                writer.store(at, others | value.to_word() << shift & mask);
             }
         });
+    }
+
+    /// Makes room for the words of vectors that `words` counts, before a change of the value.
+    pub(super) fn reserve(
+        &self,
+        words: impl FnOnce(&Writer<'_>, usize) -> usize,
+    ) -> Result<(), ExportError> {
+        let Place { access, at, .. } = self.checked();
+        access.reserve(words(&access.writer(), access.written(*at)))
+    }
+
+    /// Changes words of the value, and of no unit inside of it.
+    pub(super) fn change_in_place(&self, put: impl FnOnce(&Writer<'_>, usize)) {
+        let Place { access, at, version, .. } = self.checked();
+        access.change_unit((*at, T::WORDS), *version, put);
     }
 
     /// Changes parts of the value. A reader of the whole value finds all changes or none.
     ///
     /// # Panics
-    /// If an index is out of range.
+    /// If the path leads to nothing.
     #[inline]
     pub fn update<R>(&self, change: impl FnOnce(&T::Fields<&Owner>) -> R) -> R {
         let place = self.checked();
@@ -403,69 +415,21 @@ impl<T: Shared> Path<&Owner, T> {
     }
 
     #[inline(always)]
-    fn checked(&self) -> &Place<&Owner> {
+    pub(super) fn checked(&self) -> &Place<&Owner> {
         let place = self.place();
-        assert!(place.at != NOWHERE, "the index {} is out of range", place.version);
+        if place.at == NOWHERE {
+            leads_nowhere(place.version);
+        }
         place
     }
 }
 
-/// A value that this node exports, and that only this side writes: see [`Node::export`](crate::Node::export).
-///
-/// Dropping it ends the export: readers get [`ReadError::Ended`](super::ReadError::Ended).
-pub struct Export<T: Shared> {
-    fields: Path<Rc<Owner>, T>,
-    owner: Rc<Owner>,
-    exports: Rc<Exports>,
-}
-
-impl<T: Shared> Export<T> {
-    /// Returns the path to the whole value.
-    pub fn whole(&self) -> Path<&Owner, T> {
-        Path::new(self.owner.location.place(&*self.owner))
-    }
-
-    /// Returns the name of an export. It is no method, since a field may have the name `name`.
-    pub fn name(export: &Export<T>) -> &str {
-        &export.owner.name
-    }
-
-    /// Returns the paths of an update of the whole value, which [`Update::publish`] makes visible. The
-    /// next update begins with the last copy that is.
-    pub(super) fn begin(&self) -> Update<T> {
-        self.owner.begin();
-        Update {
-            fields: Path::new(self.owner.location.place(Rc::clone(&self.owner))),
-            owner: Rc::clone(&self.owner),
-        }
-    }
-}
-
-impl<T: Shared> Deref for Export<T> {
-    type Target = T::Fields<Rc<Owner>>;
-
-    #[inline(always)]
-    fn deref(&self) -> &Self::Target {
-        &self.fields
-    }
-}
-
-impl<T: Shared> Drop for Export<T> {
-    fn drop(&mut self) {
-        self.owner.memory.store(self.owner.location.head, ENDED);
-        self.exports.directory.borrow_mut().withdraw(self.owner.number);
-        self.owner.watchers().tell();
-    }
-}
-
-/// An update of one of the two copies of a value.
-pub(super) struct Update<T: Shared> {
-    pub(super) fields: Path<Rc<Owner>, T>,
-    owner: Rc<Owner>,
-}
-
-impl<T: Shared> Update<T> {
-    pub(super) fn publish(&self) {
-        self.owner.publish();
+#[cold]
+fn leads_nowhere(index: usize) -> ! {
+    match index {
+        NOTHING => panic!(
+            "the path leads to nothing: an option has no value, a map has no such entry, or a pointer leads nowhere"
+        ),
+        index => panic!("the index {index} is out of range"),
     }
 }

@@ -2,9 +2,10 @@
 
 use super::error::ReadError;
 use super::memory::Memory;
-use super::shared::{Access, Fields, NOWHERE, Place, Shared};
+use super::shared::{Access, Fields, NOTHING, NOWHERE, Navigate, Place, Shared};
 use std::marker::PhantomData;
 use std::ops::Deref;
+use upbeat_core::channel::export::{Around, Step};
 use upbeat_memory::region::WORD;
 
 /// A path to a value of type `T` in an export.
@@ -34,6 +35,19 @@ impl<A: Access, T: Shared> Path<A, T> {
         Path { fields: Place { version, ..place }.into() }
     }
 
+    /// Returns the path behind the step that `step` makes of the word at which a place begins, and of the version around the
+    /// place.
+    pub(super) fn step<B: Navigate<There = A>>(
+        place: &Place<B>,
+        step: impl FnOnce(u32, Around) -> Step,
+    ) -> Path<A, T> {
+        if place.at == NOWHERE {
+            return Path::new(B::nowhere(place, place.version));
+        }
+        let (at, around) = B::from_step(place);
+        Path::new(B::begin(place, step(at, around), T::PACKED != 0))
+    }
+
     #[inline(always)]
     pub(super) fn place(&self) -> &Place<A> {
         self.fields.place()
@@ -42,14 +56,14 @@ impl<A: Access, T: Shared> Path<A, T> {
     /// Returns the same path, for as long as this one is borrowed.
     #[inline(always)]
     pub(super) fn borrowed(&self) -> Path<A::Borrowed<'_>, T> {
-        let Place { access, at, version, shift } = self.place();
-        Path::new(Place { access: access.borrow(), at: *at, version: *version, shift: *shift })
+        Path::new(self.place().borrowed())
     }
 
     /// Returns where the value begins, or the error of an index that is out of range.
     #[inline(always)]
     pub(super) fn at(&self) -> Result<usize, ReadError> {
         match self.place() {
+            Place { at: NOWHERE, version: NOTHING, .. } => Err(ReadError::Nothing),
             Place { at: NOWHERE, version: index, .. } => Err(ReadError::Index { index: *index }),
             place => Ok(place.at),
         }
@@ -102,7 +116,7 @@ pub struct ScalarFields<A>(Place<A>);
 pub struct TextFields<A>(Place<A>);
 
 /// The elements of an array.
-pub struct ArrayFields<A, T, const N: usize>(Place<A>, PhantomData<fn() -> T>);
+pub struct ArrayFields<A, T, const N: usize>(pub(super) Place<A>, PhantomData<fn() -> T>);
 
 impl<A: Access, T: Shared, const N: usize> ArrayFields<A, T, N> {
     /// Returns the path to an element. Reading one that is out of range is an error, and writing it panics.
@@ -132,23 +146,26 @@ impl<A: Access, T: Shared, const N: usize> ArrayFields<A, T, N> {
     }
 }
 
+/// Lets types be paths to the fields of a value.
 macro_rules! fields {
     ($([$($generics:tt)*] $name:ty, |$place:ident| $of:expr;)*) => {$(
-        impl<$($generics)*> From<Place<A>> for $name {
+        impl<$($generics)*> From<$crate::export::shared::Place<A>> for $name {
             #[inline(always)]
-            fn from($place: Place<A>) -> Self {
+            fn from($place: $crate::export::shared::Place<A>) -> Self {
                 $of
             }
         }
 
-        impl<$($generics)*> Fields<A> for $name {
+        impl<$($generics)*> $crate::export::shared::Fields<A> for $name {
             #[inline(always)]
-            fn place(&self) -> &Place<A> {
+            fn place(&self) -> &$crate::export::shared::Place<A> {
                 &self.0
             }
         }
     )*};
 }
+
+pub(super) use fields;
 
 fields! {
     [A] ScalarFields<A>, |place| ScalarFields(place);

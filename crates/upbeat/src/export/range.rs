@@ -30,6 +30,10 @@ impl Access for Element {
     fn borrow(&self) -> Element {
         Element
     }
+
+    fn is_same(&self, _: &Element) -> bool {
+        true
+    }
 }
 
 /// A type whose values an expression compares: a number, `bool` or `char`.
@@ -302,8 +306,11 @@ fn in_memory<T: Shared>(
     words: (usize, usize),
     expression: &Expression,
 ) -> Result<Option<Number>, ReadError> {
-    let memory = imported.memory()?;
-    let (location, bets) = (imported.location(), imported.bets());
+    let bets = imported.bets();
+    let (memory, location) = imported.mapped()?;
+    let from = imported.location();
+    let place = Place::whole(Element, words.0, words.1).moved(from, location);
+    let words = (place.at, place.version);
     let value = location.value();
     let evaluate =
         |memory: &Memory, offset| expression.evaluate(|at| memory.load(value + offset + at));

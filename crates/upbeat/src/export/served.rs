@@ -1,7 +1,7 @@
 //! The service by which readers of other processes open exports, and read where loads do not do.
 
+use super::exports::Exports;
 use super::memory::Memory;
-use super::owner::Exports;
 use crate::call::Bound;
 use crate::dispatch::{Dispatcher, NodeSession};
 use crate::handle::Side;
@@ -13,6 +13,7 @@ use std::sync::{Arc, OnceLock};
 use upbeat_core::channel::export::{
     self, Asker, Denial, Directory, Expression, Missing, Number, Part,
 };
+use upbeat_core::limits::EXPORT_WORDS_MAX;
 use upbeat_core::name::NodeName;
 use upbeat_memory::region::Region;
 use upbeat_transport::carrier::OwnSegment;
@@ -20,13 +21,19 @@ use upbeat_transport::carrier::OwnSegment;
 /// The exports of a node, for readers.
 #[upbeat_macros::service(crate = crate)]
 pub(crate) trait NodeExports {
-    /// Opens the export of this name and type: its number, the word of its head, its consistency, and its memory.
-    async fn open(&self, name: &str, shape: &str)
-    -> Result<(u32, u64, u8, SentSegment), NotOpened>;
+    /// Opens the export of this name and type: its number, the word of its head, the words of a copy, its consistency, and
+    /// its memory.
+    async fn open(
+        &self,
+        name: &str,
+        shape: &str,
+    ) -> Result<(u32, u64, u64, u8, SentSegment), NotOpened>;
     /// Returns the words of a part of an export.
     async fn read(&self, export: u32, part: u64) -> Result<Vec<u64>, NotRead>;
+    /// Returns the words of a part of the value to which a route leads.
+    async fn read_routed(&self, export: u32, part: Asked) -> Result<Vec<u64>, NotRead>;
     /// Returns the words of parts as of one moment.
-    async fn read_all(&self, export: u32, parts: Vec<u64>) -> Result<Vec<Vec<u64>>, NotRead>;
+    async fn read_all(&self, export: u32, parts: Vec<Asked>) -> Result<Vec<Vec<u64>>, NotRead>;
     /// Waits until a part has another version than this one, if one is given. Returns its words and its version.
     async fn changed(
         &self,
@@ -49,12 +56,19 @@ impl NodeExportsClient {
     }
 }
 
-/// A part that a reader asks for, and whether it is a unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, upbeat_macros::Wire)]
+/// A part that a reader asks for, of the value to which a route leads, and whether it is a unit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, upbeat_macros::Wire)]
 #[wire(crate = crate)]
 pub(crate) struct Asked {
     pub(super) part: u64,
     pub(super) is_unit: bool,
+    pub(super) route: Vec<u64>,
+}
+
+impl Asked {
+    fn part(&self) -> Part {
+        Part::decode(self.part)
+    }
 }
 
 /// The reason why an export is not opened.
@@ -149,23 +163,34 @@ impl NodeExports for Exports {
         &self,
         name: &str,
         shape: &str,
-    ) -> Result<(u32, u64, u8, SentSegment), NotOpened> {
+    ) -> Result<(u32, u64, u64, u8, SentSegment), NotOpened> {
         let directory = self.directory();
         let (number, owner) = directory.open(name, shape, &reader())?;
-        let segment = SentSegment::Own(Arc::clone(owner.segment()), OnceLock::new());
-        let location = owner.location();
-        Ok((number, location.head(), location.consistency.encode(), segment))
+        let (location, segment) = owner.segment();
+        let segment = SentSegment::Own(Arc::clone(segment), OnceLock::new());
+        let consistency = location.consistency.encode();
+        Ok((number, location.head(), location.words as u64, consistency, segment))
     }
 
     async fn read(&self, export: u32, part: u64) -> Result<Vec<u64>, NotRead> {
-        Ok(self.words(export, Part::decode(part), &reader())?)
+        Ok(self.words(export, (&[], Part::decode(part)), &reader())?)
     }
 
-    async fn read_all(&self, export: u32, parts: Vec<u64>) -> Result<Vec<Vec<u64>>, NotRead> {
-        Directory::<()>::check_all(parts.iter().map(|part| Part::decode(*part)))?;
+    async fn read_routed(&self, export: u32, part: Asked) -> Result<Vec<u64>, NotRead> {
+        Ok(self.words(export, (&part.route, part.part()), &reader())?)
+    }
+
+    async fn read_all(&self, export: u32, parts: Vec<Asked>) -> Result<Vec<Vec<u64>>, NotRead> {
+        Directory::<()>::check_all(parts.iter().map(Asked::part))?;
         let reader = reader();
-        let words = parts.into_iter().map(|part| self.words(export, Part::decode(part), &reader));
-        Ok(words.collect::<Result<_, _>>()?)
+        let mut left = EXPORT_WORDS_MAX;
+        let words = parts.iter().map(|asked| {
+            let words = self.words(export, (&asked.route, asked.part()), &reader)?;
+            // The elements of vectors that grow count as well.
+            left = left.checked_sub(words.len()).ok_or(NotRead::Large)?;
+            Ok(words)
+        });
+        words.collect()
     }
 
     async fn changed(
@@ -174,13 +199,13 @@ impl NodeExports for Exports {
         asked: Asked,
         version: Option<u64>,
     ) -> Result<(Vec<u64>, u64), NotRead> {
-        let (part, reader) = (Part::decode(asked.part), reader());
+        let (part, reader) = (asked.part(), reader());
         loop {
-            let now = self.version(export, (part, asked.is_unit), &reader)?;
+            let path = (&*asked.route, part, asked.is_unit);
+            let (now, owner) = self.version(export, path, &reader)?;
             if version != Some(now) {
-                return Ok((self.words(export, part, &reader)?, now));
+                return Ok((self.words(export, (&asked.route, part), &reader)?, now));
             }
-            let owner = Rc::clone(self.directory().part(export, part, &reader)?.1);
             let watchers = owner.watchers();
             watchers.more_than(watchers.changes()).await;
         }
@@ -195,10 +220,11 @@ impl NodeExports for Exports {
     }
 
     async fn stand(&self, export: u32, parts: Vec<(Asked, u64)>) -> Result<bool, NotRead> {
-        Directory::<()>::check_all(parts.iter().map(|(asked, _)| Part::decode(asked.part)))?;
+        Directory::<()>::check_all(parts.iter().map(|(asked, _)| asked.part()))?;
         let reader = reader();
-        for (Asked { part, is_unit }, version) in parts {
-            if self.version(export, (Part::decode(part), is_unit), &reader)? != version {
+        for (asked, version) in parts {
+            let path = (&*asked.route, asked.part(), asked.is_unit);
+            if self.version(export, path, &reader)?.0 != version {
                 return Ok(false);
             }
         }

@@ -1,16 +1,18 @@
 //! The types that an export may have, and the places of their values.
 
-use super::memory::Memory;
-use upbeat_core::channel::export::Shape;
+use super::location::Location;
+use super::memory::{Memory, Writer};
+use upbeat_core::channel::export::{Around, Shape, Step};
 
 /// A type of exported values: `#[derive(upbeat::Shared)]` makes it of a struct.
 ///
-/// Scalars, arrays, [`Text`](super::Text) and structs of such types are shared. A scalar has a word of its own, and in an
-/// array its own size.
+/// Scalars, arrays, [`Text`](super::Text), `Option`, [`FixedVec`](super::FixedVec), [`FixedMap`](super::FixedMap),
+/// [`Ref`](super::Ref), `Vec` and structs of such types are shared. A scalar has a word of its own, and in an array or vector
+/// its own size.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be exported",
-    label = "an export consists of numbers, `bool`, `char`, arrays, `upbeat::export::Text` and structs with \
-             `#[derive(upbeat::Shared)]`"
+    label = "an export consists of numbers, `bool`, `char`, arrays, `Vec`, `Option`, the types of `upbeat::export` and \
+             structs with `#[derive(upbeat::Shared)]`"
 )]
 pub trait Shared: Sized + 'static {
     /// The words of a value.
@@ -26,6 +28,10 @@ pub trait Shared: Sized + 'static {
     #[doc(hidden)]
     const PACKED: usize = 0;
 
+    /// Whether a value has vectors that grow, and travels in more words than [`WORDS`](Self::WORDS).
+    #[doc(hidden)]
+    const GROWS: bool = false;
+
     /// The paths to the fields of a value.
     type Fields<A: Access>: Fields<A> + From<Place<A>>;
 
@@ -35,7 +41,13 @@ pub trait Shared: Sized + 'static {
 
     /// Stores a value from word `at` on. Its units are being updated.
     #[doc(hidden)]
-    fn put(&self, to: &Memory, at: usize);
+    fn put(&self, to: &Writer<'_>, at: usize);
+
+    /// Returns the words that [`put`](Self::put) takes for vectors that grow, where the value at this word is replaced.
+    #[doc(hidden)]
+    fn room(&self, _replaced: Option<(&Writer<'_>, usize)>) -> usize {
+        0
+    }
 
     /// Loads a value from word `at` on. Returns `None` where words are no value of the type.
     #[doc(hidden)]
@@ -53,9 +65,16 @@ pub trait Shared: Sized + 'static {
     #[doc(hidden)]
     fn versions(at: usize, show: &mut dyn FnMut(usize));
 
+    /// Shows the word of each version of a value at word `at` of the memory, with those of the elements of its vectors. The
+    /// exported value begins at word `value`.
+    #[doc(hidden)]
+    fn versions_now(_memory: &Memory, (_value, at): (usize, usize), show: &mut dyn FnMut(usize)) {
+        Self::versions(at, show);
+    }
+
     /// Stores the scalars of an array.
     #[doc(hidden)]
-    fn put_packed(_items: &[Self], _to: &Memory, _at: usize) {
+    fn put_packed(_items: &[Self], _to: &Writer<'_>, _at: usize) {
         unreachable!("an array of other types than scalars is not packed")
     }
 
@@ -84,6 +103,16 @@ pub trait Shared: Sized + 'static {
     }
 }
 
+/// A type whose values are read as they are: all but [`Ref`](super::Ref), of which a copy of the target is read.
+pub trait Readable: Shared {}
+
+/// A struct to which a [`Ref`](super::Ref) leads.
+pub trait Named: Readable {
+    /// The name in the description of the export.
+    #[doc(hidden)]
+    const NAME: &'static str;
+}
+
 /// The party that uses a path: its reader, or the owner of the export.
 pub trait Access: Clone + Sealed {
     /// The same, for as long as it is borrowed.
@@ -94,6 +123,10 @@ pub trait Access: Clone + Sealed {
 
     #[doc(hidden)]
     fn borrow(&self) -> Self::Borrowed<'_>;
+
+    /// Returns whether places of this user and of the other one begin at the same value.
+    #[doc(hidden)]
+    fn is_same(&self, other: &Self) -> bool;
 }
 
 /// Only this crate has users of paths.
@@ -111,6 +144,10 @@ macro_rules! access {
             fn borrow(&self) -> &$user {
                 self
             }
+
+            fn is_same(&self, other: &Self) -> bool {
+                std::ptr::eq(&**self, &**other)
+            }
         }
 
         impl<'u> $crate::export::shared::Access for &'u $user {
@@ -120,14 +157,22 @@ macro_rules! access {
             fn borrow(&self) -> &'u $user {
                 self
             }
+
+            fn is_same(&self, other: &Self) -> bool {
+                std::ptr::eq(*self, *other)
+            }
         }
     )*};
 }
 
 pub(super) use access;
 
-/// The place of an index that is out of range.
+/// The place of a path that leads nowhere: of an index that is out of range, or through what is not there.
 pub(super) const NOWHERE: usize = usize::MAX;
+
+/// In place of the index that was out of range: the path leads through an option without a value, a map without the
+/// entry, or a pointer to nothing.
+pub(super) const NOTHING: usize = usize::MAX - 2;
 
 /// A part of an export, for generated code.
 #[doc(hidden)]
@@ -148,11 +193,54 @@ impl<A: Access> Place<A> {
         Place { access, at, version, shift: None }
     }
 
+    /// Returns the same place, for as long as this one is borrowed.
+    #[inline(always)]
+    pub(super) fn borrowed(&self) -> Place<A::Borrowed<'_>> {
+        let Place { access, at, version, shift } = self;
+        Place { access: access.borrow(), at: *at, version: *version, shift: *shift }
+    }
+
+    /// Returns the same place in an export that has moved.
+    pub(super) fn moved(&self, from: &Location, to: &Location) -> Place<A> {
+        let by = to.value().wrapping_sub(from.value());
+        let version = match self.version == from.version() {
+            true => to.version(),
+            false => self.version.wrapping_add(by),
+        };
+        Place {
+            access: self.access.clone(),
+            at: self.at.wrapping_add(by),
+            version,
+            shift: self.shift,
+        }
+    }
+
+    /// Returns the place of the whole value of an export.
+    pub(super) fn of(location: &Location, access: A) -> Place<A> {
+        Place::whole(access, location.value(), location.version())
+    }
+
     /// Returns who uses the path.
     #[inline(always)]
     pub(super) fn access(&self) -> A {
         self.access.clone()
     }
+}
+
+/// A user of paths who takes steps that the memory decides.
+#[doc(hidden)]
+pub trait Navigate: Access {
+    /// The user of the path behind a step.
+    type There: Access;
+
+    /// Returns the first word of a place in the value to which the last step has led, and the version around the place.
+    fn from_step(place: &Place<Self>) -> (u32, Around);
+
+    /// Returns the place behind a step that cannot be taken, for this reason.
+    fn nowhere(place: &Place<Self>, why: usize) -> Place<Self::There>;
+
+    /// Takes a step behind the last one of a place, to a scalar of a packed array if `is_packed`.
+    fn begin(place: &Place<Self>, step: Step, is_packed: bool) -> Place<Self::There>;
 }
 
 /// The paths to the fields of a value.

@@ -2,10 +2,12 @@
 
 use super::error::ReadError;
 use super::imported::{Imported, not_read, value_of};
+use super::location::Location;
 use super::memory::Memory;
 use super::path::Path;
-use super::served::Asked;
-use super::shared::{Shared, access};
+use super::served::{Asked, NotRead};
+use super::shared::{Readable, Shared, access};
+use crate::error::CallError;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use upbeat_core::channel::export::Consistency;
 use upbeat_memory::copies::Look;
@@ -17,6 +19,8 @@ const UNITS_MAX: usize = 4096;
 #[doc(hidden)]
 pub struct Snapshot {
     imported: Arc<Imported>,
+    /// Where the paths of the run have the export.
+    location: Location,
     /// The last copy when the run began, if the export has two and this process maps them.
     look: Option<Look>,
     notes: Mutex<Notes>,
@@ -39,29 +43,55 @@ struct Notes {
 impl Snapshot {
     /// Begins a run that reads in memory where it can, and otherwise by calls.
     pub(super) fn new(imported: &Arc<Imported>) -> Result<Snapshot, ReadError> {
-        let location = imported.location();
-        let look = match (location.consistency, imported.memory()) {
-            (Consistency::Raw, _) => return Err(ReadError::Raw),
-            (Consistency::Guarded, Ok(memory)) => Some(Look::at(&memory.0, location.version())),
-            _ => None,
-        };
-        Ok(Snapshot { imported: Arc::clone(imported), look, notes: Mutex::default() })
+        if imported.location().consistency == Consistency::Raw {
+            return Err(ReadError::Raw);
+        }
+        let mut phase = Snapshot::of(imported);
+        if let Ok((memory, location)) = imported.mapped() {
+            phase.location = *location;
+            phase.look = (location.consistency == Consistency::Guarded)
+                .then(|| Look::at(&memory.0, location.version()));
+        }
+        Ok(phase)
     }
 
     /// Begins a run that reads the words of these parts as of one moment, for which it asks the owner.
-    pub(super) async fn granted(
+    pub(super) async fn granted_by_owner(
         imported: &Arc<Imported>,
         parts: Vec<Asked>,
     ) -> Result<Snapshot, ReadError> {
         imported.bets().call();
-        let numbers = parts.iter().map(|asked| asked.part).collect();
-        let words = imported.read_all(numbers).await.map_err(not_read)?;
+        let words = imported.read_all(parts.clone()).await.map_err(not_read)?;
         if words.len() != parts.len() {
             return Err(ReadError::Invalid);
         }
-        let granted = Some(parts.iter().copied().zip(words).collect());
+        let granted = Some(parts.iter().cloned().zip(words).collect());
         let notes = Notes { parts, granted, ..Notes::default() };
-        Ok(Snapshot { imported: Arc::clone(imported), look: None, notes: notes.into() })
+        Ok(Snapshot { notes: notes.into(), ..Snapshot::of(imported) })
+    }
+
+    fn of(imported: &Arc<Imported>) -> Snapshot {
+        Snapshot {
+            imported: Arc::clone(imported),
+            location: *imported.location(),
+            look: None,
+            notes: Mutex::default(),
+        }
+    }
+
+    pub(super) fn imported(&self) -> &Imported {
+        &self.imported
+    }
+
+    /// Returns where the export was when the run began.
+    pub(super) fn location(&self) -> &Location {
+        &self.location
+    }
+
+    /// Returns the owner's memory, if the export is still where it was when the run began.
+    pub(super) fn memory(&self) -> Result<&Memory, ReadError> {
+        let (memory, location) = self.imported.mapped()?;
+        if location.head() == self.location.head() { Ok(memory) } else { Err(ReadError::Busy) }
     }
 
     fn notes(&self) -> MutexGuard<'_, Notes> {
@@ -81,13 +111,14 @@ impl Snapshot {
     /// Returns what a run has found in memory, or `None` if it is of several moments.
     pub(super) fn end<R>(&self, found: Result<R, ReadError>) -> Option<Result<R, ReadError>> {
         let notes = self.notes();
-        let stands = match self.imported.memory() {
+        let stands = match self.memory() {
             Ok(memory) => {
-                let version = self.imported.location().version();
+                let version = self.location.version();
                 let copy = self.look.is_none_or(|look| look.stands(&memory.0, version));
                 upbeat_memory::unit::stand(&memory.0, &notes.units) && copy
             }
-            Err(ReadError::Busy) => true,
+            // The export has moved from the memory in which something was read, so its moment is not certain.
+            Err(ReadError::Busy) => notes.units.is_empty() && self.look.is_none(),
             Err(error) => return Some(Err(error)),
         };
         let is_whole = stands && !notes.is_lost;
@@ -116,72 +147,105 @@ impl Snapshot {
         memory: &Memory,
         at: usize,
     ) -> Result<T, ReadError> {
+        if T::GROWS {
+            return Err(self.lose());
+        }
+        let words = self.location.words;
+        self.load_with(memory, |copy, look| {
+            path.versions(look);
+            Ok(path.take(memory, at + copy * words))
+        })
+    }
+
+    /// Takes a value from one of the copies of the export, and notes the versions that `take` shows. The last one is shown
+    /// before the words of the value are loaded.
+    pub(super) fn load_with<T>(
+        &self,
+        memory: &Memory,
+        take: impl FnOnce(usize, &mut dyn FnMut(usize)) -> Result<Option<T>, ReadError>,
+    ) -> Result<T, ReadError> {
         if let Some(look) = self.look {
-            let at = at + look.copy() * self.imported.location().words;
             // The words are torn only where the copy does not stand.
-            return path.take(memory, at).ok_or_else(|| self.lose());
+            return take(look.copy(), &mut |_| ())?.ok_or_else(|| self.lose());
         }
         let mut notes = self.notes();
         let (first, mut is_busy) = (notes.units.len(), false);
-        path.versions(&mut |at| match memory.load(at) {
-            version if version % 2 == 0 && notes.units.len() < UNITS_MAX => {
-                notes.units.push((at, version))
+        let found = take(0, &mut |at| {
+            let version = upbeat_memory::unit::look(&memory.0, at);
+            match version.is_multiple_of(2) && notes.units.len() < UNITS_MAX {
+                true => notes.units.push((at, version)),
+                false => is_busy = true,
             }
-            _ => is_busy = true,
         });
-        let units = &notes.units[first..];
-        let found = (!is_busy)
-            .then(|| upbeat_memory::unit::between(&memory.0, units, || path.take(memory, at)));
+        let stands = !is_busy && upbeat_memory::unit::stand(&memory.0, &notes.units[first..]);
         drop(notes);
-        found.flatten().flatten().ok_or_else(|| self.lose())
+        match stands {
+            true => found?.ok_or_else(|| self.lose()),
+            false => Err(self.lose()),
+        }
     }
 
     /// Notes that the run cannot be used.
-    fn lose(&self) -> ReadError {
+    pub(super) fn lose(&self) -> ReadError {
         self.notes().is_lost = true;
         ReadError::Busy
     }
 
-    fn note(&self, asked: Asked) {
+    pub(super) fn note(&self, asked: &Asked) {
         let mut notes = self.notes();
-        if !notes.parts.contains(&asked) {
-            notes.parts.push(asked);
+        if !notes.parts.contains(asked) {
+            notes.parts.push(asked.clone());
         }
+    }
+
+    /// Returns the words of a part, if the owner was asked for all parts.
+    pub(super) fn granted(&self, asked: &Asked) -> Option<Result<Vec<u64>, ReadError>> {
+        let notes = self.notes();
+        let granted = notes.granted.as_ref()?;
+        let found = granted.iter().find(|(of, _)| of == asked).map(|(_, words)| words.clone());
+        drop(notes);
+        Some(found.ok_or_else(|| self.lose()))
+    }
+
+    /// Returns whether a read that has found this takes a call.
+    pub(super) fn must_call<T>(&self, found: &Result<T, ReadError>) -> bool {
+        let has_none = self.memory().is_err() && self.notes().granted.is_none();
+        matches!(found, Err(ReadError::Busy)) && has_none
+    }
+
+    /// Reads a part by a call, and notes its version.
+    pub(super) async fn call(&self, asked: Asked) -> Result<Vec<u64>, CallError<NotRead>> {
+        self.imported.bets().call();
+        let (words, version) = self.imported.changed(asked.clone(), None).await?;
+        self.notes().called.push((asked, version));
+        Ok(words)
     }
 }
 
 access! { Arc<Snapshot>, Snapshot; }
 
-impl<T: Shared> Path<&Snapshot, T> {
+impl<T: Readable> Path<&Snapshot, T> {
     /// Reads the value where this takes no message, or returns [`ReadError::Busy`], which ends the run of a
     /// [`try_snapshot`](super::Import::try_snapshot).
     pub fn try_read(&self) -> Result<T, ReadError> {
         let at = self.at()?;
         let phase = self.place().access();
-        let (asked, shift) = self.asked(phase.imported.location().value());
-        phase.note(asked);
-        if let Some(granted) = &phase.notes().granted {
-            if let Some((_, words)) = granted.iter().find(|(of, _)| *of == asked) {
-                return value_of(words, shift);
-            }
-        } else {
-            return phase.load(self, phase.imported.memory()?, at);
+        let (asked, shift) = self.asked(phase.location.value());
+        phase.note(&asked);
+        match phase.granted(&asked) {
+            Some(words) => value_of(&words?, shift),
+            None => phase.load(self, phase.memory()?, at),
         }
-        Err(phase.lose())
     }
 
     /// Reads the value, as one of those of a [`snapshot`](super::Import::snapshot).
     pub async fn read(&self) -> Result<T, ReadError> {
         let phase = self.place().access();
         let found = self.try_read();
-        let must_call = phase.imported.memory().is_err() && phase.notes().granted.is_none();
-        if !matches!(found, Err(ReadError::Busy)) || !must_call {
+        if !phase.must_call(&found) {
             return found;
         }
-        let (asked, shift) = self.asked(phase.imported.location().value());
-        phase.imported.bets().call();
-        let (words, version) = phase.imported.changed(asked, None).await.map_err(not_read)?;
-        phase.notes().called.push((asked, version));
-        value_of(&words, shift)
+        let (asked, shift) = self.asked(phase.location.value());
+        value_of(&phase.call(asked).await.map_err(not_read)?, shift)
     }
 }

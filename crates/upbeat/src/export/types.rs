@@ -1,9 +1,22 @@
-//! Numbers, arrays and texts, as values of exports.
+//! The types of the values of exports: numbers, arrays and texts here, and each further one in a file of its own.
 
-use super::memory::Memory;
-use super::path::{ArrayFields, ScalarFields, TextFields};
-use super::shared::{Access, Shared};
-use upbeat_core::channel::export::{Scalar, Shape, packed_words, text_words};
+mod option;
+mod fixed_vec;
+mod fixed_map;
+mod growing;
+mod reference;
+
+pub use fixed_map::{FixedMap, FixedMapFields, Key, MapFull};
+pub use fixed_vec::{FixedVec, FixedVecFields};
+pub(super) use fixed_vec::{LENGTH, each};
+pub use growing::VecFields;
+pub use option::OptionFields;
+pub use reference::{Ref, RefFields};
+
+use super::memory::{Memory, Writer};
+use super::path::{ArrayFields, Path, ScalarFields, TextFields};
+use super::shared::{Access, Navigate, Readable, Shared};
+use upbeat_core::channel::export::{Scalar, Shape, Step, packed_words, text_words};
 use upbeat_memory::region::WORD;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -22,7 +35,7 @@ macro_rules! scalar {
             }
 
             #[inline(always)]
-            fn put(&self, to: &Memory, at: usize) {
+            fn put(&self, to: &Writer<'_>, at: usize) {
                 to.store(at, self.to_word());
             }
 
@@ -35,7 +48,7 @@ macro_rules! scalar {
             fn versions(_at: usize, _show: &mut dyn FnMut(usize)) {}
 
             #[inline]
-            fn put_packed(items: &[Self], to: &Memory, at: usize) {
+            fn put_packed(items: &[Self], to: &Writer<'_>, at: usize) {
                 put_bytes(items, to, at);
             }
 
@@ -83,8 +96,32 @@ scalar! {
     char, take_words, Char, |value| u32::from(value).into(), |word| char::from_u32(word as u32);
 }
 
-fn put_bytes<T: IntoBytes + Immutable>(items: &[T], to: &Memory, at: usize) {
-    to.0.write(at * WORD, items.as_bytes());
+macro_rules! readable {
+    ($($type:ty)*) => {$(
+        impl Readable for $type {}
+    )*};
+}
+
+readable! { u8 u16 u32 u64 i8 i16 i32 i64 f32 f64 bool char }
+
+/// A type of numbers that are indexes of an array.
+pub trait Index: Shared {
+    #[doc(hidden)]
+    const SCALAR: Scalar;
+}
+
+macro_rules! indexes {
+    ($($type:ty, $scalar:ident;)*) => {$(
+        impl Index for $type {
+            const SCALAR: Scalar = Scalar::$scalar;
+        }
+    )*};
+}
+
+indexes! { u8, U8; u16, U16; u32, U32; u64, U64; }
+
+fn put_bytes<T: IntoBytes + Immutable>(items: &[T], to: &Writer<'_>, at: usize) {
+    to.write(at, items.as_bytes());
 }
 
 /// Loads scalars that any bytes are.
@@ -113,6 +150,7 @@ impl<T: Shared, const N: usize> Shared for [T; N] {
         _ => Self::IS_UNIT as usize,
     };
     const IS_UNIT: bool = T::PACKED * N > WORD;
+    const GROWS: bool = T::GROWS;
 
     type Fields<A: Access> = ArrayFields<A, T, N>;
 
@@ -122,13 +160,20 @@ impl<T: Shared, const N: usize> Shared for [T; N] {
     }
 
     #[inline]
-    fn put(&self, to: &Memory, at: usize) {
+    fn put(&self, to: &Writer<'_>, at: usize) {
         if T::PACKED != 0 {
             return T::put_packed(self, to, at + usize::from(Self::IS_UNIT));
         }
         for (index, item) in self.iter().enumerate() {
             item.put(to, at + index * T::WORDS);
         }
+    }
+
+    fn room(&self, replaced: Option<(&Writer<'_>, usize)>) -> usize {
+        let room = |(index, item): (usize, &T)| {
+            item.room(replaced.map(|(writer, at)| (writer, at + index * T::WORDS)))
+        };
+        self.iter().enumerate().map(room).sum()
     }
 
     #[inline]
@@ -160,7 +205,59 @@ impl<T: Shared, const N: usize> Shared for [T; N] {
             (0..N).for_each(|index| T::versions(at + index * T::WORDS, show));
         }
     }
+
+    fn versions_now(memory: &Memory, (value, at): (usize, usize), show: &mut dyn FnMut(usize)) {
+        if T::PACKED != 0 {
+            return Self::versions(at, show);
+        }
+        (0..N).for_each(|index| T::versions_now(memory, (value, at + index * T::WORDS), show));
+    }
 }
+
+impl<T: Shared, const N: usize> Readable for [T; N] {}
+
+impl<A: Access, T: Shared, const N: usize> ArrayFields<A, T, N> {
+    /// Returns the path to the element whose index another path of this export has at the moment. Reading an element that is
+    /// not there is an error, and writing it panics.
+    ///
+    /// ```no_run
+    /// # #[derive(upbeat::Shared)]
+    /// # struct Quotes {
+    /// #     best: u32,
+    /// #     bids: [f64; 100],
+    /// # }
+    /// # async fn show(quotes: upbeat::Import<Quotes>) -> Result<(), upbeat::export::ReadError> {
+    /// // The index is looked up where the array is, and only the bid travels.
+    /// println!("{}", quotes.bids().index_at(&quotes.best()).read().await?);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Panics
+    /// If the index is in another export, or behind another option, vector, map or pointer than the array.
+    pub fn index_at<'p, U: Index>(
+        &'p self,
+        index: &Path<A::Borrowed<'p>, U>,
+    ) -> Path<<A::Borrowed<'p> as Navigate>::There, T>
+    where
+        A::Borrowed<'p>: Navigate,
+    {
+        let (place, from) = (self.0.borrowed(), index.place());
+        assert!(place.access.is_same(&from.access), "an index lies in the export of its array");
+        let (from_at, around) = Navigate::from_step(from);
+        let from_byte = from_at * WORD as u32 + u32::from(from.shift.unwrap_or(0)) / 8;
+        Path::step(&place, |at, to| Step::Index {
+            first: (at + u32::from(<[T; N]>::IS_UNIT)) * WORD as u32,
+            each: each::<T>() as u32,
+            len: N as u32,
+            to,
+            from: from_byte,
+            of: U::SCALAR,
+            around,
+        })
+    }
+}
+
+impl<const N: usize> Readable for Text<N> {}
 
 /// A text of at most `N` bytes, in an export.
 ///
@@ -223,9 +320,9 @@ impl<const N: usize> Shared for Text<N> {
         Shape::Text { bytes: N as u32 }
     }
 
-    fn put(&self, to: &Memory, at: usize) {
+    fn put(&self, to: &Writer<'_>, at: usize) {
         to.store(at + 1, self.len as u64);
-        to.0.write((at + 2) * WORD, &self.bytes);
+        to.write(at + 2, &self.bytes);
     }
 
     fn take(from: &Memory, at: usize) -> Option<Self> {

@@ -59,7 +59,10 @@ impl UntypedImport {
     /// Reads a part of the value, which [`Shape::resolve`] has found in [`shape`](Self::shape). The part is whole: the
     /// owner has left it so after one `set` or `update`.
     pub async fn read<'s>(&self, selection: &'s Selection) -> Result<Value<'s>, ReadError> {
-        let answer = self.owner.read(self.number, selection.part.encode()).await;
+        let answer = match selection.route.is_empty() {
+            true => self.owner.read(self.number, selection.part.encode()).await,
+            false => self.owner.read_routed(self.number, asked(selection)).await,
+        };
         let words = answer.map_err(not_read)?;
         selection.value(&words).map_err(|_| ReadError::Invalid)
     }
@@ -71,12 +74,16 @@ impl UntypedImport {
         selection: &'s Selection,
         version: Option<u64>,
     ) -> Result<(Value<'s>, u64), ReadError> {
-        let part = selection.part.encode();
-        let asked = Asked { part, is_unit: selection.shape.is_unit() };
-        let answer = self.owner.changed(self.number, asked, version).await;
+        let answer = self.owner.changed(self.number, asked(selection), version).await;
         let (words, version) = answer.map_err(not_read)?;
         Ok((selection.value(&words).map_err(|_| ReadError::Invalid)?, version))
     }
+}
+
+/// Returns what a reader asks the owner for.
+fn asked(selection: &Selection) -> Asked {
+    let part = selection.part.encode();
+    Asked { part, is_unit: selection.shape.is_unit(), route: selection.route.clone() }
 }
 
 impl HandleBuilder {

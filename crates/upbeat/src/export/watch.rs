@@ -3,7 +3,10 @@
 use super::error::ReadError;
 use super::imported::{Imported, not_read, value_of};
 use super::path::Path;
-use super::shared::Shared;
+use super::routed::Routed;
+use super::served::Asked;
+use super::shared::Readable;
+use std::marker::PhantomData;
 
 /// A value of another node's export, for a reader that waits for its changes: see [`Path::watch`].
 ///
@@ -19,14 +22,21 @@ use super::shared::Shared;
 /// }
 /// # }
 /// ```
-pub struct Watch<'i, T: Shared> {
-    path: Path<&'i Imported, T>,
+pub struct Watch<'i, T: Readable> {
+    imported: &'i Imported,
+    asked: Result<Asked, ReadError>,
+    shift: Option<u8>,
     version: Option<u64>,
+    value: PhantomData<fn() -> T>,
 }
 
-impl<'i, T: Shared> Watch<'i, T> {
-    pub(super) fn new(path: Path<&'i Imported, T>) -> Watch<'i, T> {
-        Watch { path, version: None }
+impl<'i, T: Readable> Watch<'i, T> {
+    fn new(
+        at: Result<usize, ReadError>,
+        (imported, asked, shift): (&'i Imported, Asked, Option<u8>),
+    ) -> Watch<'i, T> {
+        let asked = at.map(|_| asked);
+        Watch { imported, asked, shift, version: None, value: PhantomData }
     }
 
     /// Waits until the value has changed since the last call, and returns it. The first call returns at once.
@@ -35,19 +45,29 @@ impl<'i, T: Shared> Watch<'i, T> {
     /// equal to the last one. A value that is replaced before the answer comes is not returned. Of an export by
     /// [`export_guarded`](crate::Node::export_guarded) or [`export_raw`](crate::Node::export_raw), any change counts.
     pub async fn changed(&mut self) -> Result<T, ReadError> {
-        self.path.at()?;
-        let imported = self.path.place().access();
-        let (asked, shift) = self.path.asked(imported.location().value());
-        let (words, version) = imported.changed(asked, self.version).await.map_err(not_read)?;
-        let value = value_of(&words, shift)?;
+        let asked = self.asked.clone()?;
+        let answer = self.imported.changed(asked, self.version).await;
+        let (words, version) = answer.map_err(not_read)?;
+        let value = value_of(&words, self.shift)?;
         self.version = Some(version);
         Ok(value)
     }
 }
 
-impl<'i, T: Shared> Path<&'i Imported, T> {
+impl<'i, T: Readable> Path<&'i Imported, T> {
     /// Returns a watch of the value, which waits until the owner changes it.
     pub fn watch(&self) -> Watch<'i, T> {
-        Watch::new(self.borrowed())
+        let imported = self.place().access();
+        let (asked, shift) = self.asked(imported.location().value());
+        Watch::new(self.at(), (imported, asked, shift))
+    }
+}
+
+impl<'i, T: Readable> Path<Routed<&'i Imported>, T> {
+    /// Returns a watch of the value, which waits until the owner changes it, or something on the path to it. Where the path
+    /// leads to nothing, [`changed`](Watch::changed) fails: watch the option, vector or map itself to learn when it does
+    /// not.
+    pub fn watch(&self) -> Watch<'i, T> {
+        Watch::new(self.at(), self.question())
     }
 }

@@ -7,7 +7,11 @@ mod anywhere;
 
 mod consistency;
 
+mod containers;
+
 mod ends;
+
+mod growth;
 
 mod ranges;
 
@@ -180,6 +184,9 @@ fn other() {
     let Some((part, place)) = part() else { return };
     if let Some(shares) = part.strip_prefix("limited ") {
         return readers::owner(shares == "shared", place);
+    }
+    if let Some(shares) = part.strip_prefix("containers ") {
+        return containers::owner(shares == "shared", place);
     }
     let builder = Node::builder("prices").program(PROGRAM).directory(place);
     let node = builder.shared_memory(part == "shared").build().unwrap();

@@ -15,10 +15,11 @@ use upbeat::{CallError, Execution, Import, Node, Shared, Waiting};
 mod hostile {
     use serde::{Deserialize, Serialize};
 
-    #[derive(Clone, Copy, Debug, Serialize, Deserialize, upbeat::Wire)]
+    #[derive(Clone, Debug, Serialize, Deserialize, upbeat::Wire)]
     pub(crate) struct Asked {
         pub(crate) part: u64,
         pub(crate) is_unit: bool,
+        pub(crate) route: Vec<u64>,
     }
 
     #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, upbeat::Wire)]
@@ -36,7 +37,8 @@ mod hostile {
     #[upbeat::service]
     pub(crate) trait NodeExports {
         async fn read(&self, export: u32, part: u64) -> Result<Vec<u64>, NotRead>;
-        async fn read_all(&self, export: u32, parts: Vec<u64>) -> Result<Vec<Vec<u64>>, NotRead>;
+        async fn read_routed(&self, export: u32, part: Asked) -> Result<Vec<u64>, NotRead>;
+        async fn read_all(&self, export: u32, parts: Vec<Asked>) -> Result<Vec<Vec<u64>>, NotRead>;
         async fn changed(
             &self,
             export: u32,
@@ -238,16 +240,14 @@ fn another_node_and_a_handle_do_not_read() {
 macro_rules! is_refused {
     ($owner:ident, $number:ident) => {
         let refused = || CallError::Method(NotRead::NotPermitted);
-        let asked = Asked { part: part(1), is_unit: false };
+        let asked = Asked { part: part(1), is_unit: false, route: Vec::new() };
         for part in [part(1), part(2000), part(1) | 0xffff] {
             assert_eq!($owner.read($number, part).await, Err(refused()));
-            assert_eq!($owner.read_all($number, vec![part]).await, Err(refused()));
-            assert_eq!(
-                $owner.changed($number, Asked { part, ..asked }, None).await,
-                Err(refused())
-            );
-            let parts = vec![(Asked { part, ..asked }, 0)];
-            assert_eq!($owner.stand($number, parts).await, Err(refused()));
+            let asked = Asked { part, ..asked.clone() };
+            assert_eq!($owner.read_routed($number, asked.clone()).await, Err(refused()));
+            assert_eq!($owner.read_all($number, vec![asked.clone()]).await, Err(refused()));
+            assert_eq!($owner.changed($number, asked.clone(), None).await, Err(refused()));
+            assert_eq!($owner.stand($number, vec![(asked, 0)]).await, Err(refused()));
         }
         assert_eq!($owner.changed($number, asked, Some(0)).await, Err(refused()));
         // The count of the elements of an array of one `u64` at least.

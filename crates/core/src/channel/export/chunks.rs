@@ -6,7 +6,7 @@
 //! The head of a vector has a version, a length, and for each chunk the first word of the chunk, counted from the beginning
 //! of the exported value. 0 stands for a chunk that does not exist: the value itself begins there.
 
-use super::shape::{LENGTH_WORDS, WORD};
+use super::layout::{LENGTH_WORDS, WORD};
 
 /// The elements of the first chunk.
 const FIRST: usize = 8;

@@ -98,7 +98,7 @@ pub struct Routed<'d, E> {
     pub route: Route,
     /// The shape of the value to which they lead.
     pub shape: &'d Shape,
-    /// What is kept of the export.
+    /// The runtime's part of the export.
     pub kept: &'d E,
 }
 

@@ -3,7 +3,8 @@
 //! The words of such a value are those of its fixed part, and behind them the elements of its vectors, side by side. In the
 //! head of a vector, the place of the first chunk is the place of the elements in the piece.
 
-use super::shape::{LENGTH_WORDS, Shape, WORD};
+use super::layout::{LENGTH_WORDS, WORD};
+use super::shape::Shape;
 use super::{chunks, map};
 use crate::limits::EXPORT_WORDS_MAX;
 use alloc::vec::Vec;

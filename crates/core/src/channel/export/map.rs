@@ -6,7 +6,7 @@
 //!
 //! A key is compared word by word. The words of a text are its length and its bytes, with zeros behind them.
 
-use super::shape::LENGTH_WORDS;
+use super::layout::LENGTH_WORDS;
 
 /// The word of a slot that was never used.
 const FREE: u64 = 0;

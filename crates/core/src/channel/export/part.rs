@@ -1,7 +1,8 @@
 //! Parts of an exported value, as readers name them.
 
+use super::layout::LENGTH_WORDS;
 use super::map::Slots;
-use super::shape::{LENGTH_WORDS, Shape};
+use super::shape::Shape;
 use crate::fault::Rule;
 use crate::limits::EXPORT_WORDS_MAX;
 use crate::mutant::{Mutant, mutated};
@@ -37,6 +38,17 @@ impl Part {
             true => Ok(()),
             false => Err(Rule::RecordField { field: "part of an exported value" }),
         }
+    }
+
+    /// Returns the shape of the part of a value of this shape, if it has such a part.
+    pub fn shape(self, shape: &Shape) -> Option<&Shape> {
+        let (at, words) = (self.at as usize, self.words as usize);
+        let (mut shape, mut begin) = (shape, 0);
+        while !(at == begin && words == shape.words()) {
+            let (of, offset) = shape.inside(at.checked_sub(begin)?)?;
+            (shape, begin) = (of, begin + offset);
+        }
+        Some(shape)
     }
 
     /// Shows the word of each version that tells whether this part has changed: the versions of its units, and unless the
@@ -146,6 +158,9 @@ impl fmt::Display for Part {
     }
 }
 
+/// The word of a vector or map with its length.
+const LENGTH: usize = 1;
+
 fn is_part(shape: &Shape, at: usize, words: usize) -> bool {
     if at == 0 && words == shape.words() {
         return true;
@@ -153,6 +168,9 @@ fn is_part(shape: &Shape, at: usize, words: usize) -> bool {
     if let Shape::Packed { .. } = shape {
         let first = usize::from(shape.is_unit());
         return words == 1 && (first..shape.words()).contains(&at);
+    }
+    if let Shape::FixedVec { .. } | Shape::Vec { .. } | Shape::FixedMap { .. } = shape {
+        return at == LENGTH && words == 1;
     }
     if mutated(Mutant::PartOfTwoFields) && at > 0 && words == 2 && at + words <= shape.words() {
         return true;

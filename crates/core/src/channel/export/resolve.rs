@@ -4,9 +4,10 @@
 //! empty path selects the whole value. `limit?` is the value of an option, `head*` the target of a pointer, `prices["EUR"]`
 //! the value of a map's entry.
 
+use super::layout::WORD;
 use super::part::Part;
 use super::route;
-use super::shape::{Field, Scalar, Shape, WORD};
+use super::shape::{Field, Scalar, Shape};
 use crate::limits::EXPORT_PATH_BYTES_MAX;
 use alloc::boxed::Box;
 use alloc::string::ToString;
@@ -175,10 +176,6 @@ fn select(
     let of = steps.done();
     let word = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let step = steps.next()?;
-    let mut routed = |step: route::Step, to: &Shape| {
-        step.encode(route);
-        select(to, Place { whole, at: 0, shift: 0 }, steps, route)
-    };
     match (shape, step) {
         (_, None) => {
             let part = Part { at: word(at), words: word(shape.words()) };
@@ -210,47 +207,59 @@ fn select(
             let words = checked(of, index, *len)?.saturating_mul(element.words());
             select(element, Place { at: at.saturating_add(words), ..place }, steps, route)
         }
-        (Shape::FixedVec { of: element, len }, Some(Step::Index(index))) => {
+        (shape, Some(step)) => {
+            let (step, to) = routed(whole, (shape, word(at)), of, step)?;
+            step.encode(route);
+            select(to, Place { whole, at: 0, shift: 0 }, steps, route)
+        }
+    }
+}
+
+/// Returns the step of a route from the value at a word, and the shape of the value to which it leads.
+fn routed<'s>(
+    whole: &'s Shape,
+    (shape, at): (&'s Shape, u32),
+    of: &str,
+    step: Step<'_>,
+) -> Result<(route::Step, &'s Shape), PathError> {
+    let word = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    match (shape, step) {
+        (Shape::FixedVec { of: element, len }, Step::Index(index)) => {
             let index = word(checked(of, index, *len)?);
             let each = word(element.bytes_in_vec());
-            routed(route::Step::Element { at: word(at), index, each, len: *len }, element)
+            Ok((route::Step::Element { at, index, each, len: *len }, element))
         }
-        (Shape::Vec { of: element }, Some(Step::Index(index))) => {
+        (Shape::Vec { of: element }, Step::Index(index)) => {
             let index = word(checked(of, index, u32::MAX)?);
-            let each = word(element.bytes_in_vec());
-            routed(route::Step::Chunk { at: word(at), index, each }, element)
+            Ok((route::Step::Chunk { at, index, each: word(element.bytes_in_vec()) }, element))
         }
-        (Shape::Option { of: inner }, Some(Step::Some)) => {
-            let each = word(inner.bytes_in_vec());
-            routed(route::Step::Element { at: word(at), index: 0, each, len: 1 }, inner)
+        (Shape::Option { of: inner }, Step::Some) => {
+            let each = word(inner.words() * WORD);
+            Ok((route::Step::Element { at, index: 0, each, len: 1 }, inner))
         }
-        (Shape::Ref { to }, Some(Step::Target)) => {
+        (Shape::Ref { to }, Step::Target) => {
             let no_target = || PathError::NoStep { of: of.into(), step: '*', kind: Kind::Ref };
             let target = whole.named(to).ok_or_else(no_target)?;
             let words = word(target.words());
-            routed(route::Step::Target { at: word(at), words, around: None }, target)
+            Ok((route::Step::Target { at, words, around: None }, target))
         }
-        (Shape::FixedMap { key, value, len }, Some(Step::Index(written) | Step::Key(written))) => {
+        (Shape::FixedMap { key, value, len }, Step::Index(written) | Step::Key(written)) => {
             let no_key = || PathError::Key {
                 of: of.into(),
                 key: written.into(),
                 keys: key.to_string().into(),
             };
             let key = key_of(key, written).ok_or_else(no_key)?;
-            let words = word(value.words());
-            routed(route::Step::Entry { at: word(at), len: *len, value: words, key }, value)
+            Ok((route::Step::Entry { at, len: *len, value: word(value.words()), key }, value))
         }
-        (shape, Some(Step::Field(_))) => {
-            Err(PathError::NoStruct { of: of.into(), kind: shape.kind() })
-        }
-        (shape, Some(Step::Index(_) | Step::Key(_))) => {
-            Err(PathError::NoArray { of: of.into(), kind: shape.kind() })
-        }
-        (shape, Some(Step::Some)) => {
-            Err(PathError::NoStep { of: of.into(), step: '?', kind: shape.kind() })
-        }
-        (shape, Some(Step::Target)) => {
-            Err(PathError::NoStep { of: of.into(), step: '*', kind: shape.kind() })
+        (shape, step) => {
+            let (of, kind) = (of.into(), shape.kind());
+            Err(match step {
+                Step::Field(_) => PathError::NoStruct { of, kind },
+                Step::Index(_) | Step::Key(_) => PathError::NoArray { of, kind },
+                Step::Some => PathError::NoStep { of, step: '?', kind },
+                Step::Target => PathError::NoStep { of, step: '*', kind },
+            })
         }
     }
 }

@@ -10,8 +10,9 @@
 //! Invariant: the words that a step reads, and those to which a route leads, are within the export.
 
 use super::chunks;
+use super::layout::{LENGTH_WORDS, WORD};
 use super::map::Slots;
-use super::shape::{LENGTH_WORDS, Scalar, Shape, WORD};
+use super::shape::{Scalar, Shape};
 use crate::fault::Rule;
 use crate::limits::{EXPORT_KEY_WORDS_MAX, EXPORT_STEPS_MAX, IDENT_BYTES_MAX};
 use alloc::boxed::Box;

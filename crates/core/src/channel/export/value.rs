@@ -1,9 +1,10 @@
 //! Values of any exported type, from their words.
 
 use super::chunks;
+use super::layout::{LENGTH_WORDS, WORD};
 use super::map::Slots;
 use super::resolve::Selection;
-use super::shape::{Field, LENGTH_WORDS, Scalar, Shape, WORD};
+use super::shape::{Field, Scalar, Shape};
 use crate::fault::Rule;
 use alloc::boxed::Box;
 use alloc::string::String;

@@ -1,0 +1,140 @@
+//! The exports of a node.
+
+use super::error::ExportError;
+use super::owner::Owner;
+use super::path::Path;
+use super::segments::Segments;
+use super::shared::{Place, Shared};
+use std::cell::{Ref, RefCell};
+use std::ops::Deref;
+use std::rc::Rc;
+use upbeat_core::channel::export::{Asker, Consistency, Directory, NotRead, Part, Readers, Routed};
+
+/// The exports of a node.
+pub(crate) struct Exports {
+    segments: Rc<Segments>,
+    directory: RefCell<Directory<Rc<Owner>>>,
+}
+
+impl Exports {
+    /// Returns the exports of a node that has none yet, which are numbered from a random number on.
+    pub(crate) fn new(random: u32) -> Exports {
+        Exports { segments: Rc::default(), directory: RefCell::new(Directory::new(random)) }
+    }
+
+    /// Exports a value under a name for these readers.
+    pub(crate) fn export<T: Shared>(
+        self: &Rc<Self>,
+        name: &str,
+        value: &T,
+        consistency: Consistency,
+        readers: Readers,
+    ) -> Result<Export<T>, ExportError> {
+        let mut made = None;
+        let of = readers.clone();
+        self.directory.borrow_mut().export(name, T::shape(), readers, |number| {
+            let owner = Owner::new(name, number, (value, consistency), of, &self.segments)?;
+            Ok::<_, ExportError>(Rc::clone(made.insert(Rc::new(owner))))
+        })?;
+        let owner = made.unwrap_or_else(|| unreachable!("the directory has kept it"));
+        Ok(Export::new(owner, Rc::clone(self)))
+    }
+
+    /// Returns the exports' names and types, and what is kept of each.
+    pub(super) fn directory(&self) -> Ref<'_, Directory<Rc<Owner>>> {
+        self.directory.borrow()
+    }
+
+    /// Returns the words of a part of the value to which a route leads.
+    pub(super) fn words(
+        &self,
+        number: u32,
+        (route, part): (&[u64], Part),
+        asker: &impl Asker,
+    ) -> Result<Vec<u64>, NotRead> {
+        let directory = self.directory();
+        let Routed { route, shape, kept } = directory.routed(number, route, part, asker)?;
+        kept.words((&route, shape), part)
+    }
+
+    /// Returns a number that changes whenever a part does, and what is kept of the export.
+    pub(super) fn version(
+        &self,
+        number: u32,
+        (route, part, is_unit): (&[u64], Part, bool),
+        asker: &impl Asker,
+    ) -> Result<(u64, Rc<Owner>), NotRead> {
+        let directory = self.directory();
+        let Routed { route, shape, kept } = directory.routed(number, route, part, asker)?;
+        Ok((kept.version((&route, shape), part, is_unit)?, Rc::clone(kept)))
+    }
+
+    fn withdraw(&self, number: u32) {
+        self.directory.borrow_mut().withdraw(number);
+    }
+}
+
+/// A value that this node exports, and that only this side writes: see [`Node::export`](crate::Node::export).
+///
+/// Dropping it ends the export: readers get [`ReadError::Ended`](super::ReadError::Ended).
+pub struct Export<T: Shared> {
+    fields: Path<Rc<Owner>, T>,
+    owner: Rc<Owner>,
+    exports: Rc<Exports>,
+}
+
+impl<T: Shared> Export<T> {
+    pub(super) fn new(owner: Rc<Owner>, exports: Rc<Exports>) -> Export<T> {
+        let fields = Path::new(Place::of(&owner.location(), Rc::clone(&owner)));
+        Export { fields, owner, exports }
+    }
+
+    /// Returns the path to the whole value.
+    pub fn whole(&self) -> Path<&Owner, T> {
+        Path::new(Place::of(&self.owner.location(), &*self.owner))
+    }
+
+    /// Returns the name of an export. It is no method, since a field may have the name `name`.
+    pub fn name(export: &Export<T>) -> &str {
+        export.owner.name()
+    }
+
+    /// Returns the paths of an update of the whole value, which [`Update::publish`] makes visible. The
+    /// next update begins with the last copy that is.
+    pub(super) fn begin(&self) -> Update<T> {
+        self.owner.begin();
+        Update {
+            fields: Path::new(Place::of(&self.owner.location(), Rc::clone(&self.owner))),
+            owner: Rc::clone(&self.owner),
+        }
+    }
+}
+
+impl<T: Shared> Deref for Export<T> {
+    type Target = T::Fields<Rc<Owner>>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Self::Target {
+        &self.fields
+    }
+}
+
+impl<T: Shared> Drop for Export<T> {
+    fn drop(&mut self) {
+        self.owner.end();
+        self.exports.withdraw(self.owner.number());
+        self.owner.watchers().tell();
+    }
+}
+
+/// An update of one of the two copies of a value.
+pub(super) struct Update<T: Shared> {
+    pub(super) fields: Path<Rc<Owner>, T>,
+    owner: Rc<Owner>,
+}
+
+impl<T: Shared> Update<T> {
+    pub(super) fn publish(&self) {
+        self.owner.publish();
+    }
+}

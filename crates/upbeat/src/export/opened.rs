@@ -1,0 +1,37 @@
+//! Exports that a reader has opened.
+
+use super::location::Location;
+use super::memory::Memory;
+use super::served::SentSegment;
+use upbeat_core::channel::export::Consistency;
+
+/// An export that its owner has opened for a reader.
+pub(super) struct Opened {
+    pub(super) number: u32,
+    pub(super) location: Location,
+    /// The owner's memory, if this process shares memory with the owner.
+    pub(super) memory: Option<Memory>,
+}
+
+/// The answer of an owner: the number of the export, the word of its head, the words of a copy, its consistency, and its
+/// memory.
+pub(super) type Answer = (u32, u64, u64, u8, SentSegment);
+
+impl Opened {
+    /// Checks an owner's answer. The error says what is wrong with it.
+    pub(super) fn of(
+        (number, head, words, consistency, segment): Answer,
+    ) -> Result<Opened, String> {
+        let memory = segment.memory()?;
+        let consistency = Consistency::decode(consistency)
+            .ok_or_else(|| format!("the export has the unknown consistency {consistency}"))?;
+        let words = usize::try_from(words).map_err(|_| format!("the export has {words} words"))?;
+        let location = Location::nowhere(words, consistency);
+        let location = match &memory {
+            Some(memory) => location.checked(head, &memory.0),
+            None => Some(location),
+        };
+        let location = location.ok_or_else(|| "the export lies outside of it".to_owned())?;
+        Ok(Opened { number, location, memory })
+    }
+}

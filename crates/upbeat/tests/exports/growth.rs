@@ -1,0 +1,210 @@
+//! Exports that move because they grow.
+
+use crate::common::{Directory, SOON, Watchdog, node, soon};
+use crate::{Row, containers::Shop};
+use upbeat::export::{ExportError, ReadError};
+use upbeat::{Node, Shared, Waiting};
+
+#[derive(Clone, Debug, PartialEq, Shared)]
+struct Log {
+    count: u64,
+    lines: Vec<Line>,
+    groups: Vec<Vec<u64>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Shared)]
+struct Line {
+    number: u64,
+    twice: u64,
+}
+
+impl Line {
+    fn of(number: u64) -> Line {
+        Line { number, twice: 2 * number }
+    }
+}
+
+const EMPTY: Log = Log { count: 0, lines: Vec::new(), groups: Vec::new() };
+
+/// An owner in this process.
+fn owner(name: &str) -> (Node, Directory) {
+    let directory = Directory::new();
+    (node(&format!("owner/{name}"), &directory.path(), Waiting::Adaptive), directory)
+}
+
+/// The memory that a reader has mapped stays as it was, and a read that must know more asks the owner.
+#[test]
+fn a_reader_follows_an_export_that_moves() {
+    let _watchdog = Watchdog::new("an export that moves", 60);
+    let directory = Directory::new();
+    let place = directory.path();
+    let owner = node("owner/moves", &place, Waiting::Adaptive);
+    let log = owner.export("log", EMPTY).unwrap();
+    let reader = std::thread::spawn({
+        let place = place.clone();
+        move || {
+            let node = node("reader/moves", &place, Waiting::Adaptive);
+            node.block_on(async {
+                let log = node.import::<Log>("owner/moves/log").await.unwrap();
+                let mut last = 0;
+                let (mut in_memory, mut moved) = (0, 0);
+                while last < 20_000 {
+                    let count = match log.count().try_read() {
+                        Ok(count) => count,
+                        Err(ReadError::Busy) => {
+                            moved += 1;
+                            soon(log.count().read()).await.unwrap()
+                        }
+                        Err(error) => panic!("{error}"),
+                    };
+                    assert!(count >= last, "{count} after {last}");
+                    if count > 0 {
+                        // The line was there when it was counted.
+                        let line = log.lines().index(count as usize - 1);
+                        match line.try_read() {
+                            Ok(line) => {
+                                in_memory += 1;
+                                assert_eq!(line, Line::of(count - 1));
+                            }
+                            Err(ReadError::Busy) => {
+                                assert_eq!(soon(line.read()).await, Ok(Line::of(count - 1)));
+                            }
+                            Err(error) => panic!("{error}"),
+                        }
+                    }
+                    last = count;
+                }
+                assert!(in_memory > 0 && moved > 0, "{in_memory} reads in memory, {moved} moves");
+            });
+            node.shut_down(SOON);
+        }
+    });
+    owner.block_on(async {
+        let mut number = 0;
+        while !reader.is_finished() {
+            if number < 20_000 {
+                log.lines().push(Line::of(number)).unwrap();
+                number += 1;
+                log.count().set(number);
+            }
+            upbeat::yield_now().await;
+        }
+    });
+    reader.join().unwrap();
+}
+
+#[test]
+fn a_value_that_is_set_grows_and_shrinks() {
+    let (owner, _directory) = owner("set");
+    let log = owner.export("log", EMPTY).unwrap();
+    for len in [0, 1, 9, 1000, 3, 40_000, 0, 12] {
+        let value = Log {
+            count: len,
+            lines: (0..len).map(Line::of).collect(),
+            groups: (0..len % 50).map(|group| (0..group * 10).collect()).collect(),
+        };
+        log.whole().set(value.clone());
+        assert_eq!(log.whole().get(), value, "{len}");
+        assert_eq!(log.lines().get(), value.lines);
+    }
+    assert_eq!(log.lines().pop(), Some(Line::of(11)));
+    log.lines().push(Line::of(5)).unwrap();
+    log.groups().push(vec![1, 2]).unwrap();
+    log.groups().index(12).push(3).unwrap();
+    assert_eq!(log.groups().index(12).get(), [1, 2, 3]);
+    assert_eq!(log.lines().index(11).get(), Line::of(5));
+}
+
+/// A change that is under way goes on in the memory to which the export has moved.
+#[test]
+fn an_export_moves_within_an_update() {
+    let _watchdog = Watchdog::new("an update that moves", 60);
+    let (owner, directory) = owner("update");
+    let log = owner.export("log", EMPTY).unwrap();
+    log.whole().update(|log| {
+        for number in 0..10_000 {
+            log.lines().push(Line::of(number)).unwrap();
+        }
+        log.count().set(10_000);
+    });
+    let place = directory.path();
+    let thread = std::thread::spawn(move || {
+        let reader = node("reader/update", &place, Waiting::Adaptive);
+        reader.block_on(async {
+            let log = soon(reader.import::<Log>("owner/update/log")).await.unwrap();
+            assert_eq!(log.count().try_read(), Ok(10_000), "the update is over");
+            assert_eq!(log.lines().index(9_999).try_read(), Ok(Line::of(9_999)));
+        });
+    });
+    owner.block_on(async {
+        while !thread.is_finished() {
+            upbeat::yield_now().await;
+        }
+    });
+    thread.join().unwrap();
+}
+
+/// The two copies of a guarded export grow together, and what is discarded gives its room back.
+#[test]
+fn a_guarded_export_grows() {
+    let _watchdog = Watchdog::new("a guarded export that grows", 60);
+    let (owner, _directory) = owner("guarded");
+    let log = owner.export_guarded("log", EMPTY).unwrap();
+    owner.block_on(async {
+        for round in 0..40_u64 {
+            let guard = log.lock().await;
+            assert_eq!(guard.count().get(), 100 * round);
+            for number in 100 * round..100 * (round + 1) {
+                guard.lines().push(Line::of(number)).unwrap();
+            }
+            if round % 3 == 1 {
+                // The discarded lines are pushed again in the next step.
+                guard.discard();
+                let guard = log.lock().await;
+                assert_eq!(guard.lines().length().get(), 100 * round);
+                for number in 100 * round..100 * (round + 1) {
+                    guard.lines().push(Line::of(number)).unwrap();
+                }
+                guard.count().set(100 * (round + 1));
+                continue;
+            }
+            guard.count().set(100 * (round + 1));
+        }
+        let guard = log.lock().await;
+        assert_eq!(guard.lines().get(), (0..4000).map(Line::of).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn an_export_does_not_grow_beyond_its_limit() {
+    let (owner, _directory) = owner("limit");
+    let log = owner.export("log", EMPTY).unwrap();
+    // A line has three words, and an export 8 Mi of them, in chunks that double.
+    let mut number = 2_090_000;
+    log.lines().set((0..number).map(Line::of).collect());
+    let error = loop {
+        match log.lines().push(Line::of(number)) {
+            Ok(()) => number += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, ExportError::Full), "{error}");
+    assert_eq!(log.lines().length().get(), number, "it is as it was");
+    assert_eq!(log.lines().index(number as usize - 1).get(), Line::of(number - 1));
+}
+
+#[test]
+#[should_panic(expected = "the index 3 is out of range")]
+fn an_owner_that_writes_what_is_not_there_is_told() {
+    let (owner, _directory) = owner("panics");
+    let shop = owner.export("shop", Shop::new()).unwrap();
+    shop.rows().index(3).set(Row::of(1));
+}
+
+#[test]
+#[should_panic(expected = "the path leads to nothing")]
+fn an_owner_that_writes_into_nothing_is_told() {
+    let (owner, _directory) = owner("nothing");
+    let shop = owner.export("shop", Shop::new()).unwrap();
+    shop.best().some().bid().set(1.0);
+}
