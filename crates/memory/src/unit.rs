@@ -94,7 +94,7 @@ impl<'r, const N: usize> UnitReader<'r, N> {
     ///
     /// # Panics
     /// Panics when `at` is outside of the region.
-    #[inline]
+    #[inline(always)]
     pub fn look(&mut self, at: usize) {
         self.note(at, self.region.load(at));
     }
@@ -108,7 +108,7 @@ impl<'r, const N: usize> UnitReader<'r, N> {
         self.note(at, look(self.region, at));
     }
 
-    #[inline]
+    #[inline(always)]
     fn note(&mut self, at: usize, version: u64) {
         match self.units.get_mut(self.len) {
             Some(unit) if version.is_multiple_of(2) => {

@@ -8,7 +8,7 @@ use super::memory::Memory;
 use super::opened::Opened;
 use super::path::Path;
 use super::served::{Asked, NodeExportsHandle, NotRead};
-use super::shared::{Access, Readable, Shared, access};
+use super::shared::{Access, Place, Readable, Shared, access};
 use crate::error::CallError;
 use std::future::Future;
 use std::pin::Pin;
@@ -207,7 +207,7 @@ impl<'i, T: Readable> Path<&'i Imported, T> {
                 let location = imported.location();
                 self.load(memory, location, at, |at| self.take_into(to, memory, at))
             }
-            None => return self.found_elsewhere().map(|value| *to = value),
+            None => return Self::found_elsewhere(*self.place()).map(|value| *to = value),
         };
         match found {
             Some(true) => Ok(()),
@@ -228,12 +228,21 @@ impl<'i, T: Shared> Path<&'i Imported, T> {
     fn found(&self) -> Result<T, ReadError> {
         let at = self.at()?;
         let imported = self.place().access();
-        let Some(memory) = imported.memory_of_paths() else { return self.found_elsewhere() };
-        self.found_in(memory, imported.location(), at)
+        let Some(memory) = imported.memory_of_paths() else {
+            return Self::found_elsewhere(*self.place());
+        };
+        self.found_in::<false>(memory, imported.location(), at)
     }
 
+    /// Reads the value at word `at` of this memory. The common path has this code for itself (`MOVED` is false), so that the
+    /// compiler puts all of it in one place.
     #[inline(always)]
-    fn found_in(&self, memory: &Memory, location: &Location, at: usize) -> Result<T, ReadError> {
+    fn found_in<const MOVED: bool>(
+        &self,
+        memory: &Memory,
+        location: &Location,
+        at: usize,
+    ) -> Result<T, ReadError> {
         // A copy of the path lies in memory for a guarded export alone, whose copies another function reads.
         let path = Path::<_, T>::new(*self.place());
         match self.load(memory, location, at, move |at| path.take(memory, at)) {
@@ -246,12 +255,11 @@ impl<'i, T: Shared> Path<&'i Imported, T> {
     /// Reads the value of an export that has moved.
     #[cold]
     #[inline(never)]
-    fn found_elsewhere(&self) -> Result<T, ReadError> {
-        let place = self.place();
+    fn found_elsewhere(place: Place<&'i Imported>) -> Result<T, ReadError> {
         let from = place.access.location();
         let (memory, to) = place.access.mapped()?;
         let moved = Path::<_, T>::new(place.moved(from, to));
-        moved.found_in(memory, to, moved.at()?)
+        moved.found_in::<true>(memory, to, moved.at()?)
     }
 
     /// Takes the value, which begins at word `at`, as the owner left it after one update. `None` where that was not found in

@@ -16,13 +16,14 @@ pub(super) const ATTEMPTS: usize = 4;
 /// Attempts to read until a value is found, or the bet is given up. Each attempt that finds none has met an update.
 #[inline(always)]
 pub(super) fn attempts<T>(bets: &Bets, mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
-    (0..ATTEMPTS).find_map(|_| {
+    for _ in 0..ATTEMPTS {
         let found = attempt();
-        if found.is_none() {
-            bets.lose();
+        if found.is_some() {
+            return found;
         }
-        found
-    })
+        bets.lose();
+    }
+    None
 }
 
 /// Memory with an exported value, for generated code.
@@ -57,7 +58,7 @@ impl Memory {
 
     /// Reads the value of `units` units whose versions `versions` shows, as the owner left it after one update. Returns
     /// `None` after some attempts that met updates.
-    #[inline]
+    #[inline(always)]
     pub(super) fn read_whole<T>(
         &self,
         units: usize,
