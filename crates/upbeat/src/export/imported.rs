@@ -15,7 +15,6 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use upbeat_core::channel::export::{Consistency, Part};
-use upbeat_memory::region::Region;
 
 /// An export of another node, for the paths of its reader.
 #[doc(hidden)]
@@ -410,10 +409,8 @@ pub(super) fn value_of<T: Shared>(words: &[u64], shift: Option<u8>) -> Result<T,
     if words.len() != T::WORDS && !(T::GROWS && words.len() > T::WORDS) {
         return Err(ReadError::Invalid);
     }
-    if let Some(shift) = shift {
-        return T::of_word(words[0] >> shift).ok_or(ReadError::Invalid);
+    if T::PACKED != 0 {
+        return T::of_word(words[0] >> shift.unwrap_or(0)).ok_or(ReadError::Invalid);
     }
-    let memory = Memory(Region::heap(words.len()));
-    words.iter().enumerate().for_each(|(at, word)| memory.store(at, *word));
-    T::take(&memory, 0).ok_or(ReadError::Invalid)
+    T::take(&Memory::of(words), 0).ok_or(ReadError::Invalid)
 }
