@@ -11,7 +11,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
 
-/// The most values without words, such as empty arrays, among those of an array.
+/// The most values without words, such as empty arrays, in a value.
 const EMPTY_MAX: usize = 4096;
 
 /// The columns of a value that is printed in one line. A longer one has a line for each field and element.
@@ -53,13 +53,13 @@ pub enum Value<'s> {
 impl Selection {
     /// Returns the value that the words of the part are. Its size is bounded by the number of words.
     pub fn value(&self, words: &[u64]) -> Result<Value<'_>, Rule> {
-        let is_whole = words.len() == self.shape.words();
-        if !is_whole && !self.shape.grows() {
+        let fixed = self.shape.words();
+        if words.len() < fixed || words.len() > fixed && !self.shape.grows() {
             return Err(RULE);
         }
         let value = match (&self.shape, words) {
             (Shape::Scalar(scalar), [word]) => scalar_of(*scalar, word >> self.shift),
-            (shape, words) => Words { words, left: words.len() + EMPTY_MAX }.value(shape, 0),
+            (shape, words) => Words { words, left: words.len(), empty: EMPTY_MAX }.value(shape, 0),
         };
         value.ok_or(RULE)
     }
@@ -68,8 +68,10 @@ impl Selection {
 /// The words of a value, in one piece.
 struct Words<'w> {
     words: &'w [u64],
-    /// The values that may still follow. The elements of a vector may lie anywhere, and vectors of bad words in each other.
+    /// The words that elements of growing vectors may still have. Those of bad words may lie in each other.
     left: usize,
+    /// The values without words that may still follow.
+    empty: usize,
 }
 
 impl<'w> Words<'w> {
@@ -79,7 +81,7 @@ impl<'w> Words<'w> {
 
     fn value<'s>(&mut self, shape: &'s Shape, at: usize) -> Option<Value<'s>> {
         if shape.words() == 0 {
-            self.left = self.left.checked_sub(1)?;
+            self.empty = self.empty.checked_sub(1)?;
         }
         match shape {
             Shape::Scalar(scalar) => scalar_of(*scalar, self.load(at)?),
@@ -104,6 +106,7 @@ impl<'w> Words<'w> {
                 // The words of the elements are in the piece.
                 let words = len.checked_mul(of.bytes_in_vec())?.div_ceil(WORD);
                 (first.checked_add(words)? <= self.words.len()).then_some(())?;
+                self.left = self.left.checked_sub(words)?;
                 self.vec(of, first, len)
             }
             Shape::FixedMap { key, value, len } => {
@@ -143,8 +146,7 @@ impl<'w> Words<'w> {
         }
     }
 
-    fn scalars<'s>(&mut self, of: Scalar, first: usize, len: usize) -> Option<Value<'s>> {
-        self.left = self.left.checked_sub(len * of.bytes() / WORD)?;
+    fn scalars<'s>(&self, of: Scalar, first: usize, len: usize) -> Option<Value<'s>> {
         let bytes = (0..len).map(|index| index * of.bytes());
         let items = bytes.map(|byte| {
             let word = self.load(first + byte / WORD)?;
@@ -154,7 +156,6 @@ impl<'w> Words<'w> {
     }
 
     fn elements<'s>(&mut self, of: &'s Shape, first: usize, len: usize) -> Option<Value<'s>> {
-        self.left = self.left.checked_sub(len.checked_mul(of.words())?)?;
         let mut items = Vec::new();
         for index in 0..len {
             items.push(self.value(of, first + index * of.words())?);
