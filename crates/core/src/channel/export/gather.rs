@@ -34,10 +34,11 @@ fn append(
     load: &mut impl FnMut(usize) -> u64,
     out: &mut Vec<u64>,
 ) -> Result<(), TooLarge> {
+    let end = at.checked_add(words).ok_or(TooLarge)?;
     if out.len().saturating_add(words) > EXPORT_WORDS_MAX {
         return Err(TooLarge);
     }
-    out.extend((at..at + words).map(load));
+    out.extend((at..end).map(load));
     Ok(())
 }
 
@@ -104,11 +105,13 @@ fn vec(
     out: &mut Vec<u64>,
 ) -> Result<(), TooLarge> {
     let len = usize::try_from(out[to + 1]).map_err(|_| TooLarge)?;
+    if chunks::count(len) > chunks::CHUNKS {
+        return Err(TooLarge);
+    }
     let (each, first) = (of.bytes_in_vec(), out.len());
     let chunk_at = |out: &[u64], chunk| out[to + chunks::pointer(chunk)] as usize;
     let mut left = len;
-    let heads: Vec<usize> =
-        (0..chunks::count(len).min(chunks::CHUNKS)).map(|chunk| chunk_at(out, chunk)).collect();
+    let heads: Vec<usize> = (0..chunks::count(len)).map(|chunk| chunk_at(out, chunk)).collect();
     for (chunk, at) in heads.iter().enumerate() {
         let here = left.min(chunks::len(chunk));
         append(*at, (here * each).div_ceil(WORD), load, out)?;
