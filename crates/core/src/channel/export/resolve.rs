@@ -1,14 +1,14 @@
 //! Paths as text, such as `book[7].bid`, and the parts that they select.
 //!
-//! A path begins with a field or an index; a field may have a dot in front of it there, and has one everywhere else. An
-//! empty path selects the whole value. `limit?` is the value of an option, `head*` the target of a pointer, `prices["EUR"]`
+//! A field may have a dot in front of it at the beginning of a path, and has one everywhere else. An empty path selects the
+//! whole value. `limit?` is the value of an option, `head*` the target of a pointer, `prices["EUR"]`
 //! the value of a map's entry.
 
 use super::layout::WORD;
 use super::part::Part;
 use super::route;
 use super::shape::{Field, Scalar, Shape};
-use crate::limits::EXPORT_PATH_BYTES_MAX;
+use crate::limits::{EXPORT_PATH_BYTES_MAX, EXPORT_STEPS_MAX};
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -35,6 +35,8 @@ pub enum PathError {
         /// The bytes of the path.
         bytes: usize,
     },
+    /// The path has too many steps that the memory decides.
+    Steps,
     /// The text is no path, from this byte on.
     Text {
         /// The path.
@@ -131,7 +133,7 @@ impl Shape {
         }
         let mut route = Vec::new();
         let at = Place { whole: self, at: 0, shift: 0 };
-        let mut selection = select(self, at, &mut Steps { path, at: 0 }, &mut route)?;
+        let mut selection = select(self, at, &mut Steps { path, at: 0, routed: 0 }, &mut route)?;
         selection.route = route;
         match selection.part.words == 0 && !path.is_empty() {
             true => Err(PathError::Empty { path: path.into() }),
@@ -173,7 +175,7 @@ fn select(
     route: &mut Vec<u64>,
 ) -> Result<Selection, PathError> {
     let Place { whole, at, .. } = place;
-    let of = steps.done();
+    let (path, of) = (steps.path, steps.done());
     let word = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let step = steps.next()?;
     match (shape, step) {
@@ -198,17 +200,21 @@ fn select(
             })
         }
         (Shape::Packed { of: scalar, len }, Some(Step::Index(index))) => {
-            let byte = checked(of, index, *len)? * scalar.bytes();
+            let byte = checked(path, of, index, *len)? * scalar.bytes();
             let at = at.saturating_add(usize::from(shape.is_unit()) + byte / WORD);
             let place = Place { at, shift: 8 * (byte % WORD) as u8, ..place };
             select(scalar.shape(), place, steps, route)
         }
         (Shape::Array { of: element, len }, Some(Step::Index(index))) => {
-            let words = checked(of, index, *len)?.saturating_mul(element.words());
+            let words = checked(path, of, index, *len)?.saturating_mul(element.words());
             select(element, Place { at: at.saturating_add(words), ..place }, steps, route)
         }
         (shape, Some(step)) => {
-            let (step, to) = routed(whole, (shape, word(at)), of, step)?;
+            let (step, to) = routed(whole, (shape, word(at)), (path, of), step)?;
+            if steps.routed == EXPORT_STEPS_MAX {
+                return Err(PathError::Steps);
+            }
+            steps.routed += 1;
             step.encode(route);
             select(to, Place { whole, at: 0, shift: 0 }, steps, route)
         }
@@ -219,18 +225,18 @@ fn select(
 fn routed<'s>(
     whole: &'s Shape,
     (shape, at): (&'s Shape, u32),
-    of: &str,
+    (path, of): (&str, &str),
     step: Step<'_>,
 ) -> Result<(route::Step, &'s Shape), PathError> {
     let word = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     match (shape, step) {
         (Shape::FixedVec { of: element, len }, Step::Index(index)) => {
-            let index = word(checked(of, index, *len)?);
+            let index = word(checked(path, of, index, *len)?);
             let each = word(element.bytes_in_vec());
             Ok((route::Step::Element { at, index, each, len: *len }, element))
         }
         (Shape::Vec { of: element }, Step::Index(index)) => {
-            let index = word(checked(of, index, u32::MAX)?);
+            let index = word(checked(path, of, index, u32::MAX)?);
             Ok((route::Step::Chunk { at, index, each: word(element.bytes_in_vec()) }, element))
         }
         (Shape::Option { of: inner }, Step::Some) => {
@@ -252,6 +258,10 @@ fn routed<'s>(
             let key = key_of(key, written).ok_or_else(no_key)?;
             Ok((route::Step::Entry { at, len: *len, value: word(value.words()), key }, value))
         }
+        (
+            Shape::Packed { .. } | Shape::Array { .. } | Shape::FixedVec { .. } | Shape::Vec { .. },
+            Step::Key(_),
+        ) => Err(PathError::Text { path: path.into(), at: of.len() + 1 }),
         (shape, step) => {
             let (of, kind) = (of.into(), shape.kind());
             Err(match step {
@@ -294,8 +304,12 @@ fn key_of(shape: &Shape, written: &str) -> Option<Box<[u64]>> {
     Some([word].into())
 }
 
-/// Returns the index of an element of an array, the path to which is `of`.
-fn checked(of: &str, index: &str, len: u32) -> Result<usize, PathError> {
+/// Returns the index of an element of an array, which a path has behind its part `of`.
+fn checked(path: &str, of: &str, index: &str, len: u32) -> Result<usize, PathError> {
+    let digits = index.strip_prefix('-').unwrap_or(index);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(PathError::Text { path: path.into(), at: of.len() + 1 });
+    }
     match index.parse::<u32>() {
         Ok(number) if number < len => Ok(number as usize),
         _ => Err(PathError::Index { of: of.into(), index: index.into(), len }),
@@ -318,6 +332,8 @@ enum Step<'p> {
 struct Steps<'p> {
     path: &'p str,
     at: usize,
+    /// The steps so far that the memory decides.
+    routed: usize,
 }
 
 impl<'p> Steps<'p> {
@@ -334,7 +350,7 @@ impl<'p> Steps<'p> {
         }
         let error = |at: usize| PathError::Text { path: self.path.into(), at };
         for (sign, step) in [('?', Step::Some), ('*', Step::Target)] {
-            if rest.starts_with(sign) && self.at != 0 {
+            if rest.starts_with(sign) {
                 self.at += 1;
                 return Ok(Some(step));
             }
@@ -407,6 +423,10 @@ impl fmt::Display for PathError {
             PathError::Long { bytes } => {
                 write!(f, "the path has {bytes} bytes, and may have {EXPORT_PATH_BYTES_MAX}")
             }
+            PathError::Steps => write!(
+                f,
+                "the path has more than {EXPORT_STEPS_MAX} steps through options, vectors, maps and pointers"
+            ),
             PathError::Text { path, at } => write!(
                 f,
                 "`{}` is no path, from byte {at} on: write fields and indexes as in `book[7].bid`",
@@ -427,12 +447,11 @@ impl fmt::Display for PathError {
                 }
                 Ok(())
             }
-            PathError::Index { of, index, len } => write!(
-                f,
-                "the index {index} is out of range: {} is {}",
-                Named(of),
-                Kind::Array(*len)
-            ),
+            PathError::Index { of, index, len } => {
+                // A vector that grows has no length here.
+                let kind = if *len == u32::MAX { Kind::Vec } else { Kind::Array(*len) };
+                write!(f, "the index {index} is out of range: {} is {kind}", Named(of))
+            }
             PathError::NoStruct { of, kind: kind @ Kind::Array(1..) } => {
                 write!(
                     f,
