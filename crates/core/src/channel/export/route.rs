@@ -99,7 +99,7 @@ pub enum Step {
 /// The steps from the beginning of an exported value to a value inside of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Route {
-    steps: Vec<Step>,
+    pub(super) steps: Vec<Step>,
 }
 
 /// Where a route has led.
@@ -280,7 +280,8 @@ impl Step {
         whole: &'s Shape,
     ) -> Result<(Step, &'s Shape), Rule> {
         let (head, rest) = words.split_first().ok_or(RULE)?;
-        let (arguments, rest) = rest.split_at_checked((head >> 8 & 0xff) as usize).ok_or(RULE)?;
+        let (arguments, rest) =
+            rest.split_at_checked((head >> 8 & 0xff_ffff) as usize).ok_or(RULE)?;
         *words = rest;
         let at = (head >> 32) as u32;
         let word = |number: usize| u32::try_from(number).map_err(|_| RULE);
@@ -373,6 +374,9 @@ fn name_of(words: &[u64]) -> Result<Arc<str>, Rule> {
     }
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let len = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    if len.div_ceil(WORD) != words.len() {
+        return Err(RULE);
+    }
     core::str::from_utf8(&bytes[..len]).map(Arc::from).map_err(|_| RULE)
 }
 
