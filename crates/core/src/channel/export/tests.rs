@@ -10,6 +10,10 @@ use std::format;
 use std::string::{String, ToString};
 use std::vec::Vec;
 
+mod memory;
+
+mod doors;
+
 mod expressions;
 
 mod paths;
@@ -18,10 +22,21 @@ mod readers;
 
 mod values;
 
+mod chunks;
+
+mod maps;
+
+mod gather;
+
+mod routes;
+
 pub(super) fn shapes() -> impl Strategy<Value = Shape> {
     let scalar = proptest::sample::select(&Scalar::ALL[..]).prop_map(Shape::Scalar);
-    let leaf = prop_oneof![scalar, (0_u32..40).prop_map(|bytes| Shape::Text { bytes })];
-    leaf.prop_recursive(4, 40, 5, |inner| {
+    let text = || (0_u32..40).prop_map(|bytes| Shape::Text { bytes });
+    let pointer = any::<u8>().prop_map(|which| Shape::Ref { to: which.to_string().into() });
+    let leaf = prop_oneof![4 => scalar.clone(), 2 => text(), 1 => pointer];
+    let key = prop_oneof![scalar.prop_filter("a float is no key", is_key), text()];
+    leaf.prop_recursive(4, 40, 5, move |inner| {
         let fields = proptest::collection::vec(inner.clone(), 0..5);
         let structs = ("[A-Z][a-z_0-9]{0,8}", fields).prop_map(|(name, shapes)| {
             let field = |(at, shape)| Field { name: format!("field_{at}").into(), shape };
@@ -30,8 +45,73 @@ pub(super) fn shapes() -> impl Strategy<Value = Shape> {
                 fields: shapes.into_iter().enumerate().map(field).collect(),
             }
         });
-        prop_oneof![structs, (inner, 0_u32..6).prop_map(|(of, len)| Shape::array(of, len))]
+        let len = 0_u32..6;
+        prop_oneof![
+            4 => structs,
+            2 => (inner.clone(), len.clone()).prop_map(|(of, len)| Shape::array(of, len)),
+            1 => inner.clone().prop_map(|of| Shape::Option { of: of.into() }),
+            1 => (inner.clone(), len.clone())
+                .prop_map(|(of, len)| Shape::FixedVec { of: of.into(), len }),
+            1 => inner.clone().prop_map(|of| Shape::Vec { of: of.into() }),
+            1 => (key.clone(), inner, len).prop_map(|(key, value, len)| Shape::FixedMap {
+                key: key.into(),
+                value: value.into(),
+                len
+            }),
+        ]
     })
+    .prop_map(with_targets)
+}
+
+fn is_key(shape: &Shape) -> bool {
+    !matches!(shape, Shape::Scalar(Scalar::F32 | Scalar::F64))
+}
+
+/// Gives each pointer of a shape, whose target has a number instead of a name, a struct of the shape. Where there is none,
+/// or structs of one name, a text takes the place of each pointer.
+fn with_targets(mut shape: Shape) -> Shape {
+    let mut names = Vec::new();
+    shape.clone().visit(&mut |inner| {
+        if let Shape::Struct { name, .. } = inner {
+            names.push(name.clone());
+        }
+    });
+    let plain = {
+        let mut shape = shape.clone();
+        shape.visit(&mut |inner| {
+            if let Shape::Ref { .. } = inner {
+                *inner = Shape::Text { bytes: 0 };
+            }
+        });
+        shape
+    };
+    if names.is_empty() {
+        return plain;
+    }
+    shape.visit(&mut |inner| {
+        if let Shape::Ref { to } = inner {
+            *to = names[to.parse::<usize>().unwrap() % names.len()].clone();
+        }
+    });
+    if shape.check().is_ok() { shape } else { plain }
+}
+
+impl Shape {
+    /// Visits this shape and all inside of it, from the outside.
+    fn visit(&mut self, see: &mut impl FnMut(&mut Shape)) {
+        see(self);
+        match self {
+            Shape::Scalar(_) | Shape::Packed { .. } | Shape::Text { .. } | Shape::Ref { .. } => {}
+            Shape::Array { of, .. }
+            | Shape::Option { of }
+            | Shape::FixedVec { of, .. }
+            | Shape::Vec { of }
+            | Shape::FixedMap { value: of, .. } => of.visit(see),
+            Shape::Struct { fields, .. } => {
+                fields.iter_mut().for_each(|field| field.shape.visit(see));
+            }
+        }
+    }
 }
 
 /// The parts of a value, by their first words.
@@ -268,4 +348,82 @@ fn names_are_told_from_types() {
     {
         assert_eq!(text.parse::<Shape>(), Err(ShapeError::Text { at }), "{text}");
     }
+}
+
+#[test]
+fn keys_and_targets_are_checked() {
+    let key = |key: &str| format!("map<{key}, u8; 2>").parse::<Shape>().err();
+    for right in ["u8", "i64", "bool", "char", "text<0>", "text<248>"] {
+        assert_eq!(key(right), None, "{right}");
+    }
+    for wrong in ["f32", "f64", "text<249>", "[u8; 2]", "A { }", "option<u8>", "ref<A>"] {
+        assert_eq!(key(wrong), Some(ShapeError::Key { key: wrong.into() }), "{wrong}");
+    }
+    let error = |text: &str| text.parse::<Shape>().err();
+    let name = || "B".into();
+    assert_eq!(error("A { a: ref<A>, b: option<B { }>, c: vec<ref<B>> }"), None);
+    assert_eq!(error("A { a: map<u8, B { }; 2>, b: [ref<B>; 2] }"), None);
+    assert_eq!(error("ref<B>"), Some(ShapeError::Target { name: name() }));
+    assert_eq!(
+        error("A { a: [B { b: ref<C> }; 2] }"),
+        Some(ShapeError::Target { name: "C".into() })
+    );
+    assert_eq!(error("A { a: B { }, b: B { c: u8 } }"), None, "no pointer leads there");
+    assert_eq!(
+        error("A { a: B { }, b: vec<B { c: u8 }>, c: ref<B> }"),
+        Some(ShapeError::Targets { name: name() })
+    );
+    assert_eq!(error("A { a: B { }, b: [B { }; 2], c: ref<B> }"), None, "one type");
+    assert_eq!(error("A { a: ref<u8> }"), Some(ShapeError::Name { name: "u8".into() }));
+    for (text, at) in [("vec<u8; >", 8), ("map<u8, u8>", 10), ("option<u8", 9), ("ref<>", 4)] {
+        assert_eq!(error(text), Some(ShapeError::Text { at }), "{text}");
+    }
+    assert_eq!(error("vec<[u64; 4294967295]>"), Some(ShapeError::Large));
+    assert_eq!(error("vec<[u64; 4294967295]; 0>"), Some(ShapeError::Large));
+    assert_eq!(error("map<u8, [u64; 1048576]; 8>"), Some(ShapeError::Large));
+}
+
+#[test]
+fn the_layout_of_options_vectors_maps_and_pointers_never_changes() {
+    let words = |text: &str| text.parse::<Shape>().unwrap().words();
+    // A version, a number, and the value.
+    assert_eq!(words("option<u8>"), 3);
+    assert_eq!(words("option<text<9>>"), 6);
+    // A version, a length, and the elements; scalars lie side by side.
+    assert_eq!(words("vec<u16; 5>"), 4);
+    assert_eq!(words("vec<A { a: u8 }; 5>"), 12);
+    assert_eq!(words("vec<u8; 0>"), 2);
+    // A version, a length, and the places of 21 chunks.
+    assert_eq!(words("vec<u8>"), 23);
+    // A version, a length, and slots of a word, a key and a value. A text as a key has no version.
+    assert_eq!(words("map<u8, A { a: u8 }; 3>"), 14);
+    assert_eq!(words("map<text<9>, u8; 3>"), 17);
+    let text = "A { a: option<[u8; 9]>, b: map<bool, ref<A>; 2>, c: vec<char>, d: vec<f32; 3>, e: ref<A> }";
+    let shape: Shape = text.parse().unwrap();
+    assert_eq!(shape.to_string(), text);
+    assert_eq!(shape.words(), 1 + 5 + 8 + 23 + 4 + 1);
+    for (at, words) in [(0, 42), (1, 5), (6, 8), (14, 23), (37, 4), (41, 1)] {
+        assert_eq!(Part { at, words }.check(&shape), Ok(()), "{at}, {words}");
+    }
+    // What the memory decides is behind a route.
+    for (at, words) in [(2, 1), (3, 3), (8, 1), (10, 1), (16, 1), (39, 1), (38, 1)] {
+        assert!(Part { at, words }.check(&shape).is_err(), "{at}, {words}");
+    }
+}
+
+#[test]
+fn a_part_changes_with_its_options_vectors_and_maps() {
+    let text = "A { a: option<B { b: [u8; 9] }>, c: vec<B { b: [u8; 9] }; 2>, d: map<u8, B { b: [u8; 9] }; 2>, e: vec<u8> }";
+    let shape: Shape = text.parse().unwrap();
+    let of = |at, words| {
+        let mut versions = Vec::new();
+        Part { at, words }.versions(&shape, true, &mut |at| versions.push(at.unwrap()));
+        versions
+    };
+    let (a, c, d) = ([1, 3, 4], [7, 9, 10, 13, 14], [17, 21, 22, 27, 28]);
+    assert_eq!(of(1, 6), a);
+    assert_eq!(of(7, 10), c);
+    assert_eq!(of(17, 14), d);
+    assert_eq!(of(31, 23), [31]);
+    assert_eq!(of(0, 54), [&[0], &a[..], &c, &d, &[31]].concat());
 }

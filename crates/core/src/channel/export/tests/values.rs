@@ -1,101 +1,28 @@
 //! Values of words.
 
+use super::memory::Memory;
 use super::shapes;
-use crate::channel::export::{Field, Part, Scalar, Selection, Shape, Value};
+use crate::channel::export::{Part, Scalar, Selection, Shape, gather};
 use proptest::prelude::*;
 use std::format;
-use std::string::{String, ToString};
+use std::string::ToString;
 use std::vec;
 use std::vec::Vec;
 
-/// Invents a scalar, and returns its bits and its value.
-fn scalar<'s>(scalar: Scalar, seed: u64) -> (u64, Value<'s>) {
-    let bits = 8 * scalar.bytes() as u32;
-    let word = seed & u64::MAX >> (64 - bits);
-    match scalar {
-        Scalar::U8 | Scalar::U16 | Scalar::U32 | Scalar::U64 => (word, Value::Unsigned(word)),
-        Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64 => {
-            (word, Value::Signed((word << (64 - bits)).cast_signed() >> (64 - bits)))
-        }
-        Scalar::F32 => (u64::from((seed as f32).to_bits()), Value::F32(seed as f32)),
-        Scalar::F64 => ((seed as f64).to_bits(), Value::F64(seed as f64)),
-        Scalar::Bool => (seed & 1, Value::Bool(seed & 1 == 1)),
-        Scalar::Char => {
-            let one = ['a', 'é', '\n', '😀'][seed as usize % 4];
-            (u64::from(u32::from(one)), Value::Char(one))
-        }
-    }
-}
-
-/// Invents a value, and appends its words.
-fn invent<'s>(shape: &'s Shape, seed: &mut u64, words: &mut Vec<u64>) -> Value<'s> {
-    *seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-    let version = *seed;
-    match shape {
-        Shape::Scalar(of) => {
-            let (word, value) = scalar(*of, *seed);
-            // The bits above a scalar say nothing.
-            let bits = 8 * of.bytes() as u32;
-            words.push(if bits == 64 { word } else { word | *seed << bits });
-            value
-        }
-        Shape::Packed { of, len } => {
-            let mut bytes = Vec::new();
-            let items = (0..*len).map(|index| {
-                let (word, value) = scalar(*of, seed.wrapping_mul(u64::from(index) + 1));
-                bytes.extend_from_slice(&word.to_le_bytes()[..of.bytes()]);
-                value
-            });
-            let items = items.collect();
-            if bytes.len() > 8 {
-                words.push(version);
-            }
-            put(&bytes, words);
-            Value::Array(items)
-        }
-        Shape::Array { of, len } => {
-            Value::Array((0..*len).map(|_| invent(of, seed, words)).collect())
-        }
-        Shape::Text { bytes } => {
-            let text: String = "aé\"😀b".repeat(9);
-            let most = *seed as usize % (*bytes as usize + 1);
-            let text = &text[..(0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap()];
-            words.extend([version, text.len() as u64]);
-            let mut padded = text.as_bytes().to_vec();
-            padded.resize(*bytes as usize, 0xff);
-            put(&padded, words);
-            Value::Text(text.into())
-        }
-        Shape::Option { .. }
-        | Shape::FixedVec { .. }
-        | Shape::Vec { .. }
-        | Shape::FixedMap { .. }
-        | Shape::Ref { .. } => unreachable!("`shapes` makes none"),
-        Shape::Struct { name, fields } => {
-            words.push(version);
-            let value = |Field { name, shape }: &'s Field| (&**name, invent(shape, seed, words));
-            Value::Struct(name, fields.iter().map(value).collect())
-        }
-    }
-}
-
-fn put(bytes: &[u8], words: &mut Vec<u64>) {
-    for piece in bytes.chunks(8) {
-        let mut word = [0; 8];
-        word[..piece.len()].copy_from_slice(piece);
-        words.push(u64::from_le_bytes(word));
-    }
-}
-
 proptest! {
     #[test]
-    fn words_are_the_value_that_was_put(shape in shapes(), mut seed in any::<u64>()) {
-        let mut words = Vec::new();
-        let value = invent(&shape, &mut seed, &mut words);
+    fn words_are_the_value_that_was_put(shape in shapes(), seed in any::<u64>()) {
+        let (memory, value) = Memory::invent(&shape, seed);
+        let mut words = gather(&shape, 0, &mut |at| memory.words[at]).unwrap();
         let whole = shape.resolve("").unwrap();
+        if !shape.grows() {
+            prop_assert_eq!(&words, &memory.words);
+        }
         prop_assert_eq!(whole.value(&words), Ok(value));
         words.push(0);
-        prop_assert!(whole.value(&words).is_err(), "there is a word too many");
+        prop_assert!(whole.value(&words).is_err() || shape.grows(), "there is a word too many");
+        words.truncate(shape.words().saturating_sub(1));
+        prop_assert!(whole.value(&words).is_err() || shape.words() == 0, "there is a word too few");
     }
 
     #[test]
@@ -103,7 +30,8 @@ proptest! {
         shape in shapes(),
         words in proptest::collection::vec(prop_oneof![any::<u64>(), 0..50_u64], 0..200),
     ) {
-        let words = &words[..words.len().min(shape.words())];
+        let most = if shape.grows() { 200 } else { shape.words() };
+        let words = &words[..words.len().min(most)];
         if let Ok(value) = shape.resolve("").unwrap().value(words) {
             prop_assert!(!value.to_string().is_empty());
             let lines = format!("{value:#}");
@@ -121,6 +49,11 @@ fn invalid_words_are_no_value() {
         ("text<4>", vec![0, 5, 0]),
         ("text<4>", vec![0, u64::MAX, 0]),
         ("text<4>", vec![0, 1, 0xff]),
+        ("option<u8>", vec![0, 2, 0]),
+        ("vec<u8; 3>", vec![0, 4, 0]),
+        ("vec<u16; 4>", vec![0, u64::MAX, 0]),
+        ("map<u8, bool; 1>", vec![0, 1, 2, 0, 2]),
+        ("map<text<3>, u8; 1>", vec![0, 1, 2, 4, 0, 0]),
         ("A { a: u8 }", vec![0]),
         ("A { a: u8 }", vec![]),
     ] {
@@ -139,6 +72,24 @@ fn values_without_words_are_bounded() {
     let many: Shape = "[[[u8; 0]; 4294967295]; 4294967295]".parse().unwrap();
     assert_eq!(many.words(), 0);
     assert!(many.resolve("").unwrap().value(&[]).is_err());
+}
+
+#[test]
+fn a_value_with_many_arrays_in_each_other_is_a_value() {
+    let nested: Shape = "[[[S { a: u8 }; 20]; 20]; 20]".parse().unwrap();
+    let words = vec![0; nested.words()];
+    assert!(nested.resolve("").unwrap().value(&words).is_ok());
+}
+
+/// The elements of two vectors may be the same words if the words are bad, and more of them than words.
+#[test]
+fn vectors_in_each_other_are_bounded_by_their_words() {
+    let shape: Shape = "vec<vec<vec<[u8; 9]>>>".parse().unwrap();
+    let mut words = vec![0; 23 * 100];
+    for head in words.chunks_mut(23) {
+        (head[1], head[2]) = (99, 23);
+    }
+    assert!(shape.resolve("").unwrap().value(&words).is_err());
 }
 
 #[test]
@@ -164,5 +115,43 @@ fn a_value_is_printed_as_a_user_reads_it() {
         print("Quotes { count: u64, book: [Row { bid: f64, ask: f64 }; 4] }", &words),
         "Quotes {\n  count: 7\n  book: [\n    [0] Row { bid: 1.05, ask: 1.07 }\n    [1] Row { bid: 1.05, ask: 1.07 }\n    \
          [2] Row { bid: 1.05, ask: 1.07 }\n    [3] Row { bid: 1.05, ask: 1.07 }\n  ]\n}"
+    );
+}
+
+#[test]
+fn options_vectors_maps_and_pointers_are_printed() {
+    let print = |shape: &str, words: &[u64]| {
+        let shape: Shape = shape.parse().unwrap();
+        format!("{:#}", shape.resolve("").unwrap().value(words).unwrap())
+    };
+    assert_eq!(print("option<u8>", &[2, 0, 7]), "None");
+    assert_eq!(print("option<u8>", &[2, 1, 7]), "Some(7)");
+    assert_eq!(print("option<option<i8>>", &[2, 1, 2, 1, 0xff]), "Some(Some(-1))");
+    assert_eq!(print("vec<u16; 5>", &[2, 3, 0x0003_0002_0001, 9]), "[1, 2, 3]");
+    assert_eq!(print("vec<u16; 5>", &[2, 0, 1, 9]), "[]");
+    let mut grown = vec![0; 23];
+    (grown[1], grown[2]) = (3, 23);
+    grown.push(0x03_0201);
+    assert_eq!(print("vec<u8>", &grown), "[1, 2, 3]");
+    // A free slot, an entry, a removed one, an entry.
+    let map = [2, 2, 0, 9, 9, 2, 7, 8, 1, 9, 9, 3, 5, 6];
+    assert_eq!(print("map<u8, i16; 4>", &map), "{7: 8, 5: 6}");
+    assert_eq!(print("map<u8, i16; 0>", &[2, 0]), "{}");
+    let eur = u64::from_le_bytes(*b"EUR\0\0\0\0\0");
+    assert_eq!(print("map<text<8>, u8; 1>", &[2, 1, 2, 3, eur, 1]), "{\"EUR\": 1}");
+    assert_eq!(print("A { next: ref<A> }", &[2, 0]), "A { next: null }");
+    assert_eq!(print("A { next: ref<A> }", &[2, 1]), "A { next: ref@0 }");
+    let long = [u64::MAX; 5];
+    let row = "Row { a: 18446744073709551615, b: 18446744073709551615, c: 18446744073709551615, d: 18446744073709551615 }";
+    assert_eq!(
+        print("option<Row { a: u64, b: u64, c: u64, d: u64 }>", &[&[2, 1], &long[..]].concat()),
+        format!("Some({})", row.replace("{ ", "{\n  ").replace(", ", "\n  ").replace(" }", "\n}"))
+    );
+    assert_eq!(
+        print("map<u8, [u64; 5]; 1>", &[&[2, 1, 2, 7, 0], &long[..]].concat()),
+        format!(
+            "{{\n  7: [\n{}  ]\n}}",
+            (0..5).map(|at| format!("    [{at}] {}\n", u64::MAX)).collect::<Vec<_>>().concat()
+        )
     );
 }
