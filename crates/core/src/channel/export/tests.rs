@@ -118,13 +118,11 @@ impl Shape {
 fn parts(shape: &Shape, at: usize, out: &mut Vec<Part>) {
     out.push(Part { at: at as u32, words: shape.words() as u32 });
     match shape {
-        Shape::Scalar(_)
-        | Shape::Text { .. }
-        | Shape::Option { .. }
-        | Shape::FixedVec { .. }
-        | Shape::Vec { .. }
-        | Shape::FixedMap { .. }
-        | Shape::Ref { .. } => {}
+        Shape::Scalar(_) | Shape::Text { .. } | Shape::Option { .. } | Shape::Ref { .. } => {}
+        // The length.
+        Shape::FixedVec { .. } | Shape::Vec { .. } | Shape::FixedMap { .. } => {
+            out.push(Part { at: at as u32 + 1, words: 1 });
+        }
         Shape::Packed { .. } => {
             let first = at + usize::from(shape.is_unit());
             let words = first..at + shape.words();
@@ -405,8 +403,12 @@ fn the_layout_of_options_vectors_maps_and_pointers_never_changes() {
     for (at, words) in [(0, 42), (1, 5), (6, 8), (14, 23), (37, 4), (41, 1)] {
         assert_eq!(Part { at, words }.check(&shape), Ok(()), "{at}, {words}");
     }
-    // What the memory decides is behind a route.
-    for (at, words) in [(2, 1), (3, 3), (8, 1), (10, 1), (16, 1), (39, 1), (38, 1)] {
+    // The lengths of a map and of vectors are parts.
+    for at in [7, 15, 38] {
+        assert_eq!(Part { at, words: 1 }.check(&shape), Ok(()), "{at}");
+    }
+    // A route leads to the values that the memory decides.
+    for (at, words) in [(2, 1), (3, 1), (3, 3), (8, 1), (10, 1), (16, 1), (39, 1)] {
         assert!(Part { at, words }.check(&shape).is_err(), "{at}, {words}");
     }
 }

@@ -11,7 +11,7 @@ use std::vec::Vec;
 pub(super) struct Door<'s, 'v> {
     pub(super) step: Step,
     pub(super) to: &'s Shape,
-    /// What the step finds in an invented value. Nothing is known of the targets of pointers.
+    /// The value that the step finds in an invented one. Nothing is known of the targets of pointers.
     pub(super) value: Known<'v>,
 }
 

@@ -5,7 +5,8 @@ use super::memory::Memory;
 use super::shapes;
 use crate::channel::export::map::{Slots, slot_words, tag};
 use crate::channel::export::{
-    Directory, Found, Load, Missing, NotRead, Part, Route, Scalar, Selection, Shape, Step, gather,
+    Directory, Found, Load, Missing, Nameless, NotRead, Part, Readers, Route, Scalar, Selection,
+    Shape, Step, gather,
 };
 use crate::limits::EXPORT_STEPS_MAX;
 use proptest::prelude::*;
@@ -199,7 +200,7 @@ fn read(shape: &Shape, found: Found, memory: &Memory) -> std::string::String {
     selection.value(&words).unwrap().to_string()
 }
 
-/// What a route does in memory.
+/// A thing that a route does in memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Did {
     Look(Option<usize>),
@@ -429,10 +430,12 @@ fn a_route_has_a_bounded_number_of_steps() {
 fn an_owner_leads_a_route_through_an_export_that_stands() {
     let mut directory = Directory::new(0);
     let shape: Shape = format!("B {{ a: {INDEXED}, p: ref<R> }}").parse().unwrap();
-    let number = directory.export("a", shape.clone(), |_| Ok::<_, super::Refusal>(7)).unwrap();
+    let number = directory
+        .export("a", shape.clone(), Readers::everybody(), |_| Ok::<_, super::Refusal>(7))
+        .unwrap();
     let route = shape.resolve(".p*").unwrap().route;
     let whole = Part { at: 0, words: 2 };
-    let routed = directory.routed(number, &route, whole).unwrap();
+    let routed = directory.routed(number, &route, whole, &Nameless).unwrap();
     assert_eq!((routed.shape.to_string(), *routed.kept), ("R { r: u64 }".into(), 7));
     assert!(!routed.route.is_empty());
     let version = Part { at: 0, words: 1 };
@@ -441,8 +444,9 @@ fn an_owner_leads_a_route_through_an_export_that_stands() {
         (number, &[0], whole, NotRead::NoPart),
         (number + 1, &route, whole, NotRead::Ended),
     ] {
-        assert_eq!(directory.routed(number, route, part).err(), Some(refusal));
+        assert_eq!(directory.routed(number, route, part, &Nameless).err(), Some(refusal));
     }
-    let routed = directory.routed(number, &[], Part { at: 0, words: word(shape.words()) });
+    let routed =
+        directory.routed(number, &[], Part { at: 0, words: word(shape.words()) }, &Nameless);
     assert!(routed.unwrap().route.is_empty());
 }
