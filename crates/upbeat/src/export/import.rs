@@ -106,7 +106,7 @@ impl<T: Shared> Import<T> {
     pub fn follow<U: Named>(&self, pointer: Ref<U>) -> Path<Routed<&Imported>, U> {
         let pointer = u32::try_from(pointer.pointer).unwrap_or(u32::MAX);
         let step = Step::Begin { pointer, name: U::NAME.into(), words: U::WORDS as u32 };
-        Path::new(Navigate::begin(self.whole().place(), step, false))
+        Path::new(Navigate::begin(*self.whole().place(), step, false))
     }
 
     /// Returns how often reads met an update of the owner, or became calls.
@@ -139,6 +139,7 @@ impl<T: Shared> Import<T> {
     ) -> Result<R, ReadError> {
         let mut asked = Vec::new();
         for _ in 0..ATTEMPTS {
+            self.imported.follow_move().await;
             let (phase, fields) = self.phase(Snapshot::new(&self.imported)?);
             let found = read(&fields).await;
             if let Some(found) = phase.ended(found).await? {

@@ -76,7 +76,7 @@ impl Imported {
 
     /// Returns the owner's memory, and where in it the export is.
     pub(super) fn mapped(&self) -> Result<(&Memory, &Location), ReadError> {
-        let mapping = self.last()?.ok_or(ReadError::Busy)?;
+        let mapping = self.last().ok_or(ReadError::Busy)?;
         match mapping.location.state(&mapping.memory) {
             State::Stands => Ok((&mapping.memory, &mapping.location)),
             State::Moved => Err(ReadError::Busy),
@@ -85,19 +85,19 @@ impl Imported {
     }
 
     /// Returns the last memory that this process has mapped for the export.
-    fn last(&self) -> Result<Option<&Mapping>, ReadError> {
-        let Some(mut mapping) = self.first.as_ref() else { return Ok(None) };
+    fn last(&self) -> Option<&Mapping> {
+        let mut mapping = self.first.as_ref()?;
         while let Some(next) = mapping.next.get() {
             mapping = next;
         }
-        Ok(Some(mapping))
+        Some(mapping)
     }
 
     /// Maps the memory to which the export has moved, if it has. The owner tells where that is.
-    async fn follow_move(&self) -> Result<(), ReadError> {
-        let Some(mapping) = self.last()? else { return Ok(()) };
-        if !matches!(mapping.location.state(&mapping.memory), State::Moved) {
-            return Ok(());
+    pub(super) async fn follow_move(&self) {
+        let Some(mapping) = self.last() else { return };
+        if mapping.location.state(&mapping.memory) != State::Moved {
+            return;
         }
         let (name, shape) = (&*self.opened.0, &*self.opened.1);
         let by_node = self.client.as_ref().and_then(|client| {
@@ -116,11 +116,12 @@ impl Imported {
         if let Ok(answer) = answer
             && let Ok(Opened { number, location, memory: Some(memory) }) = Opened::of(answer)
             && number == self.number
+            && location.words >= mapping.location.words
+            && location.consistency == mapping.location.consistency
         {
             // Another thread may have been first.
             let _ = mapping.next.set(Box::new(Mapping::new(memory, location)));
         }
-        Ok(())
     }
 
     #[inline(always)]
@@ -339,8 +340,7 @@ fn other<'i>(
     imported.bets.call();
     let (asked, shift) = asked();
     let answer = Box::pin(async move {
-        // The error of the read says what is wrong with the export.
-        let _ = imported.follow_move().await;
+        imported.follow_move().await;
         match asked.route.is_empty() {
             true => imported.read(asked.part).await,
             false => imported.read_routed(asked).await,

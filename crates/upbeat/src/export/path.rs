@@ -38,13 +38,14 @@ impl<A: Access, T: Shared> Path<A, T> {
     /// Returns the path behind the step that `step` makes of the word at which a place begins, and of the version around the
     /// place.
     pub(super) fn step<B: Navigate<There = A>>(
-        place: &Place<B>,
+        place: Place<B>,
         step: impl FnOnce(u32, Around) -> Step,
     ) -> Path<A, T> {
         if place.at == NOWHERE {
-            return Path::new(B::nowhere(place, place.version));
+            let why = place.version;
+            return Path::new(B::nowhere(place, why));
         }
-        let (at, around) = B::from_step(place);
+        let (at, around) = B::from_step(&place);
         Path::new(B::begin(place, step(at, around), T::PACKED != 0))
     }
 

@@ -288,6 +288,7 @@ impl<T: Shared> Range<'_, T> {
             Err(ReadError::Busy) => {}
             found => return found,
         }
+        imported.follow_move().await;
         imported.bets().call();
         let found = imported.evaluate(expression.encode()).await.map_err(not_read)?;
         Ok(found.map(|bits| expression.result(bits)))

@@ -20,6 +20,9 @@ use upbeat_memory::unit::UnitReader;
 /// The most units that a reader of shared memory looks at for a value and the steps that lead to it.
 const UNITS_MAX: usize = 32;
 
+/// The units of a short path to a value of one unit.
+const FEW_UNITS: usize = 4;
+
 /// The place of a version that the last step tells: that of the unit around the value to which the step has led.
 const AROUND: usize = usize::MAX - 1;
 
@@ -74,11 +77,11 @@ macro_rules! navigate {
                 within($place.at, $place.version, location.value(), location.version())
             }
 
-            fn nowhere(place: &Place<Self>, why: usize) -> Place<Self::There> {
+            fn nowhere(place: Place<Self>, why: usize) -> Place<Self::There> {
                 nowhere(Routed { access: place.access, route: Route::default() }, why)
             }
 
-            fn begin(place: &Place<Self>, step: Step, _: bool) -> Place<Self::There> {
+            fn begin(place: Place<Self>, step: Step, _: bool) -> Place<Self::There> {
                 let mut route = Route::default();
                 route.push(step);
                 behind(place.access, route)
@@ -99,12 +102,12 @@ impl<A: Access> Navigate for Routed<A> {
         within(place.at, place.version, 0, AROUND)
     }
 
-    fn nowhere(place: &Place<Self>, why: usize) -> Place<Routed<A>> {
-        nowhere(place.access.clone(), why)
+    fn nowhere(place: Place<Self>, why: usize) -> Place<Routed<A>> {
+        nowhere(place.access, why)
     }
 
-    fn begin(place: &Place<Self>, step: Step, _: bool) -> Place<Routed<A>> {
-        let Routed { access, mut route } = place.access.clone();
+    fn begin(place: Place<Self>, step: Step, _: bool) -> Place<Routed<A>> {
+        let Routed { access, mut route } = place.access;
         route.push(step);
         behind(access, route)
     }
@@ -118,11 +121,11 @@ impl<'o> Navigate for &'o Owner {
         within(place.at, place.version, location.value(), location.version())
     }
 
-    fn nowhere(place: &Place<Self>, why: usize) -> Place<&'o Owner> {
+    fn nowhere(place: Place<Self>, why: usize) -> Place<&'o Owner> {
         nowhere(place.access, why)
     }
 
-    fn begin(place: &Place<Self>, step: Step, is_packed: bool) -> Place<&'o Owner> {
+    fn begin(place: Place<Self>, step: Step, is_packed: bool) -> Place<&'o Owner> {
         let access = place.access;
         let mut route = Route::default();
         route.push(step);
@@ -184,12 +187,12 @@ impl<A: Access, T: Shared> Path<Routed<A>, T> {
         location: &Location,
         copy: usize,
         look: &mut impl FnMut(usize),
-    ) -> Result<Option<T>, ReadError> {
+    ) -> Result<Option<T>, Missing> {
         let place = self.place();
         let value = location.value() + copy * location.words;
         let absolute = |at: Option<usize>| at.map_or(location.version(), |at| value + at);
         let mut walk = Walk { memory, value, look: |at| look(absolute(at)) };
-        let found = place.access.route.follow(location.words, &mut walk).map_err(not_found)?;
+        let found = place.access.route.follow(location.words, &mut walk)?;
         let first = value + found.at;
         if !T::IS_UNIT {
             look(match place.version {
@@ -211,16 +214,15 @@ impl<'i, T: Shared> Path<Routed<&'i Imported>, T> {
         self.at()?;
         let imported = self.place().access.access;
         let (memory, location) = imported.mapped()?;
-        if T::GROWS || T::UNITS >= UNITS_MAX {
+        if T::GROWS || self.units() > UNITS_MAX {
             return Err(ReadError::Busy);
         }
         let bets = imported.bets();
         let found = match location.consistency {
-            Consistency::Cell => attempts(bets, || {
-                let mut units = UnitReader::<UNITS_MAX>::new(&memory.0);
-                let found = self.take_found(memory, location, 0, &mut |at| units.look_first(at));
-                units.read(|_| found)
-            }),
+            Consistency::Cell if self.units() <= FEW_UNITS => {
+                attempts(bets, || self.attempt::<FEW_UNITS>(memory, location))
+            }
+            Consistency::Cell => attempts(bets, || self.attempt::<UNITS_MAX>(memory, location)),
             Consistency::Guarded => memory.read_copy(
                 location.version(),
                 1,
@@ -229,7 +231,23 @@ impl<'i, T: Shared> Path<Routed<&'i Imported>, T> {
             ),
             Consistency::Raw => Some(self.take_found(memory, location, 0, &mut |_| ())),
         };
-        found.ok_or(ReadError::Busy)??.ok_or(ReadError::Invalid)
+        found.ok_or(ReadError::Busy)?.map_err(not_found)?.ok_or(ReadError::Invalid)
+    }
+
+    /// Returns the most units that the steps and the value depend on.
+    fn units(&self) -> usize {
+        self.place().access.route.len() + 1 + T::UNITS
+    }
+
+    /// Reads the value once. `None` where the owner has changed one of the units meanwhile.
+    fn attempt<const UNITS: usize>(
+        &self,
+        memory: &Memory,
+        location: &Location,
+    ) -> Option<Result<Option<T>, Missing>> {
+        let mut units = UnitReader::<UNITS>::new(&memory.0);
+        let found = self.take_found(memory, location, 0, &mut |at| units.look_first(at));
+        units.read(|_| found)
     }
 
     pub(super) fn read_found(&self) -> Read<'i, T> {
@@ -265,7 +283,7 @@ impl<T: Shared> Path<Routed<&Snapshot>, T> {
             return Err(phase.lose());
         }
         phase.load_with(memory, |copy, look| {
-            self.take_found(memory, location, copy, &mut |at| look(at))
+            self.take_found(memory, location, copy, &mut |at| look(at)).map_err(not_found)
         })
     }
 

@@ -237,10 +237,10 @@ pub trait Navigate: Access {
     fn from_step(place: &Place<Self>) -> (u32, Around);
 
     /// Returns the place behind a step that cannot be taken, for this reason.
-    fn nowhere(place: &Place<Self>, why: usize) -> Place<Self::There>;
+    fn nowhere(place: Place<Self>, why: usize) -> Place<Self::There>;
 
     /// Takes a step behind the last one of a place, to a scalar of a packed array if `is_packed`.
-    fn begin(place: &Place<Self>, step: Step, is_packed: bool) -> Place<Self::There>;
+    fn begin(place: Place<Self>, step: Step, is_packed: bool) -> Place<Self::There>;
 }
 
 /// The paths to the fields of a value.

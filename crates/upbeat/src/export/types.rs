@@ -245,7 +245,7 @@ impl<A: Access, T: Shared, const N: usize> ArrayFields<A, T, N> {
         assert!(place.access.is_same(&from.access), "an index lies in the export of its array");
         let (from_at, around) = Navigate::from_step(from);
         let from_byte = from_at * WORD as u32 + u32::from(from.shift.unwrap_or(0)) / 8;
-        Path::step(&place, |at, to| Step::Index {
+        Path::step(place, |at, to| Step::Index {
             first: (at + u32::from(<[T; N]>::IS_UNIT)) * WORD as u32,
             each: each::<T>() as u32,
             len: N as u32,

@@ -11,6 +11,7 @@ use super::shape::{Field, Scalar, Shape};
 use crate::limits::{EXPORT_PATH_BYTES_MAX, EXPORT_STEPS_MAX};
 use alloc::boxed::Box;
 use alloc::string::ToString;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -275,7 +276,7 @@ fn routed<'s>(
 }
 
 /// Returns the words of a key of a map, which is written as a number, `true`, `false` or a text.
-fn key_of(shape: &Shape, written: &str) -> Option<Box<[u64]>> {
+fn key_of(shape: &Shape, written: &str) -> Option<Arc<[u64]>> {
     let word = match shape {
         Shape::Scalar(Scalar::Bool) => written.parse::<bool>().ok()?.into(),
         Shape::Scalar(Scalar::Char) => written.parse::<char>().ok()?.into(),

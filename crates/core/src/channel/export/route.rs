@@ -15,7 +15,6 @@ use super::map::Slots;
 use super::shape::{Scalar, Shape};
 use crate::fault::Rule;
 use crate::limits::{EXPORT_KEY_WORDS_MAX, EXPORT_STEPS_MAX, IDENT_BYTES_MAX};
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -83,7 +82,7 @@ pub enum Step {
         /// The words of a value.
         value: u32,
         /// The words of the key.
-        key: Box<[u64]>,
+        key: Arc<[u64]>,
     },
     /// To the target of a pointer.
     Target {
@@ -99,7 +98,9 @@ pub enum Step {
 /// The steps from the beginning of an exported value to a value inside of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Route {
-    pub(super) steps: Vec<Step>,
+    /// Most routes have one step, which takes no memory of its own.
+    first: Option<Step>,
+    further: Vec<Step>,
 }
 
 /// Where a route has led.
@@ -139,18 +140,35 @@ impl Route {
     /// Returns whether there are no steps, so that the route leads to the whole value.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.steps.is_empty()
+        self.first.is_none()
     }
 
     /// Adds a step. The owner refuses a route of more than [`EXPORT_STEPS_MAX`] of them.
+    #[inline]
     pub fn push(&mut self, step: Step) {
-        self.steps.push(step);
+        match self.first {
+            None => self.first = Some(step),
+            Some(_) => self.further.push(step),
+        }
+    }
+
+    /// Returns the number of steps.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.further.len()
+    }
+
+    #[inline]
+    pub(super) fn steps(&self) -> impl Iterator<Item = &Step> {
+        self.first.iter().chain(&self.further)
     }
 
     /// Follows the steps through a value of so many words.
+    #[inline]
     pub fn follow(&self, words: usize, memory: &mut impl Load) -> Result<Found, Missing> {
         let mut found = Found { at: 0, shift: 0, around: None };
-        for step in &self.steps {
+        for step in self.steps() {
             found = step.follow(found, words, memory)?;
         }
         Ok(found)
@@ -159,23 +177,23 @@ impl Route {
     /// Returns the route on the wire.
     #[must_use]
     pub fn encode(&self) -> Vec<u64> {
-        let mut out = Vec::with_capacity(2 * self.steps.len());
-        self.steps.iter().for_each(|step| step.encode(&mut out));
+        let mut out = Vec::with_capacity(2 * self.len());
+        self.steps().for_each(|step| step.encode(&mut out));
         out
     }
 
     /// Returns the route of words on the wire through a value of this shape, and the shape of the value to which it leads.
     pub fn decode<'s>(words: &[u64], shape: &'s Shape) -> Result<(Route, &'s Shape), Rule> {
-        let (mut rest, mut steps, mut end) = (words, Vec::new(), shape);
+        let (mut rest, mut route, mut end) = (words, Route::default(), shape);
         while !rest.is_empty() {
-            if steps.len() == EXPORT_STEPS_MAX {
+            if route.len() == EXPORT_STEPS_MAX {
                 return Err(RULE);
             }
             let (step, to) = Step::decode(&mut rest, end, shape)?;
-            steps.push(step);
+            route.push(step);
             end = to;
         }
-        Ok((Route { steps }, end))
+        Ok((route, end))
     }
 }
 
@@ -186,6 +204,7 @@ const ENTRY: u64 = 4;
 const TARGET: u64 = 5;
 
 impl Step {
+    #[inline]
     fn follow(&self, from: Found, words: usize, memory: &mut impl Load) -> Result<Found, Missing> {
         let begin = from.at;
         let inside = |around: Around| around.map_or(from.around, |at| Some(begin + at as usize));
@@ -267,7 +286,7 @@ impl Step {
             }
             Step::Entry { at, key, .. } => {
                 out.push(head(ENTRY, key.len(), *at));
-                out.extend(key);
+                out.extend(key.iter());
             }
             Step::Target { at, .. } => out.push(head(TARGET, 0, *at)),
         }

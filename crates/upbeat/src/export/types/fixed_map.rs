@@ -7,6 +7,7 @@ use crate::export::shared::{Access, Navigate, Place, Readable, Shared};
 use crate::export::types::Text;
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 use upbeat_core::channel::export::map::{Slots, slot_words, tag};
 use upbeat_core::channel::export::{Shape, Step, vec_words};
 use upbeat_core::limits::EXPORT_KEY_WORDS_MAX;
@@ -16,13 +17,13 @@ use upbeat_memory::region::WORD;
 pub trait Key: Shared + Clone + PartialEq {
     /// Returns the words of the key in a map, which are compared.
     #[doc(hidden)]
-    fn words(&self) -> Box<[u64]>;
+    fn words(&self) -> Arc<[u64]>;
 }
 
 macro_rules! keys {
     ($($type:ty)*) => {$(
         impl Key for $type {
-            fn words(&self) -> Box<[u64]> {
+            fn words(&self) -> Arc<[u64]> {
                 [self.to_word()].into()
             }
         }
@@ -32,7 +33,7 @@ macro_rules! keys {
 keys! { u8 u16 u32 u64 i8 i16 i32 i64 bool char }
 
 impl<const N: usize> Key for Text<N> {
-    fn words(&self) -> Box<[u64]> {
+    fn words(&self) -> Arc<[u64]> {
         let piece = |piece: &[u8]| {
             let mut word = [0; WORD];
             word[..piece.len()].copy_from_slice(piece);
@@ -243,7 +244,7 @@ impl<A: Access, K: Key, V: Shared, const N: usize> FixedMapFields<A, K, V, N> {
         A::Borrowed<'p>: Navigate,
     {
         let (len, value, key) = (N as u32, V::WORDS as u32, key.words());
-        Path::step(&self.0.borrowed(), |at, _| Step::Entry { at, len, value, key })
+        Path::step(self.0.borrowed(), |at, _| Step::Entry { at, len, value, key })
     }
 
     /// Returns the path to the number of entries.

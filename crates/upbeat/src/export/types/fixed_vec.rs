@@ -173,7 +173,7 @@ impl<A: Access, T: Shared, const N: usize> FixedVecFields<A, T, N> {
     {
         let index = u32::try_from(index).unwrap_or(u32::MAX);
         let (each, len) = (each::<T>() as u32, N as u32);
-        Path::step(&self.0.borrowed(), |at, _| Step::Element { at, index, each, len })
+        Path::step(self.0.borrowed(), |at, _| Step::Element { at, index, each, len })
     }
 
     /// Returns the path to the number of elements.

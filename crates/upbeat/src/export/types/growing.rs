@@ -101,7 +101,7 @@ impl<A: Access, T: Shared> VecFields<A, T> {
     {
         let index = u32::try_from(index).unwrap_or(u32::MAX);
         let each = each::<T>() as u32;
-        Path::step(&self.0.borrowed(), |at, _| Step::Chunk { at, index, each })
+        Path::step(self.0.borrowed(), |at, _| Step::Chunk { at, index, each })
     }
 
     /// Returns the path to the number of elements.

@@ -103,7 +103,7 @@ impl<A: Access, T: Named> RefFields<A, T> {
         A::Borrowed<'p>: Navigate,
     {
         let words = T::WORDS as u32;
-        Path::step(&self.0.borrowed(), |at, around| Step::Target { at, words, around })
+        Path::step(self.0.borrowed(), |at, around| Step::Target { at, words, around })
     }
 }
 
