@@ -171,7 +171,8 @@ impl<'s> Inside<'s> {
             Shape::FixedMap { key, value: of, len } => {
                 let absent: Box<[u64]> = vec![0x7777; key.key_words()].into();
                 let mut step = |key: Box<[u64]>, value| {
-                    let step = Step::Entry { at, len: *len, value: word(of.words()), key };
+                    let step =
+                        Step::Entry { at, len: *len, value: word(of.words()), key: key.into() };
                     out.push(Door { step, to: of, value });
                 };
                 match value {

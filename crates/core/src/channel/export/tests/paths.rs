@@ -83,7 +83,7 @@ impl Reached<'_> {
             }
             Shape::FixedMap { key, value, len } => {
                 for (written, key) in keys(key) {
-                    let step = Step::Entry { at: word, len: *len, value: 0, key };
+                    let step = Step::Entry { at: word, len: *len, value: 0, key: key.into() };
                     self.behind(format!("{path}[{written}]"), step).known(value, out);
                 }
             }
