@@ -178,6 +178,10 @@ impl Owner {
                 is_cell.then(|| self.changes.begin_inner::<T>(self.home.now(), at, version));
             put(writer, at);
         });
+        if T::GROWS && self.home.location.consistency == Consistency::Guarded {
+            // The elements of vectors lie anywhere among the words that vectors have.
+            self.note((self.home.location.value(), self.heap.get()));
+        }
     }
 
     /// Changes words of the unit with its version at word `version`, and of no unit inside of it.

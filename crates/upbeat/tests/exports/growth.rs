@@ -175,6 +175,34 @@ fn a_guarded_export_grows() {
     });
 }
 
+/// Both copies of a guarded export get the elements of a vector that is set, which lie elsewhere than its head.
+#[test]
+fn a_guarded_vector_that_is_set_is_the_same_in_the_next_update() {
+    let (owner, _directory) = owner("guarded/set");
+    let log = owner.export_guarded("log", EMPTY).unwrap();
+    let of = |first: u64| (first..first + 20).map(Line::of).collect::<Vec<_>>();
+    let groups = |first: u64| vec![vec![first; 9], vec![first + 1; 3]];
+    owner.block_on(async {
+        for round in [1, 2, 3, 4] {
+            let guard = log.lock().await;
+            guard.lines().set(of(round));
+            guard.groups().set(groups(round));
+            drop(guard);
+            for count in [1, 2, 3] {
+                let guard = log.lock().await;
+                assert_eq!(guard.lines().get(), of(round), "round {round}, update {count}");
+                assert_eq!(guard.groups().get(), groups(round), "round {round}, update {count}");
+                guard.count().set(count);
+            }
+            let guard = log.lock().await;
+            guard.whole().set(Log { count: 9, lines: of(round + 50), groups: groups(50) });
+            drop(guard);
+            assert_eq!(log.lock().await.lines().get(), of(round + 50), "round {round}");
+            assert_eq!(log.lock().await.groups().get(), groups(50), "round {round}");
+        }
+    });
+}
+
 #[test]
 fn an_export_does_not_grow_beyond_its_limit() {
     let (owner, _directory) = owner("limit");
