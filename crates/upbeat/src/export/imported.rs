@@ -224,7 +224,9 @@ impl<'i, T: Shared> Path<&'i Imported, T> {
         Read::new(imported, self.found(), || self.asked(imported.location().value()))
     }
 
-    #[inline(always)]
+    // A program without optimisation has a copy of the value on the stack for each function here. They are gone when the read
+    // is polled.
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn found(&self) -> Result<T, ReadError> {
         let at = self.at()?;
         let imported = self.place().access();

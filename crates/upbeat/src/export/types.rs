@@ -140,6 +140,10 @@ fn take_words<T: Shared>(items: &mut [T], from: &Memory, at: usize) -> bool {
     })
 }
 
+/// The bytes of an array whose elements are collected on the stack. A program without optimisation has a dozen copies of them
+/// there.
+const ON_STACK: usize = 4096;
+
 impl<T: Shared, const N: usize> Shared for [T; N] {
     const WORDS: usize = match T::PACKED {
         0 => T::WORDS * N,
@@ -180,6 +184,11 @@ impl<T: Shared, const N: usize> Shared for [T; N] {
     fn take(from: &Memory, at: usize) -> Option<Self> {
         if T::PACKED != 0 {
             return T::take_packed(from, at + usize::from(Self::IS_UNIT));
+        }
+        if size_of::<Self>() > ON_STACK {
+            let items = (0..N).map(|index| T::take(from, at + index * T::WORDS));
+            let items: Box<[T; N]> = items.collect::<Option<Box<[T]>>>()?.try_into().ok()?;
+            return Some(*items);
         }
         let items: [Option<T>; N] =
             std::array::from_fn(|index| T::take(from, at + index * T::WORDS));
