@@ -147,6 +147,11 @@ mutants! {
     PartsUnbounded, "any number of parts is read at once";
     AroundUnseen, "the version of the unit around a part is left out";
     InsideUnseen, "the versions of the units inside a part are left out";
+    LengthUnlooked, "the version of an option or a vector is not looked at";
+    LengthUnread, "an element beyond the length of its vector is read";
+    PointerUnchecked, "a pointer may lead out of the value";
+    PointerUnlooked, "the version of the unit around a pointer is not looked at";
+    EntryUnlooked, "the version of a map is not looked at";
     ExpressionUnchecked, "an expression is evaluated without a check";
     LastElementLeft, "an expression leaves out its last element";
     FilterUnread, "an expression counts elements that its filter leaves out";

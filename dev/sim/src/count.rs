@@ -76,6 +76,8 @@ counts! {
     snapshots, "snapshots";
     changes, "changes of which watches heard";
     expressions, "expressions";
+    routes, "reads of values whose place the memory decides";
+    missing, "of those, that found none";
     hostile, "hostile questions";
     hostile_refused, "of those, refused";
     crashes, "crashes";

@@ -46,7 +46,7 @@ struct Reader {
     parts: BTreeMap<Path, u64>,
 }
 
-/// A value that a reader has found at a part.
+/// A value that a reader has found at a part, or the reason why there is none.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) path: Path,
@@ -219,8 +219,7 @@ impl Exports {
         let moment = self.moment(export, span, |state| {
             found.iter().all(|it| {
                 let hides = |update: &Path| !it.is_word && update.starts_with(&it.path);
-                !state.within.iter().any(hides)
-                    && state.tree.at(&it.path).is_some_and(|tree| tree.to_string() == it.text)
+                !state.within.iter().any(hides) && state.tree.says(&it.path) == it.text
             })
         });
         let Some(moment) = moment else {

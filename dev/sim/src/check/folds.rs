@@ -33,6 +33,7 @@ fn number(tree: &Tree) -> Option<Any> {
         Tree::F32(number) => Any::Float((*number).into()),
         Tree::F64(number) => Any::Float(*number),
         Tree::Text(_) | Tree::Array(_) | Tree::Struct(..) => return None,
+        Tree::Option(_) | Tree::Map(_) | Tree::Ref(_) => return None,
     })
 }
 

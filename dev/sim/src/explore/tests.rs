@@ -35,6 +35,7 @@ fn faults_that_are_put_in_are_found() {
         Mutant::ExportNameTwice,
         Mutant::LastElementLeft,
         Mutant::AroundUnseen,
+        Mutant::LengthUnread,
     ] {
         mutant::put(Some(mutant));
         assert!((0..300).any(|seed| history(seed).1.is_err()), "{mutant:?}");

@@ -4,12 +4,14 @@
 //! Exports draw from random numbers of their own. The liar neither exports nor reads.
 
 mod form;
+mod containers;
 mod memory;
 mod owner;
 mod loads;
 mod questions;
 mod folding;
 mod reader;
+mod routes;
 mod answers;
 mod hostile;
 mod serve;
@@ -118,7 +120,10 @@ impl World {
                 Ok(())
             }
             (_, Some(export)) => {
-                self.change(export);
+                // Several changes between two reads, so that a route meets some of them.
+                let has_doors = !self.exports.all[export].of.doors.is_empty();
+                let many = if has_doors { self.exports.random.within(1, 6) } else { 1 };
+                (0..many).for_each(|_| self.change(export));
                 Ok(())
             }
         }

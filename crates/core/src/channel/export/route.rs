@@ -15,6 +15,7 @@ use super::map::Slots;
 use super::shape::{Scalar, Shape};
 use crate::fault::Rule;
 use crate::limits::{EXPORT_KEY_WORDS_MAX, EXPORT_STEPS_MAX, IDENT_BYTES_MAX};
+use crate::mutant::{Mutant, mutated};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -214,9 +215,12 @@ impl Step {
             }
             Step::Element { at, index, each, len } => {
                 let at = begin + at as usize;
-                memory.look(Some(at));
+                if !mutated(Mutant::LengthUnlooked) {
+                    memory.look(Some(at));
+                }
                 let length = memory.load(at + 1).min(len.into());
-                if u64::from(index) >= length {
+                let is_element = u64::from(index) < length || mutated(Mutant::LengthUnread);
+                if !is_element {
                     return Err(if len == 1 { Missing::Nothing } else { missing(index.into()) });
                 }
                 let byte = index as usize * each as usize;
@@ -251,14 +255,18 @@ impl Step {
             }
             Step::Entry { at, len, value, ref key } => {
                 let at = begin + at as usize;
-                memory.look(Some(at));
+                if !mutated(Mutant::EntryUnlooked) {
+                    memory.look(Some(at));
+                }
                 let slots = Slots { at, len: len as usize, key: key.len(), value: value as usize };
                 let slot = slots.find(key, &mut |at| memory.load(at)).ok_or(Missing::Nothing)?;
                 Ok(Found { at: slots.value_of(slot), shift: 0, around: Some(at) })
             }
             Step::Target { at, words: target, around } => {
                 let around = inside(around);
-                memory.look(around);
+                if !mutated(Mutant::PointerUnlooked) {
+                    memory.look(around);
+                }
                 target_of(memory.load(begin + at as usize), target, words, around)
             }
         }
@@ -381,7 +389,7 @@ fn target_of(
 ) -> Result<Found, Missing> {
     let at = pointer.checked_sub(1).ok_or(Missing::Nothing)?;
     let end = at.checked_add(target.into()).ok_or(Missing::Broken)?;
-    match end <= words as u64 {
+    match end <= words as u64 || mutated(Mutant::PointerUnchecked) {
         true => Ok(Found { at: at as usize, shift: 0, around }),
         false => Err(Missing::Broken),
     }

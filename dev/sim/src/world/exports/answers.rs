@@ -36,6 +36,7 @@ impl World {
             Doing::Opening(of) => self.was_opened(reader, (to, asked), &of, &question, &answer),
             Doing::Snapshot(snapshot) => self.snapshot_came(reader, snapshot, answer, source),
             Doing::Watching(watch) => self.change_came(reader, watch, answer, source),
+            Doing::Following(path) => self.route_came(reader, &path, answer, source),
             Doing::Reading(path) => match answer.said {
                 Said::Words(words) => {
                     let opened = self.opened(reader)?;
@@ -59,7 +60,7 @@ impl World {
     }
 
     /// A question of a reader is refused.
-    fn was_refused(&mut self, reader: usize, said: &Said) -> Result<(), Fault> {
+    pub(super) fn was_refused(&mut self, reader: usize, said: &Said) -> Result<(), Fault> {
         let Said::NotRead(why) = said else {
             return violated(format!("reader {reader} is answered {said:?}"))?;
         };

@@ -1,9 +1,10 @@
 //! Types of simulated exports, and their layout, as the code that `#[derive(Shared)]` generates has it.
 
+use upbeat_core::channel::export::map::{Slots, tag};
 use upbeat_core::channel::export::{Part, Scalar, Shape};
 
 use crate::random::Random;
-use crate::value::{Path, Step, Tree};
+use crate::value::{Path, Slot, Step, Tree};
 
 /// The bytes of a word.
 const WORD: usize = 8;
@@ -20,17 +21,28 @@ pub(super) struct Type {
     pub(super) text: String,
     /// The paths to all parts that have words.
     pub(super) paths: Vec<Path>,
+    /// The paths to values whose place the memory decides.
+    pub(super) routes: Vec<Path>,
+    /// The paths to the options, vectors, maps and pointers, and to the targets of pointers.
+    pub(super) doors: Vec<Path>,
 }
 
 impl Type {
     /// Draws the type of an export.
     pub(super) fn draw(random: &mut Random) -> Type {
-        let form = Form::draw(random);
+        let mut form = Form::draw(random);
+        if random.permille(500) {
+            form = form.with_others(random);
+        }
         let text = form.text();
         let shape = text.parse().expect("a type of an export has a shape");
         let mut paths = Vec::new();
         form.add_paths(&mut Vec::new(), &mut paths);
-        Type { form, shape, text, paths }
+        let mut routes = Vec::new();
+        form.add_routes(&form, &mut Vec::new(), false, &mut routes);
+        let is_door = |path: &&Path| form.place(path).form.is_door();
+        let doors = paths.iter().filter(is_door).cloned().collect();
+        Type { form, shape, text, paths, routes, doors }
     }
 
     /// Returns a path to the part that has these words, if a part has them.
@@ -46,6 +58,13 @@ pub(super) enum Form {
     Text(u32),
     Array(Box<Form>, u32),
     Struct(String, Vec<(String, Form)>),
+    Option(Box<Form>),
+    /// A vector of at most so many elements.
+    Vec(Box<Form>, u32),
+    /// A map from `u8`, of at most so many entries.
+    Map(Box<Form>, u32),
+    /// A pointer to a struct of this name: the places and the paths of these structs.
+    Ref(String, Vec<(usize, Path)>),
 }
 
 /// Where a part of a value lies, from the beginning of the value.
@@ -140,6 +159,10 @@ impl Form {
                 let fields: Vec<_> = fields.iter().map(field).collect();
                 format!("{name} {{{} }}", fields.join(","))
             }
+            Form::Option(of) => format!("option<{}>", of.text()),
+            Form::Vec(of, len) => format!("vec<{}; {len}>", of.text()),
+            Form::Map(of, len) => format!("map<u8, {}; {len}>", of.text()),
+            Form::Ref(to, _) => format!("ref<{to}>"),
         }
     }
 
@@ -158,14 +181,22 @@ impl Form {
             Form::Struct(_, fields) => {
                 1 + fields.iter().map(|field| field.1.words()).sum::<usize>()
             }
+            Form::Option(of) => 2 + of.words(),
+            Form::Vec(of, len) => match &**of {
+                Form::Scalar(of) => 2 + (of.bytes() * *len as usize).div_ceil(WORD),
+                of => 2 + of.words() * *len as usize,
+            },
+            Form::Map(of, len) => 2 + (2 + of.words()) * *len as usize,
+            Form::Ref(..) => 1,
         }
     }
 
     /// Returns whether the first word of a value is a version.
     pub(super) fn is_unit(&self) -> bool {
         match self {
-            Form::Scalar(_) => false,
+            Form::Scalar(_) | Form::Ref(..) => false,
             Form::Text(_) | Form::Struct(..) => true,
+            Form::Option(_) | Form::Vec(..) | Form::Map(..) => true,
             Form::Array(of, len) => {
                 matches!(&**of, Form::Scalar(of) if of.bytes() * *len as usize > WORD)
             }
@@ -183,7 +214,15 @@ impl Form {
     fn units(&self, at: usize, found: &mut Vec<Option<usize>>) {
         found.extend(self.is_unit().then_some(Some(at)));
         match self {
-            Form::Scalar(_) | Form::Text(_) => {}
+            Form::Scalar(_) | Form::Text(_) | Form::Ref(..) => {}
+            Form::Option(of) => of.units(at + 2, found),
+            Form::Map(of, len) => {
+                let each = 2 + of.words();
+                (0..*len as usize).for_each(|slot| of.units(at + 4 + slot * each, found));
+            }
+            Form::Vec(of, len) => {
+                (0..*len as usize).for_each(|index| of.units(at + 2 + index * of.words(), found));
+            }
             Form::Array(of, len) => {
                 let is_packed = matches!(**of, Form::Scalar(_));
                 let len = if is_packed { 0 } else { *len as usize };
@@ -232,6 +271,8 @@ impl Form {
         found.push(path.clone());
         let inner: Vec<(Step, &Form)> = match self {
             Form::Scalar(_) | Form::Text(_) => return,
+            // Routes lead to the values inside.
+            Form::Option(_) | Form::Vec(..) | Form::Map(..) | Form::Ref(..) => return,
             Form::Array(of, len) => {
                 (0..*len as usize).map(|index| (Step::Index(index), &**of)).collect()
             }
@@ -258,11 +299,23 @@ impl Form {
                     text += &format!(".{name}");
                     form
                 }
-                (Form::Array(of, _), Step::Index(index)) => {
+                (Form::Array(of, _) | Form::Vec(of, _), Step::Index(index)) => {
                     text += &format!("[{index}]");
                     of
                 }
-                _ => unreachable!("a path leads through structs and arrays"),
+                (Form::Option(of), Step::Some) => {
+                    text += "?";
+                    of
+                }
+                (Form::Map(of, _), Step::Key(key)) => {
+                    text += &format!("[{key}]");
+                    of
+                }
+                (Form::Ref(_, targets), Step::Target) => {
+                    text += "*";
+                    self.place(&targets[0].1).form
+                }
+                _ => unreachable!("a path leads through the type"),
             };
         }
         text
@@ -283,11 +336,23 @@ impl Form {
                 let field = |(name, form): &(String, Form)| (name.clone(), form.invent(random));
                 Tree::Struct(name.clone(), fields.iter().map(field).collect())
             }
+            Form::Option(of) => {
+                let value = random.permille(600).then(|| of.invent(random).into());
+                Tree::Option(value)
+            }
+            Form::Vec(of, len) => {
+                let len = random.below(1 + u64::from(*len));
+                Tree::Array((0..len).map(|_| of.invent(random)).collect())
+            }
+            Form::Map(_, len) => Tree::Map(vec![Slot::Free; *len as usize]),
+            Form::Ref(_, targets) => Tree::Ref(
+                random.permille(850).then(|| targets[random.index(targets.len())].clone()),
+            ),
         }
     }
 
     /// Adds the words of a value that begins at word `at`, except versions.
-    fn put(&self, tree: &Tree, at: usize, words: &mut Vec<(usize, u64)>) {
+    pub(super) fn put(&self, tree: &Tree, at: usize, words: &mut Vec<(usize, u64)>) {
         match (self, tree) {
             (Form::Scalar(_), tree) => words.push((at, bits(tree))),
             (Form::Text(_), Tree::Text(text)) => {
@@ -312,9 +377,49 @@ impl Form {
                     at += form.words();
                 }
             }
+            (Form::Option(of), Tree::Option(value)) => {
+                words.push((at + 1, value.is_some().into()));
+                value.iter().for_each(|value| of.put(value, at + 2, words));
+            }
+            (Form::Vec(of, _), Tree::Array(items)) => {
+                words.push((at + 1, items.len() as u64));
+                let elements = Form::Array(of.clone(), items.len() as u32);
+                elements.put(tree, at + 2 - usize::from(elements.is_unit()), words);
+            }
+            (Form::Map(of, len), Tree::Map(slots)) => {
+                words.extend(
+                    map_words(of, *len, slots).into_iter().map(|(to, word)| (at + to, word)),
+                );
+            }
+            (Form::Ref(..), Tree::Ref(target)) => {
+                words.push((at, target.as_ref().map_or(0, |(at, _)| 1 + *at as u64)));
+            }
             _ => unreachable!("a value has the type of its place"),
         }
     }
+}
+
+/// Returns where the slots of a map lie in it.
+pub(super) fn slots_of(of: &Form, len: u32) -> Slots {
+    Slots { at: 0, len: len as usize, key: 1, value: of.words() }
+}
+
+/// Returns the words of a map, except versions.
+pub(super) fn map_words(of: &Form, len: u32, slots: &[Slot]) -> Vec<(usize, u64)> {
+    let at = slots_of(of, len);
+    let entries = slots.iter().filter(|slot| matches!(slot, Slot::Entry(..)));
+    let mut words = vec![(1, entries.count() as u64)];
+    for (number, slot) in slots.iter().enumerate() {
+        match slot {
+            Slot::Free => words.push((at.slot(number), 0)),
+            Slot::Removed => words.push((at.slot(number), 1)),
+            Slot::Entry(key, value) => {
+                words.extend([(at.slot(number), tag(&[*key])), (at.key_of(number), *key)]);
+                of.put(value, at.value_of(number), &mut words);
+            }
+        }
+    }
+    words
 }
 
 /// Adds the words of bytes that begin at word `at`.
@@ -357,5 +462,6 @@ pub(super) fn bits(tree: &Tree) -> u64 {
         Tree::Bool(value) => u64::from(*value),
         Tree::Char(one) => u64::from(u32::from(*one)),
         Tree::Text(_) | Tree::Array(_) | Tree::Struct(..) => unreachable!("no number is put here"),
+        Tree::Option(_) | Tree::Map(_) | Tree::Ref(_) => unreachable!("no number is put here"),
     }
 }

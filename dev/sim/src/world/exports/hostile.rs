@@ -1,8 +1,8 @@
-//! Hostile questions: numbers that were never given, parts of random words, expressions with changed bits.
+//! Hostile questions: numbers that were never given, parts of random words, expressions and routes with changed bits.
 
 use std::rc::Rc;
 
-use upbeat_core::channel::export::{Expression, Part};
+use upbeat_core::channel::export::{Expression, Part, Route};
 use upbeat_core::limits::EXPORT_PARTS_MAX;
 
 use super::super::{Fault, World};
@@ -32,7 +32,15 @@ impl Exports {
             None => Rc::clone(&self.types[0]),
         };
         let version = random.permille(300).then(|| random.next());
-        match random.below(12) {
+        match random.below(if of.routes.is_empty() { 13 } else { 24 }) {
+            12.. => {
+                let (route, part) = (route(&of, random), part(&of, random));
+                // Most parts are whole values of the type to which the route leads.
+                let words = Route::decode(&route, &of.shape).map(|(_, end)| end.words() as u32);
+                let whole = words.ok().filter(|_| random.permille(800));
+                let part = whole.map_or(part, |words| Part { at: 0, words });
+                Question::Follow(number, route, part)
+            }
             0..=4 => Question::Read(number, part(&of, random)),
             5 => {
                 let many = EXPORT_PARTS_MAX as u64 + random.below(3);
@@ -72,6 +80,22 @@ impl Exports {
     }
 }
 
+/// Draws a route, most of which are nearly right: to a struct anywhere, or with bits of its words turned over.
+fn route(of: &Type, random: &mut Random) -> Vec<u64> {
+    let mut words = if of.routes.is_empty() || random.permille(400) {
+        let pointer = random.pick(&[0, 1, 5, 20, 60, u32::MAX, random.clone().next() as u32]);
+        vec![1 | 1 << 8 | u64::from(pointer) << 32, u64::from(random.pick(b"RRS"))]
+    } else {
+        let path = &of.routes[random.index(of.routes.len())];
+        of.shape.resolve(&of.form.path_text(path)).map_or(Vec::new(), |found| found.route)
+    };
+    for _ in 0..random.below(3).min(words.len() as u64) {
+        let at = random.index(words.len());
+        words[at] ^= random.pick(&[1, 2, 4, 1 << 8, 1 << 32, 1 << 33, 1 << 36]);
+    }
+    words
+}
+
 /// Draws a part, which is often nearly right.
 fn part(of: &Type, random: &mut Random) -> Part {
     match random.below(10) {
@@ -109,6 +133,12 @@ impl World {
             (Question::ReadAll(_, parts), Said::Words(words)) => (parts.clone(), words.clone()),
             (Question::Changed(_, asked, _), Said::Changed(words, _)) => {
                 (vec![asked.part], vec![words.clone()])
+            }
+            (Question::Follow(_, route, part), Said::Followed(words, _)) => {
+                return match words.len() == part.words as usize {
+                    true => Ok(()),
+                    false => violated(format!("{words:x?} come of {part} behind {route:x?}"))?,
+                };
             }
             (Question::Evaluate(_, words), Said::Number(_)) => {
                 let of = &self.exports.all[answer.from].of;

@@ -1,6 +1,6 @@
 //! Reads of a reader in the owner's memory, by the rules of `upbeat_memory::unit` and `copies`.
 
-use upbeat_core::channel::export::Consistency;
+use upbeat_core::channel::export::{Consistency, Load, Missing, Part, Route, Shape};
 
 use super::memory::View;
 use super::owner::{Exported, HEAD, STANDS, VALUE, VERSION, word_of};
@@ -88,6 +88,26 @@ impl<'e> Attempt<'e> {
         self.stands().then_some(found)
     }
 
+    /// Reads a part of the value to which a route leads, or finds that there is none. `is_unit` says whether the part is a
+    /// unit.
+    pub(super) fn follow(
+        &mut self,
+        (route, end): &(Route, &Shape),
+        (part, is_unit): (Part, bool),
+    ) -> Option<Result<(Vec<u64>, u8), Missing>> {
+        let found = match route.follow(self.exported.of.form.words(), self) {
+            Ok(found) => found,
+            Err(missing) => return self.stands().then_some(Err(missing)),
+        };
+        part.versions(end, is_unit, &mut |version| {
+            let inside = version.map(|at| found.at + at as usize);
+            Load::look(self, inside.or(found.around));
+        });
+        let first = found.at + part.at as usize;
+        let words = (first..first + part.words as usize).map(|at| Load::load(self, at)).collect();
+        self.stands().then_some(Ok((words, found.shift)))
+    }
+
     /// Returns whether all that was read is of one moment.
     pub(super) fn stands(&mut self) -> bool {
         self.view.acquire_fence();
@@ -98,5 +118,25 @@ impl<'e> Attempt<'e> {
         let stand = units.iter().all(|(at, version)| self.load(*at) == *version);
         self.units = units;
         stand && !self.is_busy
+    }
+}
+
+impl Load for Attempt<'_> {
+    fn look(&mut self, version: Option<usize>) {
+        if self.look.is_some() {
+            return;
+        }
+        let at = word_of(version);
+        let version = Attempt::load(self, at);
+        self.is_busy |= version % 2 == 1;
+        self.units.push((at, version));
+        self.view.acquire_fence();
+    }
+
+    fn load(&mut self, at: usize) -> u64 {
+        let words = self.exported.of.form.words();
+        assert!(at < words, "a route leads to word {at} of {words}");
+        let copy = self.look.map_or(0, |version| (version >> 1 & 1) as usize);
+        Attempt::load(self, VALUE + copy * words + at)
     }
 }

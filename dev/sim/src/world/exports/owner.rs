@@ -2,7 +2,9 @@
 
 use std::rc::Rc;
 
-use upbeat_core::channel::export::{Consistency, Expression, Number, Overflow, Part};
+use upbeat_core::channel::export::{
+    Consistency, Expression, Load, Missing, Number, Overflow, Part, Route,
+};
 
 use super::form::{Place, Type};
 use super::memory::Memory;
@@ -101,6 +103,16 @@ impl Exported {
         })
     }
 
+    /// Returns the words of a part of the value to which a route leads, and the first bit of that value, for a reader that
+    /// asks.
+    pub(super) fn words_at(&self, route: &Route, part: Part) -> Result<(Vec<u64>, u8), Missing> {
+        let words = self.of.form.words();
+        let mut own = Own { memory: &self.memory, first: VALUE + self.copy() * words, words };
+        let found = route.follow(words, &mut own)?;
+        let first = found.at + part.at as usize;
+        Ok(((first..first + part.words as usize).map(|at| own.load(at)).collect(), found.shift))
+    }
+
     /// Returns a number that changes whenever a part does, as the owner's node computes it.
     pub(super) fn version_of(&self, part: Part, is_unit: bool) -> u64 {
         match self.consistency {
@@ -170,9 +182,14 @@ impl Exported {
     /// Sets a part of this part to a new value, and returns what readers may find.
     pub(super) fn set_within(&mut self, path: &[Step], random: &mut Random) -> Left {
         let of = Rc::clone(&self.of);
-        let inner: Vec<_> = of.paths.iter().filter(|inner| inner.starts_with(path)).collect();
+        let doors = of.doors.iter().filter(|inner| inner.starts_with(path));
+        let mut inner: Vec<_> = if random.permille(600) { doors.collect() } else { Vec::new() };
+        if inner.is_empty() {
+            inner = of.paths.iter().filter(|inner| inner.starts_with(path)).collect();
+        }
         let path = inner[random.index(inner.len())];
-        self.set(path, of.form.place(path).form.invent(random));
+        let tree = of.form.place(path).form.change(self.tree.at(path), random);
+        self.set(path, tree);
         (self.tree.clone(), Vec::new())
     }
 
@@ -199,7 +216,9 @@ impl Exported {
 
     /// Draws a part.
     fn any_path(&self, random: &mut Random) -> Path {
-        self.of.paths[random.index(self.of.paths.len())].clone()
+        let Type { paths, doors, .. } = &*self.of;
+        let some = if doors.is_empty() || random.permille(400) { paths } else { doors };
+        some[random.index(some.len())].clone()
     }
 
     /// Returns whether the guard is open.
@@ -257,6 +276,22 @@ impl Exported {
             left.push((tree, vec![path.clone()]));
         }
         left
+    }
+}
+
+/// The value in the owner's own memory.
+struct Own<'m> {
+    memory: &'m Memory,
+    first: usize,
+    words: usize,
+}
+
+impl Load for Own<'_> {
+    fn look(&mut self, _: Option<usize>) {}
+
+    fn load(&mut self, at: usize) -> u64 {
+        assert!(at < self.words, "a route leads to word {at} of {}", self.words);
+        self.memory.own(self.first + at)
     }
 }
 

@@ -17,6 +17,8 @@ pub(super) enum Question {
         text: String,
     },
     Read(u32, Part),
+    /// The words of a part of the value to which a route leads.
+    Follow(u32, Vec<u64>, Part),
     ReadAll(u32, Vec<Part>),
     /// The words of a part once they have changed since a version.
     Changed(u32, Asked, Option<u64>),
@@ -33,6 +35,8 @@ pub(super) enum Said {
     NotRead(NotRead),
     /// The words of each part.
     Words(Vec<Vec<u64>>),
+    /// The words of a part behind a route, and the first bit of the value there.
+    Followed(Vec<u64>, u8),
     Changed(Vec<u64>, u64),
     Stands(bool),
     Number(Result<Option<u64>, Overflow>),

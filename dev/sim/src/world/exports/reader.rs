@@ -46,6 +46,8 @@ pub(super) enum Doing {
     Snapshot(Snapshot),
     Watching(Watch),
     Folding(Folding),
+    /// The reader has asked for a value behind a route.
+    Following(Path),
     Hostile,
 }
 
@@ -175,7 +177,11 @@ impl World {
         let Some(opened) = &self.exports.readers[reader].opened else { return self.open(reader) };
         let of = Rc::clone(&opened.of);
         let is_raw = self.exports.all[opened.export].consistency == Consistency::Raw;
-        match self.exports.random.below(100) {
+        match self.exports.random.below(if of.routes.is_empty() { 100 } else { 400 }) {
+            100.. => {
+                let path = of.any_route(&mut self.exports.random);
+                self.read_route(reader, path)
+            }
             0..6 => self.open(reader),
             6..40 => {
                 let path = self.exports.any_paths(&of, 1).remove(0);
@@ -228,7 +234,7 @@ impl World {
     }
 
     /// Attempts to read in memory. `None` if that takes a question.
-    fn load<T>(
+    pub(super) fn load<T>(
         &mut self,
         reader: usize,
         mut attempt: impl FnMut(&mut Attempt<'_>) -> Option<T>,
@@ -251,7 +257,7 @@ impl World {
     }
 
     /// A reader finds in memory that the export has ended.
-    fn has_ended(&mut self, reader: usize, export: usize) -> Result<(), Fault> {
+    pub(super) fn has_ended(&mut self, reader: usize, export: usize) -> Result<(), Fault> {
         self.exports.readers[reader].opened = None;
         Ok(self.check.exports.ended(export)?)
     }
@@ -400,7 +406,12 @@ impl World {
     }
 
     /// Sends a question to the node of an export.
-    fn ask_owner(&mut self, reader: usize, to: usize, question: Question) -> Result<(), Fault> {
+    pub(super) fn ask_owner(
+        &mut self,
+        reader: usize,
+        to: usize,
+        question: Question,
+    ) -> Result<(), Fault> {
         self.moved = true;
         self.counts.questions_of_readers += 1;
         let query = self.exports.queries.len();

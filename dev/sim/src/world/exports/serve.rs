@@ -1,6 +1,8 @@
 //! The node of an export answers questions of readers.
 
-use upbeat_core::channel::export::{Directory, Expression, Nameless, NotRead, Number, Part};
+use upbeat_core::channel::export::{
+    Directory, Expression, Nameless, NotRead, Number, Part, Routed,
+};
 
 use super::super::{Fault, Held, State, World};
 use super::Exports;
@@ -58,6 +60,15 @@ impl Exports {
             Question::Read(number, part) => {
                 let (export, words) = words(*number, *part)?;
                 Ok((export, Some(Said::Words(vec![words]))))
+            }
+            Question::Follow(number, route, part) => {
+                let Routed { route, kept, .. } =
+                    directory.routed(*number, route, *part, &Nameless)?;
+                let said = match self.all[*kept].words_at(&route, *part) {
+                    Ok((words, shift)) => Said::Followed(words, shift),
+                    Err(missing) => Said::NotRead(NotRead::Missing(missing)),
+                };
+                Ok((*kept, Some(said)))
             }
             Question::ReadAll(number, parts) => {
                 Directory::<usize>::check_all(parts.iter().copied())?;
