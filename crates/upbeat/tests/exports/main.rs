@@ -13,6 +13,8 @@ mod ends;
 
 mod growth;
 
+mod mixed;
+
 mod ranges;
 
 mod readers;
