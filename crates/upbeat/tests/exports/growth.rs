@@ -1,6 +1,6 @@
 //! Exports that move because they grow.
 
-use crate::common::{Directory, SOON, Watchdog, node, soon};
+use crate::common::{Directory, SOON, Watchdog, node, shares_memory, soon};
 use crate::{Row, containers::Shop};
 use upbeat::export::{ExportError, ReadError};
 use upbeat::{Node, Shared, Waiting};
@@ -74,7 +74,9 @@ fn a_reader_follows_an_export_that_moves() {
                     }
                     last = count;
                 }
-                assert!(in_memory > 0 && moved > 0, "{in_memory} reads in memory, {moved} moves");
+                let is_shared = shares_memory("reads in memory from which an export moves");
+                assert!(!is_shared || in_memory > 0, "{moved} calls");
+                assert!(moved > 0, "{in_memory} reads in memory");
             });
             node.shut_down(SOON);
         }
@@ -132,8 +134,12 @@ fn an_export_moves_within_an_update() {
         let reader = node("reader/update", &place, Waiting::Adaptive);
         reader.block_on(async {
             let log = soon(reader.import::<Log>("owner/update/log")).await.unwrap();
-            assert_eq!(log.count().try_read(), Ok(10_000), "the update is over");
-            assert_eq!(log.lines().index(9_999).try_read(), Ok(Line::of(9_999)));
+            assert_eq!(soon(log.count().read()).await, Ok(10_000), "the update is over");
+            assert_eq!(soon(log.lines().index(9_999).read()).await, Ok(Line::of(9_999)));
+            if shares_memory("a read without a call after a move") {
+                assert_eq!(log.count().try_read(), Ok(10_000));
+                assert_eq!(log.lines().index(9_999).try_read(), Ok(Line::of(9_999)));
+            }
         });
     });
     owner.block_on(async {
