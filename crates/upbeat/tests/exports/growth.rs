@@ -2,6 +2,7 @@
 
 use crate::common::{Directory, SOON, Watchdog, node, shares_memory, soon};
 use crate::{Row, containers::Shop};
+use std::sync::atomic::{AtomicU64, Ordering};
 use upbeat::export::{ExportError, ReadError};
 use upbeat::{Node, Shared, Waiting};
 
@@ -40,8 +41,10 @@ fn a_reader_follows_an_export_that_moves() {
     let place = directory.path();
     let owner = node("owner/moves", &place, Waiting::Adaptive);
     let log = owner.export("log", EMPTY).unwrap();
+    // The owner is a little ahead of the reader, so that the export moves while it is read.
+    let seen = std::sync::Arc::new(AtomicU64::new(0));
     let reader = std::thread::spawn({
-        let place = place.clone();
+        let (place, seen) = (place.clone(), std::sync::Arc::clone(&seen));
         move || {
             let node = node("reader/moves", &place, Waiting::Adaptive);
             node.block_on(async {
@@ -73,6 +76,7 @@ fn a_reader_follows_an_export_that_moves() {
                         }
                     }
                     last = count;
+                    seen.store(count, Ordering::Relaxed);
                 }
                 let is_shared = shares_memory("reads in memory from which an export moves");
                 assert!(!is_shared || in_memory > 0, "{moved} calls");
@@ -84,7 +88,7 @@ fn a_reader_follows_an_export_that_moves() {
     owner.block_on(async {
         let mut number = 0;
         while !reader.is_finished() {
-            if number < 20_000 {
+            if number < 20_000.min(seen.load(Ordering::Relaxed) + 500) {
                 log.lines().push(Line::of(number)).unwrap();
                 number += 1;
                 log.count().set(number);
