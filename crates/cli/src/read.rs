@@ -27,6 +27,8 @@ Examples:
   upbeat read shop prices                            what the node `prices` exports, with types
   upbeat read shop prices/quotes                     a whole value
   upbeat read shop 'prices/quotes.book[7].bid'       a part of it
+  upbeat read shop 'prices/desk.positions[\"EUR\"]'    an entry of a map; `limit?` is the value of an option
+  upbeat read shop 'prices/desk.largest*.price'      a field behind a pointer
   upbeat read shop prices/quotes.count --watch       a part of it, again whenever it has changed
   upbeat read shop prices/quotes.name --json         one JSON object, for a program
 

@@ -334,3 +334,45 @@ fn vectors_grow_while_they_are_read() {
         );
     });
 }
+
+/// A reader that does not know the type, such as `upbeat read`, writes the path as text.
+#[test]
+fn a_path_of_text_leads_through_memory() {
+    let _watchdog = Watchdog::new("paths of text", 60);
+    let stand = Stand::new("containers shared");
+    stand.node.block_on(async {
+        let clerk: ClerkClient = stand.node.connect("shop").await.unwrap();
+        clerk.fill(40).await.unwrap();
+        let exports = soon(stand.node.exports_of("shop")).await.unwrap();
+        let shape = exports[0].shape().unwrap();
+        for (path, value) in [
+            ("limit", "Some(40)"),
+            ("limit?", "40"),
+            ("best?.size", "41"),
+            ("levels", "[0, 40, 2, 3]"),
+            ("levels[1]", "40"),
+            ("rows[1].size", "41"),
+            ("prices[\"GBP\"].size", "7"),
+            ("counts[-1]", "5"),
+            ("history[19].size", "19"),
+            ("nested[2][99]", "99"),
+            ("nested[0]", "[1, 2, 3]"),
+            ("head*.next*.number", "42"),
+            ("entries[4].next", "null"),
+        ] {
+            let selection = shape.resolve(path).unwrap();
+            assert_eq!(exports[0].read(&selection).await.unwrap().to_string(), value, "{path}");
+        }
+        for (path, error) in [
+            ("rows[3]", ReadError::Index { index: 3 }),
+            ("history[20]", ReadError::Index { index: 20 }),
+            ("prices[\"USD\"].bid", ReadError::Nothing),
+            ("entries[4].next*", ReadError::Nothing),
+        ] {
+            let selection = shape.resolve(path).unwrap();
+            assert_eq!(exports[0].read(&selection).await.err(), Some(error), "{path}");
+        }
+        let whole = exports[0].read(&shape.resolve("").unwrap()).await.unwrap().to_string();
+        assert!(whole.contains("counts: {") && whole.contains("limit: Some(40)"), "{whole}");
+    });
+}
