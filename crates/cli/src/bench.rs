@@ -6,6 +6,7 @@
 
 pub mod pin;
 pub mod error;
+pub mod waits;
 pub mod timing;
 pub mod stats;
 pub mod report;
@@ -65,7 +66,8 @@ Examples:
   upbeat bench line unix --pin 2,3   some cases, on two CPUs of your choice
   upbeat bench --json > today.jsonl  one JSON object per line, for a program";
 
-const SUITE: Suite = Suite {
+/// The benchmarks of `upbeat bench`.
+pub const SUITE: Suite = Suite {
     command: "upbeat bench",
     benches: &[
         Bench {
@@ -85,7 +87,7 @@ const SUITE: Suite = Suite {
             list: call::list,
             subjects: call::subjects,
             serve: |cpus, scratch| {
-                pair::serve(cpus, |control, ground| call::server(control, ground, scratch, cpus))
+                pair::serve(cpus, |control, _| call::server(control, scratch, cpus))
             },
             full: Bench::schedule(6, 60_000),
             quick: Bench::schedule(2, 8_000),

@@ -10,6 +10,7 @@ mod recording;
 mod delay;
 mod collect;
 mod find;
+mod collection;
 #[cfg(test)]
 mod example;
 mod bets;
@@ -22,23 +23,16 @@ mod page;
 
 use crate::exit;
 use clap::Args;
-use collect::{Collector, Source, node};
+use collection::{Wish, collect};
 use compare::{Compared, compare};
 pub(crate) use error::BillError;
-use find::{Found, find};
 use findings::{Finding, findings};
-use recording::{Recording, cleaned};
+use recording::Recording;
 use serde::Serialize;
-use std::collections::HashSet;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use upbeat_memory::counters::CountersView;
+use std::time::Duration;
 
-/// The time between two reads of the pages. A page holds more samples than a node takes in this time.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// The time between two searches for new nodes.
-const FIND_EVERY: Duration = Duration::from_millis(200);
 /// The longest time that a user can ask for, in seconds.
 const SECONDS_MAX: f64 = 86_400.0;
 
@@ -46,6 +40,8 @@ const EXAMPLES: &str = "\
 Examples:
   upbeat bill                              all nodes of this user, for a second
   upbeat bill shop --seconds 10            the node `shop`, or all nodes of a process by its number
+  upbeat bill --program shop               the nodes of one program
+  upbeat bill shop --all                   with what it recorded before
   upbeat bill --method Bank.transfer       one method
   upbeat bill --html bill.html             one HTML page
   upbeat bill shop --save before.json      save the recording
@@ -60,9 +56,17 @@ pub(crate) struct Arguments {
     #[arg(value_name = "PID|NAME", conflicts_with = "load")]
     targets: Vec<String>,
 
-    /// Collect for this many seconds; samples that the nodes already have are included
+    /// Show only the nodes and handles of this program
+    #[arg(long, value_name = "NAME", conflicts_with = "load")]
+    program: Option<String>,
+
+    /// Collect for this many seconds; ctrl-c ends it earlier, and shows what was collected until then
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = seconds)]
     seconds: f64,
+
+    /// Include what the nodes recorded before: older samples, and counters since the nodes began
+    #[arg(long, conflicts_with = "load")]
+    all: bool,
 
     /// Show only methods with this text in `Service.method`
     #[arg(long, value_name = "TEXT")]
@@ -123,7 +127,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BillError> {
     let before = arguments.compare.as_deref().map(Recording::load).transpose()?;
     let mut recording = match &arguments.load {
         Some(path) => Recording::load(path)?,
-        None => collect(&arguments.targets, Duration::from_secs_f64(arguments.seconds))?,
+        None => collect(&Wish {
+            targets: &arguments.targets,
+            program: arguments.program.as_deref(),
+            lasts: Duration::from_secs_f64(arguments.seconds),
+            before: arguments.all,
+        })?,
     };
     if let Some(path) = &arguments.save {
         written(path, &recording.text()?)?;
@@ -164,100 +173,4 @@ fn written(path: &Path, text: &str) -> Result<(), BillError> {
 
 fn unwritable(path: &Path, error: io::Error) -> BillError {
     BillError::File { act: "written", path: path.into(), error }
-}
-
-/// The pages from which samples are read.
-#[derive(Default)]
-struct Watched {
-    sources: Vec<Source>,
-    sampled: HashSet<(u64, String)>,
-    counted: Vec<(u32, CountersView)>,
-}
-
-impl Watched {
-    /// Adds the pages that are not known yet.
-    fn add(&mut self, found: Vec<Found>) {
-        for one in found {
-            for view in one.samples {
-                if self.sampled.insert((view.incarnation(), view.node())) {
-                    self.sources.push(Source::new(view));
-                }
-            }
-            for view in one.counters {
-                let known = |(_, one): &(u32, CountersView)| {
-                    one.incarnation() == view.incarnation() && one.node() == view.node()
-                };
-                if !self.counted.iter().any(known) {
-                    self.counted.push((one.pid, view));
-                }
-            }
-        }
-    }
-
-    fn names(&self) -> Vec<String> {
-        let counted = self.counted.iter().map(|(_, view)| view.node());
-        let mut names: Vec<String> =
-            counted.chain(self.sampled.iter().map(|(_, name)| name.clone())).collect();
-        names.sort();
-        names.dedup();
-        names.iter().map(|name| cleaned(name)).collect()
-    }
-}
-
-/// Collects samples from running programs.
-fn collect(targets: &[String], lasts: Duration) -> Result<Recording, BillError> {
-    let (mut watched, mut collector) = (Watched::default(), Collector::default());
-    watched.add(find(targets)?);
-    let start = Instant::now();
-    let mut searched = start;
-    let progress = io::stderr().is_terminal();
-    loop {
-        for source in &mut watched.sources {
-            collector.look(source);
-        }
-        if start.elapsed() >= lasts {
-            break;
-        }
-        std::thread::sleep(LOOK_EVERY.min(lasts.saturating_sub(start.elapsed())));
-        if searched.elapsed() >= FIND_EVERY {
-            searched = Instant::now();
-            // A node that has ended leaves its samples in its page.
-            watched.add(find(targets).unwrap_or_default());
-            if progress {
-                shown(start.elapsed(), lasts, collector.samples());
-            }
-        }
-    }
-    if progress {
-        let _ = write!(io::stderr(), "\r\x1b[K");
-    }
-    let seconds = start.elapsed().as_secs_f64();
-    let taken = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let mut recording = collector.recording(taken, seconds);
-    if recording.subjects.is_empty() {
-        let nodes = watched.names();
-        let unusable = collector.missed().unusable;
-        return Err(match watched.sources.len() {
-            0 => BillError::NotSampling(nodes),
-            _ => BillError::NoSamples { nodes, seconds, unusable },
-        });
-    }
-    recording.nodes = watched
-        .counted
-        .iter()
-        .map(|(pid, view)| {
-            let samples = watched.sampled.contains(&(view.incarnation(), view.node()));
-            node(*pid, view, samples)
-        })
-        .collect();
-    Ok(recording)
-}
-
-fn shown(since: Duration, lasts: Duration, samples: u64) {
-    let part = (since.as_secs_f64() / lasts.as_secs_f64()).min(1.0);
-    let full = (part * 24.0) as usize;
-    let bar = format!("{}{}", "#".repeat(full), "-".repeat(24 - full));
-    let percent = part * 100.0;
-    // A failure to draw the progress bar does not stop the collection.
-    let _ = write!(io::stderr(), "\r\x1b[Kbill [{bar}] {percent:>3.0}% {samples} samples");
 }

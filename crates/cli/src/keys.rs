@@ -11,7 +11,7 @@ mod issue;
 mod show;
 
 use clap::{Args, Subcommand};
-use error::KeysError;
+use error::{KeysError, quoted};
 use std::path::{Path, PathBuf};
 use upbeat_core::name::{Pattern, ProgramName};
 use upbeat_transport::identity::Identity;
@@ -137,7 +137,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), KeysError> {
     match &arguments.command {
         Command::Init(arguments) => {
             let InitArguments { whose, days, force } = arguments;
-            authority::init(&whose.program()?, &whose.directory()?, *days, *force)
+            let dir = whose.directory()?;
+            authority::init(&whose.program()?, (&dir, &whose.option()), *days, *force)
         }
         Command::Issue(arguments) => {
             let IssueArguments { nodes, whose, days, output, force, .. } = arguments;
@@ -156,6 +157,12 @@ impl Whose {
         }
         let program = std::env::var("UPBEAT_PROGRAM").unwrap_or_else(|_| "default".into());
         program.parse().map_err(KeysError::Program)
+    }
+
+    /// Returns the option that names the directory, as a shell takes it, with a space before it. Returns an empty text
+    /// for the usual directory.
+    fn option(&self) -> String {
+        self.dir.as_ref().map(|dir| format!(" --dir {}", quoted(dir))).unwrap_or_default()
     }
 
     fn directory(&self) -> Result<PathBuf, KeysError> {

@@ -2,7 +2,7 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,21 @@ impl Scratch {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap()
+    }
+
+    /// Waits until the node `stock` has a file, which is made after the demo has begun to wait for signals.
+    fn await_stock(&self) {
+        fn holds_stock(directory: &Path) -> bool {
+            // A file may go between two looks.
+            std::fs::read_dir(directory).into_iter().flatten().flatten().any(|entry| {
+                entry.file_name().to_string_lossy().contains("stock") || holds_stock(&entry.path())
+            })
+        }
+        let start = Instant::now();
+        while !holds_stock(&self.0) {
+            assert!(start.elapsed() < PATIENCE, "the demo has no node `stock`");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     fn left(&self) -> Vec<PathBuf> {
@@ -87,18 +102,23 @@ fn the_demo_reports_every_kind_of_call_and_leaves_no_files() {
 
 #[test]
 fn an_interrupted_demo_leaves_no_files() {
-    for milliseconds in [150, 600, 1_400] {
+    let mut interrupted = 0;
+    for milliseconds in [0, 150, 600, 1_400] {
         let scratch = Scratch::new(&format!("demo-{milliseconds}"));
         let child = scratch.demo(&[]);
+        scratch.await_stock();
         std::thread::sleep(Duration::from_millis(milliseconds));
         let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
+        // A demo that has ended is not waited for yet, so the number is still its own.
         kill_process(pid, Signal::INT).unwrap();
         let output = wait(child);
-        // On a slow machine the signal may come before the demo waits for it; on a fast machine the demo may
-        // have ended.
-        if text(&output.stderr).contains("interrupted") {
-            assert!(!output.status.success() && output.stdout.is_empty());
-            assert_eq!(scratch.left(), [] as [PathBuf; 0]);
+        assert_eq!(scratch.left(), [] as [PathBuf; 0]);
+        // On a fast machine the demo may have ended before the signal.
+        if !output.status.success() {
+            let said = text(&output.stderr);
+            assert!(said.contains("interrupted") && output.stdout.is_empty(), "{said}");
+            interrupted += 1;
         }
     }
+    assert!(interrupted > 0, "each demo has ended before its signal");
 }

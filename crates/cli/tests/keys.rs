@@ -116,6 +116,32 @@ fn an_authority_issues_identities_that_load() {
     assert!(!text.contains("PRIVATE"), "{text}");
 }
 
+/// Returns the command that a message advises behind these words, without the name of the program.
+fn advised<'m>(message: &'m str, words: &str) -> &'m str {
+    let at = message.find(words).unwrap_or_else(|| panic!("no `{words}` in: {message}"));
+    let command = message[at + words.len()..].lines().next().unwrap();
+    command.split('`').next().unwrap().strip_prefix("upbeat keys ").unwrap()
+}
+
+#[test]
+fn advised_commands_succeed() {
+    let scratch = Scratch::new("advice");
+    for (init, file) in
+        [("init --program demo --dir ca", "a.pem"), ("init --program demo", "b.pem")]
+    {
+        let printed = scratch.good(init);
+        let issue = advised(&printed, "issue an identity: ");
+        scratch.good(&issue.replace("NODE.pem", file).replace("NODE", "counter"));
+        assert!(scratch.0.join(file).exists(), "{issue}");
+    }
+    assert!(scratch.good("init --program demo --dir it's").contains(r" --dir 'it'\''s' NODE"));
+    // Of a directory without an authority.
+    let message = scratch.bad("issue --program other --dir ca counter -o c.pem");
+    let init = advised(&message, "make one with `");
+    scratch.good(init);
+    scratch.good("issue --program other --dir ca counter -o c.pem");
+}
+
 #[test]
 fn no_identity_outlives_its_authority() {
     let scratch = Scratch::new("outlive");

@@ -26,7 +26,7 @@ const CAUSES: [(&str, &str, [&str; 2]); 4] = [
     (
         "Sums",
         "sum",
-        ["without a pause (its budget is 100 us)", "without a pause; its budget is 100 us"],
+        ["without a pause and beyond its budget", "without a pause, beyond its budget"],
     ),
     ("Echo", "ping", ["waking `sleeper`, which slept", "`sleeper` slept: waking it took up to"]),
     ("Diary", "note", ["for room in a full lane to `slowpoke`"; 2]),

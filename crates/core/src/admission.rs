@@ -1,19 +1,23 @@
 //! The admission of callers by a listening node: which callers, how fast, and which unfinished handshake gives
 //! way.
 //!
-//! A [`AdmissionPolicy`] bounds the connections that a node accepts per second, and the sessions of the callers of one
-//! address. A [`HandshakeLimit`] bounds the handshakes under way and names the one that gives way. The runtime accepts
-//! connections, refuses callers and has the clock. Invariant: in any span of time a gate accepts no more than its
-//! rate allows, plus one second's worth. Callers of an address that hold up others lose their handshakes before
-//! the others do.
+//! A [`HandshakeLimit`] bounds the handshakes under way, and decides about the next caller: the node accepts it, accepts
+//! it in place of a handshake that gives way, or pauses. An [`AdmissionPolicy`] bounds the handshakes that a node answers
+//! per second, and the sessions of the callers of one address. The runtime accepts connections, refuses callers and has
+//! the clock. Invariant: in any span of time a gate accepts no more than its rate allows, plus one second's worth.
+//! Callers of an address that hold up others lose their handshakes before the others do. A pause has an end.
+
+mod pause;
 
 use crate::limits::{
-    ACCEPTS_PER_SECOND, CROWD_AGE_MS_MAX, CROWD_HELLO_MS_MAX, HANDSHAKE_SILENCE_MS_MAX,
-    HELLO_MS_MAX, PENDING_HANDSHAKES_MAX, REMOTE_PENDING_MAX, REMOTE_PENDING_SHARE,
+    ACCEPTS_PER_SECOND, CROWD_AGE_MS_MAX, HANDSHAKE_SILENCE_MS_MAX, HELLO_MS_MAX, PAUSE_MS_MAX,
+    PENDING_HANDSHAKES_MAX, REMOTE_HELLO_MS_MAX, REMOTE_PENDING_MAX, REMOTE_PENDING_SHARE,
     REMOTE_SILENCE_MS_MAX, SESSIONS_PER_ADDRESS,
 };
 use alloc::collections::BTreeMap;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+pub use pause::{Cause, Pause, Paused, Pauses};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -58,7 +62,7 @@ impl core::fmt::Display for Prefix {
 /// The bounds of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// The number of connections that are accepted per second.
+    /// The number of handshakes that are answered per second.
     pub accepts_per_second: u32,
     /// The number of sessions that the callers of one [`Prefix`] may have at a time.
     pub sessions_per_address: usize,
@@ -77,8 +81,8 @@ impl Default for Terms {
 /// use upbeat_core::admission::{AdmissionPolicy, Prefix, Terms};
 ///
 /// let mut gate = AdmissionPolicy::new(Terms { accepts_per_second: 2, sessions_per_address: 1 }, 0);
-/// assert!(gate.accept(0).is_ok() && gate.accept(0).is_ok());
-/// assert_eq!(gate.accept(0), Err(500_000_000), "the time of the next");
+/// assert!(gate.answer(0).is_ok() && gate.answer(0).is_ok());
+/// assert_eq!(gate.answer(0).unwrap_err().until_ns(), 500_000_000, "the time of the next");
 ///
 /// let caller = Prefix::of(IpAddr::from([10, 0, 0, 1]));
 /// assert!(gate.admits(caller));
@@ -90,7 +94,7 @@ impl Default for Terms {
 #[derive(Debug)]
 pub struct AdmissionPolicy {
     terms: Terms,
-    /// The saved time in nanoseconds: each accepted connection takes the interval between two.
+    /// The saved time in nanoseconds: each answered handshake takes the interval between two.
     saved_ns: u64,
     /// When the saved time was last updated.
     at_ns: u64,
@@ -108,27 +112,24 @@ impl AdmissionPolicy {
         self.terms
     }
 
-    /// Accepts one connection now, or returns the time from which on it may be accepted.
-    pub fn accept(&mut self, now_ns: u64) -> Result<(), u64> {
-        match self.opens_at(now_ns) {
-            None => {
-                self.saved_ns -= self.each_ns();
-                Ok(())
-            }
-            Some(at_ns) => Err(at_ns),
-        }
-    }
-
-    /// Returns the time from which on the next connection may be accepted, if that is later than now.
-    pub fn opens_at(&mut self, now_ns: u64) -> Option<u64> {
+    /// Permits the answer to one handshake now, or returns the pause after which one may be answered.
+    pub fn answer(&mut self, now_ns: u64) -> Result<(), Pause> {
         let passed_ns = now_ns.saturating_sub(self.at_ns);
         self.saved_ns = self.saved_ns.saturating_add(passed_ns).min(SECOND_NS);
         self.at_ns = self.at_ns.max(now_ns);
-        let lacking_ns = self.each_ns().saturating_sub(self.saved_ns);
-        (lacking_ns > 0).then(|| self.at_ns.saturating_add(lacking_ns))
+        match self.saved_ns.checked_sub(self.each_ns()) {
+            Some(left_ns) => {
+                self.saved_ns = left_ns;
+                Ok(())
+            }
+            None => {
+                let lacking_ns = self.each_ns() - self.saved_ns;
+                Err(Pause::new(Cause::Rate, self.at_ns.saturating_add(lacking_ns)))
+            }
+        }
     }
 
-    /// Returns the nanoseconds between two connections.
+    /// Returns the nanoseconds between two answers.
     fn each_ns(&self) -> u64 {
         SECOND_NS.div_ceil(u64::from(self.terms.accepts_per_second.max(1)))
     }
@@ -168,7 +169,7 @@ pub struct Handshake<K> {
     pub from: Option<Prefix>,
     /// When the connection was accepted.
     pub began_ms: u64,
-    /// When the caller last sent something, if it has.
+    /// When the last message of the caller was whole, if any was. A part of one does not count.
     pub heard_ms: Option<u64>,
 }
 
@@ -182,7 +183,7 @@ pub enum HandshakeLimit {
 }
 
 impl HandshakeLimit {
-    /// Returns the number of handshakes that may be under way. Further callers wait.
+    /// Returns the number of handshakes that may be under way. A further caller takes the place of one, or waits.
     pub const fn handshakes_max(self) -> usize {
         match self {
             HandshakeLimit::Processes => PENDING_HANDSHAKES_MAX,
@@ -190,11 +191,35 @@ impl HandshakeLimit {
         }
     }
 
-    /// Returns the handshake that gives way to the next caller, and the time from which on it does: the oldest
-    /// silent one, before any whose caller has sent something.
+    /// Decides about the next caller while so many handshakes are pending. `under_way` has those of them that can give
+    /// way; the others are with other nodes of the name.
+    pub fn next<K: Copy>(
+        self,
+        pending: usize,
+        under_way: impl Iterator<Item = Handshake<K>> + Clone,
+        now_ns: u64,
+    ) -> Next<K> {
+        if pending < self.handshakes_max() {
+            return Next::Accept;
+        }
+        match self.gives_way(under_way) {
+            Some((at_ms, key)) if at_ms <= now_ns / 1_000_000 => Next::Instead(key),
+            gives_way => {
+                let at_ns = gives_way.map(|(at_ms, _)| at_ms.saturating_mul(1_000_000));
+                let at_most_ns = now_ns.saturating_add(PAUSE_MS_MAX * 1_000_000);
+                Next::Wait(Pause::new(
+                    Cause::Handshakes,
+                    at_ns.unwrap_or(at_most_ns).min(at_most_ns),
+                ))
+            }
+        }
+    }
+
+    /// Returns the handshake that gives way to the next caller, and the time from which on it does: the oldest without
+    /// a whole first message, before any that has one.
     ///
     /// If one address has more than its share under way, a handshake of that address gives way, and sooner: a
-    /// caller that sends a byte now and then gets no more time than a slow one.
+    /// caller that sends a message now and then gets no more time than a slow one.
     pub fn gives_way<K: Copy>(
         self,
         under_way: impl Iterator<Item = Handshake<K>> + Clone,
@@ -202,11 +227,12 @@ impl HandshakeLimit {
         let most = most_under_way(under_way.clone());
         let of_most = |handshake: &Handshake<K>| most.is_none() || handshake.from == most;
         let leaves = |handshake: Handshake<K>| {
-            let at_ms = handshake.began_ms.max(handshake.heard_ms.unwrap_or(0));
-            let at_ms = match (most, handshake.heard_ms) {
-                (Some(_), None) => handshake.began_ms.saturating_add(CROWD_HELLO_MS_MAX),
+            let at_ms = match (handshake.heard_ms, most) {
+                (None, _) => handshake.began_ms.saturating_add(self.hello_ms()),
                 (Some(_), Some(_)) => handshake.began_ms.saturating_add(CROWD_AGE_MS_MAX),
-                (None, heard) => at_ms.saturating_add(self.patience_ms(heard.is_some())),
+                (Some(heard_ms), None) => {
+                    heard_ms.max(handshake.began_ms).saturating_add(self.silence_ms())
+                }
             };
             (handshake.heard_ms.is_some(), at_ms, handshake.key)
         };
@@ -217,15 +243,32 @@ impl HandshakeLimit {
             .map(|(_, at_ms, key)| (at_ms, key))
     }
 
-    /// Returns for how many milliseconds a caller may be silent while others wait.
-    const fn patience_ms(self, spoke: bool) -> u64 {
-        match (self, spoke) {
-            (HandshakeLimit::Processes, false) => HELLO_MS_MAX,
-            (HandshakeLimit::Processes, true) => HANDSHAKE_SILENCE_MS_MAX,
-            (HandshakeLimit::Hosts, false) => REMOTE_SILENCE_MS_MAX / 2,
-            (HandshakeLimit::Hosts, true) => REMOTE_SILENCE_MS_MAX,
+    /// Returns for how many milliseconds a caller may lack a whole first message while others wait.
+    const fn hello_ms(self) -> u64 {
+        match self {
+            HandshakeLimit::Processes => HELLO_MS_MAX,
+            HandshakeLimit::Hosts => REMOTE_HELLO_MS_MAX,
         }
     }
+
+    /// Returns for how many milliseconds a caller may be silent after a message while others wait.
+    const fn silence_ms(self) -> u64 {
+        match self {
+            HandshakeLimit::Processes => HANDSHAKE_SILENCE_MS_MAX,
+            HandshakeLimit::Hosts => REMOTE_SILENCE_MS_MAX,
+        }
+    }
+}
+
+/// The decision about the next caller at a listening socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next<K> {
+    /// The caller is accepted.
+    Accept,
+    /// The caller is accepted, and the handshake of this key gives way to it. If nobody calls, none gives way.
+    Instead(K),
+    /// Callers wait.
+    Wait(Pause),
 }
 
 /// Returns the address with the most handshakes under way, if it has more than its share.

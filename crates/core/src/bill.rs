@@ -1,7 +1,8 @@
 //! The bill: the cost of a message, item by item, and the counters of a node.
 //!
 //! Items and counters are declared here once, each with its sentence. A [`Bill`] is an amount for every item, and
-//! can be added, subtracted, compared and printed. [`way`] has the phases of each primitive's messages, [`taken`]
+//! can be added, subtracted, compared and printed. [`way`] has the phases of each primitive's messages, [`event`]
+//! what else is recorded, [`taken`]
 //! combines the stamps of both sides of one message, [`collected`] turns samples into a bill, [`bet`] lists the
 //! bets with their counters, and [`clock`] estimates the offset between the clocks of two hosts. Other modules
 //! take the stamps, store them and show them. Invariant: this is the only list of items and of counters, and the
@@ -10,6 +11,7 @@
 pub mod bet;
 pub mod clock;
 pub mod way;
+pub mod event;
 pub mod taken;
 pub mod collected;
 
@@ -134,7 +136,9 @@ listed! {
         StartedAsTasks "started as tasks" "Requests that were run as tasks at once, without a bet."
         HandlersRefused "handlers refused" "Calls that were refused for a retry, because a precondition of their handlers did not hold: bets lost."
         HandlersEnded "handlers ended" "Handlers that had to wait although their methods must not: errors to their callers."
-        OverRuns "over-runs" "Handlers that ran longer than their budget without a pause, as far as this was measured."
+        OverRuns "over-runs" "Polls of handlers that took longer than their budget without a pause, as far as this was measured."
+        TaskOverRuns "over-runs of tasks" "Polls of tasks of the application, or of the main future, that took longer than a handler's budget, as far as this was measured."
+        Blocked "blocked" "Over-runs, of both kinds, in which the thread of the node slept in a system call."
         Sweeps "sweeps" "Polls of every lane, for notes that were lost."
         Sleeps "sleeps" "Times the node went to sleep."
         Wakes "wakes" "Sleeps that ended because of a doorbell, a timer or another thread."
@@ -170,8 +174,31 @@ listed! {
         TasksInNewSlots "tasks in new slots" "Spawned tasks that started in a new slot."
         TasksRefused "tasks refused" "Tasks that were not begun because the node had too many."
         CallersTurnedAway "callers turned away" "Connections of other hosts that were refused or gave way: too many from one address, or too slow a handshake."
+        ReadsMeetingUpdates "reads meeting updates" "Attempts to read an export of another node in memory that met an update of its owner."
+        ReadsByCall "reads by call" "Reads of exports of other nodes that became calls."
         RemoteBytesDeclined "remote bytes declined" "Times a peer on another host got no more memory here, because the node holds as much as it may."
     }
+}
+
+impl Counter {
+    /// A number that stands for the names of all counters in their order. Observers compare it before they read
+    /// counters by their positions.
+    pub const NAMES: u64 = {
+        // FNV-1a over the names, each with a byte behind it.
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        let mut at = 0;
+        while at < Counter::COUNT {
+            let name = Counter::ALL[at].name().as_bytes();
+            let mut byte = 0;
+            while byte <= name.len() {
+                let value = if byte < name.len() { name[byte] } else { 0 };
+                hash = (hash ^ value as u64).wrapping_mul(0x0100_0000_01b3);
+                byte += 1;
+            }
+            at += 1;
+        }
+        hash
+    };
 }
 
 /// An amount for every item: nanoseconds for times, and numbers for counts.

@@ -3,8 +3,9 @@
 //! The caller asks with a call of method [`BIND`], once per service and session. The callee looks up its methods
 //! ([`bind`]) and replies with a number for each. The runtime sends both, and turns the reply into a table. Either
 //! side may know methods that the other does not: a missing method is an error only when it is called. A method of
-//! the same name with another hash is a clash, whose error names both signatures, unless the two differ only in fields
-//! with a default: then the method is bound in the tolerant form.
+//! the same name with another hash is a clash, unless the two differ only in fields with a default: then the method is
+//! bound in the tolerant form. A clash is an error of the calls of its method, which names both signatures. It is an
+//! error of the binding only where it leaves no method that can be called ([`BindReply::is_useless`]).
 //!
 //! Invariant: a number is given only to a method whose hash is equal on both sides, or whose tolerance endures the
 //! other, and any bytes give a request or a reply within its bounds, or the rule that they break.
@@ -139,12 +140,20 @@ impl BindReply {
         &self.methods
     }
 
-    /// Returns the clashes with both signatures each. The request must be the one that was answered.
-    pub fn clashes(&self, request: &BindRequest) -> impl Iterator<Item = Clash> {
-        request.methods.iter().zip(&self.methods).filter_map(|(asked, bound)| match bound {
+    /// Returns whether no method can be called, because some or all clash.
+    pub fn is_useless(&self) -> bool {
+        let clashes = |bound: &Bound| matches!(bound, Bound::Clash { .. });
+        let is_bound = |bound: &Bound| matches!(bound, Bound::Number(_) | Bound::Tolerant(_));
+        self.methods.iter().any(clashes) && !self.methods.iter().any(is_bound)
+    }
+
+    /// Returns the clashes with both signatures each. The request must be the one that this peer has answered.
+    pub fn clashes(&self, request: &BindRequest, peer: &str) -> impl Iterator<Item = Clash> {
+        request.methods.iter().zip(&self.methods).filter_map(move |(asked, bound)| match bound {
             Bound::Clash { theirs } => Some(Clash {
                 service: request.service.clone(),
                 method: asked.name.clone(),
+                peer: peer.into(),
                 ours: asked.text.clone(),
                 theirs: theirs.clone(),
             }),
@@ -266,11 +275,17 @@ pub fn bind(request: &BindRequest, offered: &[Offered<'_>]) -> BindReply {
 pub struct Clash {
     service: Box<str>,
     method: Box<str>,
+    peer: Box<str>,
     ours: Box<str>,
     theirs: Box<str>,
 }
 
 impl Clash {
+    /// Returns the name of the service.
+    pub fn service(&self) -> &str {
+        &self.service
+    }
+
     /// Returns the method's name.
     pub fn method(&self) -> &str {
         &self.method
@@ -283,11 +298,12 @@ impl fmt::Display for Clash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "method `{}` of service `{}` has one signature here and another at the peer\n  \
-             here: {}\n  peer: {}\nbuild both sides from the same trait, or give the new form a \
+            "method `{}` of service `{}` has one signature here and another at {}\n  \
+             here:  {}\n  there: {}\nbuild both sides from the same trait, or give the new form a \
              new name",
             self.method,
             self.service,
+            self.peer,
             self.ours,
             self.theirs.escape_debug()
         )

@@ -106,13 +106,6 @@ pub enum Rule {
         /// The method number seen.
         method: u16,
     },
-    /// A method number that this session has not assigned.
-    UnknownMethod {
-        /// The number seen.
-        method: u16,
-        /// The number of assigned methods; valid numbers are below it.
-        known: u16,
-    },
     /// Control of a channel that does not exist, or of a code that no channel has.
     UnknownControl {
         /// The code seen.
@@ -236,13 +229,6 @@ pub enum Rule {
         len: u64,
         /// The bytes of the reservation.
         reserved: u64,
-    },
-    /// A payload that does not decode to the types of its method.
-    Undecodable {
-        /// The number of the method.
-        method: u16,
-        /// The payload length.
-        len: u32,
     },
     /// A failed call whose code does not exist.
     UnknownFailCode {

@@ -274,22 +274,29 @@ pub const REMOTE_HANDSHAKE_MS_MAX: u64 = 5_000;
 /// Unfinished handshakes of a listening node with peers on other hosts.
 pub const REMOTE_PENDING_MAX: usize = 256;
 
-/// Milliseconds of silence after which such a handshake gives way to the next connection.
+/// Milliseconds without a whole first message after which the oldest such handshake gives way to the next connection:
+/// a correct caller's first message is on its way when the connection is accepted. Together with
+/// [`REMOTE_PENDING_MAX`], callers that say nothing hold nobody up until 12,800 of them come a second.
+pub const REMOTE_HELLO_MS_MAX: u64 = 20;
+
+/// Milliseconds of silence after a message after which such a handshake gives way to the next connection.
 pub const REMOTE_SILENCE_MS_MAX: u64 = 1_000;
 
 /// Handshakes that callers of one address may have under way before one of them gives way, and sooner, while
 /// others wait.
 pub const REMOTE_PENDING_SHARE: usize = REMOTE_PENDING_MAX / 4;
 
-/// Milliseconds without a first byte after which such a handshake gives way: a correct caller's first bytes are on
-/// their way when the connection is accepted.
-pub const CROWD_HELLO_MS_MAX: u64 = 100;
-
 /// Milliseconds after which such a handshake gives way although it progresses: about three round trips.
 pub const CROWD_AGE_MS_MAX: u64 = 500;
 
-/// Connections from other hosts that a node accepts per second by default: a handshake under TLS takes a processor
-/// about a millisecond.
+/// Milliseconds after which a node that leaves callers in the queue of a socket looks again, whatever it waits for.
+pub const PAUSE_MS_MAX: u64 = 100;
+
+/// Milliseconds for which a listener pauses that finds no descriptor to turn a caller away.
+pub const NO_DESCRIPTOR_MS: u64 = 10;
+
+/// Handshakes with callers of other hosts that a node answers per second by default: a handshake under TLS takes a
+/// processor about a millisecond.
 pub const ACCEPTS_PER_SECOND: u32 = 1_000;
 
 /// Sessions that callers of one address may have with a node by default.
@@ -300,6 +307,10 @@ pub const PEER_TIMEOUT_MS: u32 = 10_000;
 
 /// Milliseconds for which a session between hosts outlives its connection, by default.
 pub const RESUME_WITHIN_MS: u32 = 5_000;
+
+/// Milliseconds for which a handle or a node that ends waits until the hosts of its peers have everything that it has
+/// sent over byte streams. A receiver that is busy for longer loses the rest, and the sender says so.
+pub const LEAVING_MS_MAX: u64 = 5_000;
 
 /// Milliseconds for which the handler of a one-way message continues, as a task, after its sender is gone, by
 /// default.
@@ -322,6 +333,10 @@ pub const SWEEP_NS: u64 = 50_000_000;
 /// meanwhile, and waking a sleeping node takes half of this time.
 pub const HANDLER_BUDGET_NS: u64 = 100_000;
 
+/// Nanoseconds for which a task of the application, or the main future of a node that serves methods, may run without
+/// a pause before it is reported. Such a future has no caller that waits for it, but all callers of its node wait.
+pub const TASK_BUDGET_NS: u64 = 1_000_000;
+
 /// Streams of one session that are open at the serving node: the results that it writes, and the arguments that it
 /// reads.
 pub const STREAMS_PER_SESSION_MAX: usize = 256;
@@ -333,8 +348,8 @@ pub const STREAM_ITEMS_MAX: usize = 256;
 /// times this much.
 pub const STREAM_BYTES_MAX: usize = 32 << 10;
 
-/// Words of an exported value (64 MiB), which its owner reserves.
-pub const EXPORT_WORDS_MAX: usize = 8 << 20;
+/// Words of an exported value, which its owner reserves: 64 MiB, and versions.
+pub const EXPORT_WORDS_MAX: usize = (8 << 20) + (64 << 10);
 
 /// Structs and arrays of an exported type in each other, which bounds the stack of those who walk it.
 pub const EXPORT_DEPTH_MAX: usize = 16;
@@ -354,6 +369,13 @@ pub const EXPORT_NAME_BYTES_MAX: usize = 64;
 /// The generation of the first segment with exports that a session sends. Slabs, which are far fewer, count below.
 pub const EXPORT_GENERATION: u32 = 1 << 30;
 
+/// Segments with exports that a process keeps mapped although their owners need them no more: the exports that it reads
+/// there have ended or moved.
+pub const EXPORT_COPIES_MAX: usize = 256;
+
+/// Bytes of such segments.
+pub const EXPORT_COPIES_BYTES_MAX: usize = 256 << 20;
+
 /// Bytes of a path to a part of an exported value.
 pub const EXPORT_PATH_BYTES_MAX: usize = 4 << 10;
 
@@ -371,6 +393,8 @@ const _: () = assert!(EXPORT_DEPTH_MAX * (1 + IDENT_BYTES_MAX) <= EXPORT_PATH_BY
 
 // A silent connection gives way before its handshake times out, and a caller that had to give way retries.
 const _: () = assert!(HELLO_MS_MAX < HANDSHAKE_SILENCE_MS_MAX);
+const _: () =
+    assert!(REMOTE_HELLO_MS_MAX < CROWD_AGE_MS_MAX && CROWD_AGE_MS_MAX < REMOTE_SILENCE_MS_MAX);
 const _: () = assert!(HANDSHAKE_SILENCE_MS_MAX < HANDSHAKE_MS_MAX);
 const _: () = assert!(HANDSHAKE_MS_MAX < CONNECT_MS_MAX);
 // The caller's handshake has time left when another node takes it.

@@ -174,6 +174,9 @@ mutants! {
     DeferredBare, "over another connection a rewritten frame is shipped without its payload";
     DeferredTwice, "over another connection a rewritten frame is deferred again";
     DeferredLast, "a deferred frame is rewritten before those that were deferred earlier";
+    LateAlways, "every call with a deadline comes too late";
+    OverloadedAlways, "no reply may wait";
+    DroppedAlways, "every unread reply is dropped";
     GivenUpRuns, "a deferred call that is given up keeps its time";
 }
 

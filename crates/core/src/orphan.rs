@@ -34,7 +34,11 @@ pub fn inherited(own: Option<u64>, left: Option<u64>) -> Option<u64> {
 /// ```
 #[inline]
 pub fn is_too_late(left: Option<u64>) -> bool {
-    left == Some(0) && !mutated(Mutant::DeadlineUnchecked)
+    match left {
+        Some(0) => !mutated(Mutant::DeadlineUnchecked),
+        Some(_) => mutated(Mutant::LateAlways),
+        None => false,
+    }
 }
 
 /// Returns until when a handler continues whose caller is gone since `now`, if its method declares how long and

@@ -437,7 +437,8 @@ impl<S: Side> Session<S> {
             return UnreadReply::InPlace;
         }
         let unread = self.unread.get();
-        if unread >= self.unread_max && !mutated(Mutant::UnreadUnbounded) {
+        let is_full = unread >= self.unread_max && !mutated(Mutant::UnreadUnbounded);
+        if is_full || mutated(Mutant::DroppedAlways) {
             return UnreadReply::Dropped;
         }
         self.unread.set(unread + bytes);

@@ -8,17 +8,25 @@ mod mutate;
 
 use mutate::{Random, mutate, setting};
 use std::num::NonZeroU64;
+use std::sync::LazyLock;
 use std::time::Instant;
 use upbeat_core::address::{Address, NodeAddress};
 use upbeat_core::bill::taken::MessageStamps;
-use upbeat_core::bind::{BindReply, BindRequest};
+use upbeat_core::bind::{BindReply, BindRequest, Offered, bind};
+use upbeat_core::channel::export::{
+    Compare, Expression, Filter, Fold, Number, Operand, Scalar, Shape,
+};
+use upbeat_core::context::Context;
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::{Failure, Head};
 use upbeat_core::hello::{
     Hello, Listening, Parsed, Record, Refusal, RefusalCode, Segment, Segments, Streamed,
     VERSION_MAX, Welcome,
 };
-use upbeat_core::limits::{CHUNK_BYTES_MAX, HELLO_BYTES_MAX, IN_RING_BYTES_MAX, MESSAGE_BYTES_MAX};
+use upbeat_core::limits::{
+    CHUNK_BYTES_MAX, HELLO_BYTES_MAX, IN_RING_BYTES_MAX, MESSAGE_BYTES_MAX, STAMPS_BYTES_MAX,
+};
+use upbeat_core::method::Signature;
 use upbeat_core::name::{NodeName, ProgramId, ProgramName};
 use upbeat_core::signal::Signals;
 use upbeat_core::stream::{self, Chunk, PROGRESS_BYTES_MAX};
@@ -141,18 +149,98 @@ fn parse_head(bytes: &[u8]) -> bool {
 }
 
 fn parse_bind(bytes: &[u8]) -> bool {
-    BindRequest::decode(bytes).is_ok_and(|request| {
-        let _ = BindReply::decode(bytes, &request);
-        check(request.encode() == bytes)
+    BindRequest::decode(bytes).is_ok_and(|request| check(request.encode() == bytes))
+}
+
+/// The request of a client for three methods, of which a callee has one, another lacks, and a third has otherwise.
+static REQUEST: LazyLock<BindRequest> = LazyLock::new(|| {
+    let methods = ["add", "gone", "other"].map(|name| signature(name, "(u64)"));
+    BindRequest::new("demo", &methods).unwrap()
+});
+
+fn signature(name: &str, types: &str) -> Signature {
+    Signature::new("demo", name, &format!("demo.{name}{types}")).unwrap()
+}
+
+/// Returns requests and replies of a binding.
+fn bindings() -> [Vec<Vec<u8>>; 2] {
+    let known = [signature("add", "(u64)"), signature("other", "(u8)")];
+    let offers = known.each_ref().map(|of| Offered::new(of.service(), of.name(), of.text(), 7));
+    let replies = [bind(&REQUEST, &offers), bind(&REQUEST, &[])];
+    [vec![REQUEST.encode()], replies.iter().map(BindReply::encode).collect()]
+}
+
+fn parse_bind_reply(bytes: &[u8]) -> bool {
+    BindReply::decode(bytes, &REQUEST).is_ok_and(|reply| {
+        check(reply.methods().len() == REQUEST.methods().len() && reply.encode() == bytes)
     })
 }
 
 fn parse_failure(bytes: &[u8]) -> bool {
-    let _ = MessageStamps::decode(bytes);
     Failure::parse(bytes).is_ok_and(|failure| {
         let mut again = Vec::new();
         failure.write(&mut again);
         check(again == bytes)
+    })
+}
+
+/// Returns the payload of a frame of stamps: three points of a message, with and without a lock.
+fn stamps() -> Vec<Vec<u8>> {
+    let words = |lock: &str| {
+        let fields = [&[1, 0, 0, 0][..], &0b1011_u32.to_le_bytes(), &[7; 24], lock.as_bytes()];
+        fields.concat()
+    };
+    vec![words("orders"), words("")]
+}
+
+fn parse_stamps(bytes: &[u8]) -> bool {
+    MessageStamps::decode(bytes).is_ok_and(|(stamps, lock)| {
+        let mut again = [0; STAMPS_BYTES_MAX];
+        let len = stamps.encode(lock, &mut again);
+        check(again[..len] == *bytes)
+    })
+}
+
+fn contexts() -> Vec<Vec<u8>> {
+    let mut context = Context::default();
+    context.set("tenant", &[7, 8]).unwrap();
+    let one = context.as_bytes().to_vec();
+    context.set("trace", &[9; 16]).unwrap();
+    vec![one, context.as_bytes().to_vec()]
+}
+
+fn parse_context(bytes: &[u8]) -> bool {
+    Context::parse(bytes.to_vec()).is_ok_and(|context| check(context.as_bytes() == bytes))
+}
+
+/// Returns expressions with a condition and without one.
+fn expressions() -> Vec<Vec<u8>> {
+    let of = Operand { at: 16, scalar: Scalar::U32 };
+    let compare = Compare::AtMost;
+    let filter = Some(Filter { of, compare, with: Number::Unsigned(9) });
+    let plain = Expression { first: 16, each: 24, count: 10, of, filter: None, fold: Fold::Sum };
+    let bytes = |of: Expression| of.encode().iter().flat_map(|word| word.to_le_bytes()).collect();
+    [plain, Expression { filter, ..plain }].map(bytes).to_vec()
+}
+
+fn parse_expression(bytes: &[u8]) -> bool {
+    let (words, []) = bytes.as_chunks::<8>() else { return false };
+    let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    let Ok(words) = words.try_into() else { return false };
+    Expression::decode(words).is_ok_and(|parsed| {
+        let words = parsed.encode();
+        check(Expression::decode(words).map(|again| again.encode()) == Ok(words))
+    })
+}
+
+/// Parses the type of an export, as its owner describes it.
+fn parse_shape(bytes: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(bytes) else { return false };
+    text.parse::<Shape>().is_ok_and(|shape| {
+        check(
+            shape.to_string().parse::<Shape>().map(|again| again.to_string())
+                == Ok(shape.to_string()),
+        )
     })
 }
 
@@ -194,17 +282,24 @@ fn no_bytes_go_beyond_a_bound() {
     let seed = setting("UPBEAT_FUZZ_SEED", 1);
     eprintln!("seed {seed}");
     let addresses = ["counter@db1.example:7411", "[2001:db8::1]:7411", "10.0.0.1:1", "a/b@[::1]:9"];
-    let targets: [(Parser, Vec<Vec<u8>>); 7] = [
+    let [requests, replies] = bindings();
+    let shapes = ["A { n: u64, book: [Row { bid: f64, size: u32 }; 10], bytes: [i8; 20] }", "u64"];
+    let targets: [(Parser, Vec<Vec<u8>>); 12] = [
         (parse_streamed, streamed()),
         (parse_record, records()),
         (parse_head, streamed()),
-        (parse_bind, vec![b"\x04\0demo\0\0".to_vec()]),
+        (parse_bind, requests),
+        (parse_bind_reply, replies),
+        (parse_stamps, stamps()),
+        (parse_context, contexts()),
+        (parse_expression, expressions()),
+        (parse_shape, texts(&shapes)),
         (parse_failure, texts(&["\u{1}no such row", "\u{2}"])),
         (parse_signals, records()),
         (parse_address, texts(&addresses)),
     ];
     let mut random = Random::new(seed);
-    let (mut bytes, mut taken) = (Vec::with_capacity(4096), [0_u64; 7]);
+    let (mut bytes, mut taken) = (Vec::with_capacity(4096), [0_u64; 12]);
     let began = Instant::now();
     for _ in 0..inputs {
         let target = random.below(targets.len());

@@ -52,6 +52,7 @@ names! {
     of_service: client::OfService;
     bound: call::Bound;
     call: call::Call;
+    call_options: call::CallOptions;
     try_call: call::TryCall;
     send: call::Send;
     loaning: call::Loaning;

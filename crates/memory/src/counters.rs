@@ -7,7 +7,7 @@
 //! Invariant: a view exists only of a segment that is sealed, complete and of this version. Whatever the owner
 //! writes later, the view only returns other numbers.
 
-use crate::observe::{HEADER, Header, Kind, ObserveError};
+use crate::observe::{HEADER, Header, Kind, OWN_AT, ObserveError};
 use crate::region::{Region, WORD};
 use crate::segment::{Segment, SegmentError, Writers};
 use std::cell::Cell;
@@ -22,13 +22,17 @@ pub const COUNTERS_MAX: usize = 1 << 16;
 const KIND: Kind = Kind {
     label: LABEL,
     magic: u64::from_le_bytes(*b"upbeat#n"),
-    version: 2,
+    version: 3,
     words_max: HEADER + COUNTERS_MAX,
 };
+
+/// The hash of the counters' names, behind their number.
+const NAMES_AT: usize = OWN_AT + 1;
 
 /// The writing side of one node's counters, which one thread owns.
 pub struct Counters {
     header: Header,
+    page: Region,
     values: Region,
     /// The segment with the descriptor that observers open, or none on the heap.
     segment: Option<Segment>,
@@ -60,7 +64,15 @@ impl Counters {
     fn over(page: &Region, count: usize, node: &str, incarnation: u64) -> Counters {
         let header = KIND.announce(page, node, incarnation, [count as u64, 0, 0]);
         let values = page.part(HEADER, count);
-        Counters { header, values, segment: None, one_thread: PhantomData }
+        Counters { header, page: page.clone(), values, segment: None, one_thread: PhantomData }
+    }
+
+    /// Says which counters these are: a hash of their names, by which observers know whether their own list of names
+    /// applies. The hash is 0 before.
+    #[must_use]
+    pub fn named(self, names: u64) -> Counters {
+        self.page.store(NAMES_AT, names);
+        self
     }
 
     /// Returns the number of counters.
@@ -106,7 +118,8 @@ impl Counters {
     /// Returns the view of an observer, for other threads of this process.
     #[must_use]
     pub fn view(&self) -> CountersView {
-        CountersView { header: self.header.clone(), values: self.values.read_only() }
+        let (page, values) = (self.page.read_only(), self.values.read_only());
+        CountersView { header: self.header.clone(), page, values }
     }
 
     /// Returns whether other processes can find these counters.
@@ -124,6 +137,7 @@ fn words_of(count: usize) -> usize {
 #[derive(Clone)]
 pub struct CountersView {
     header: Header,
+    page: Region,
     values: Region,
 }
 
@@ -134,7 +148,8 @@ impl CountersView {
         let (count, room) = (header.own[0], region.words() - HEADER);
         match usize::try_from(count) {
             Ok(count) if count <= room => {
-                Ok(CountersView { header, values: region.part(HEADER, count) })
+                let (page, values) = (region.clone(), region.part(HEADER, count));
+                Ok(CountersView { header, page, values })
             }
             _ => Err(ObserveError::Count { count, room }),
         }
@@ -143,6 +158,16 @@ impl CountersView {
     /// Returns the name of the node.
     pub fn node(&self) -> String {
         self.header.node.to_string()
+    }
+
+    /// Returns the name of the node's program; empty if the page names none.
+    pub fn program(&self) -> String {
+        self.header.program.to_string()
+    }
+
+    /// Returns the hash of the counters' names, or 0 if the owner gave none.
+    pub fn names(&self) -> u64 {
+        self.page.load(NAMES_AT)
     }
 
     /// Returns the number of counters.

@@ -32,6 +32,8 @@ const ACCEPTED: usize = LINE_WORDS + 1;
 const ATTENTION: usize = 2 * LINE_WORDS;
 /// Whether the owner found its ring full and waits for room.
 const WANTS_ROOM: usize = 2 * LINE_WORDS + 1;
+/// Whether the owner has ended the session in order.
+const ENDED: usize = 2 * LINE_WORDS + 2;
 /// One word for each slab of the peer, in which the owner records the buffers that it returns.
 const RETURNS: usize = 4 * LINE_WORDS;
 
@@ -255,6 +257,18 @@ impl Lanes {
     #[inline(always)]
     pub fn wants_room(&self) -> bool {
         self.wants_room.get()
+    }
+
+    /// Publishes that this side ends the session in order. The peer reads it after it has seen the end of the socket, so
+    /// the owner publishes before that.
+    pub fn set_ended(&self) {
+        self.ours.publish(ENDED, 1);
+    }
+
+    /// Returns whether the peer has ended the session in order.
+    #[must_use]
+    pub fn peer_has_ended(&self) -> bool {
+        self.theirs.load(ENDED) != 0
     }
 
     /// Clears the polling flag of `page` and polls for the last time before a sleep. Returns whether the owner may

@@ -10,6 +10,9 @@ pub mod sync;
 
 pub mod ticks;
 
+#[cfg(not(loom))]
+pub mod thread_clock;
+
 pub mod probe;
 
 pub mod pool;

@@ -2,8 +2,9 @@
 //!
 //! A page is a sealed segment with one writer. An observer finds it by its label among the descriptors of a
 //! process and maps it read-only. The process does nothing for its observers, so a hanging process can still be
-//! observed. Every page begins with the same header: mark, version, process, incarnation, the node's name, and
-//! three words whose meaning depends on the kind of page. The rest of the page depends on the kind.
+//! observed. Every page begins with the same header: mark, version, process, incarnation, three words whose meaning
+//! depends on the kind of page, and the node's name, with that of its program in a line behind it. The rest of the page
+//! depends on the kind.
 //!
 //! Invariant: a page is accepted only if it is sealed, of its kind and of this version. Each word of the header is
 //! loaded once, so that the checked value is the one that is used.
@@ -19,8 +20,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The words of the header: three lines, which never change.
-pub(crate) const HEADER: usize = 24;
+/// The words of the header: four lines, which never change.
+pub(crate) const HEADER: usize = 32;
 const MAGIC_AT: usize = 0;
 const VERSION_AT: usize = 1;
 const PID_AT: usize = 2;
@@ -28,7 +29,7 @@ const INCARNATION_AT: usize = 3;
 /// The words of the header that depend on the kind, in the first line.
 pub(crate) const OWN_AT: usize = 4;
 const OWN: usize = 3;
-/// The node's name, in lines of its own.
+/// The names of the node and of its program, in lines of their own.
 pub(crate) const NODE_AT: usize = 8;
 const NODE_WORDS: usize = HEADER - NODE_AT;
 
@@ -53,11 +54,14 @@ pub(crate) struct Header {
     pub(crate) pid: u64,
     pub(crate) incarnation: u64,
     pub(crate) node: Arc<str>,
+    /// The program of the node; empty if the page names none.
+    pub(crate) program: Arc<str>,
     pub(crate) own: [u64; OWN],
 }
 
 impl Kind {
-    /// Writes the header of a page whose other words are initialised.
+    /// Writes the header of a page whose other words are initialised. `node` is the name of the node, which that of
+    /// its program may follow in a second line.
     pub(crate) fn announce(
         &self,
         page: &Region,
@@ -74,8 +78,8 @@ impl Kind {
         text::put(page, NODE_AT, NODE_WORDS, node);
         // The mark is stored last: an earlier observer finds a page of an unknown kind.
         page.publish(MAGIC_AT, self.magic);
-        let node = text::get(page, NODE_AT, NODE_WORDS).unwrap_or_default().into();
-        Header { pid: page.load(PID_AT), incarnation, node, own }
+        let (node, program) = names(&text::get(page, NODE_AT, NODE_WORDS).unwrap_or_default());
+        Header { pid: page.load(PID_AT), incarnation, node, program, own }
     }
 
     /// Reads the header of a page that another process writes.
@@ -92,12 +96,14 @@ impl Kind {
         if version != self.version {
             return Err(ObserveError::Version { found: version, known: self.version });
         }
-        let node = text::get(page, NODE_AT, NODE_WORDS)
+        let text = text::get(page, NODE_AT, NODE_WORDS)
             .map_err(|bytes| ObserveError::Name { bytes, max: text::bytes_max(NODE_WORDS) })?;
+        let (node, program) = names(&text);
         Ok(Header {
             pid: page.load(PID_AT),
             incarnation: page.load(INCARNATION_AT),
-            node: node.into(),
+            node,
+            program,
             own: std::array::from_fn(|i| page.load(OWN_AT + i)),
         })
     }
@@ -156,6 +162,12 @@ impl Kind {
             .map_err(|fault| ObserveError::Segment { pid, fault })?;
         Ok((file.st_ino, page))
     }
+}
+
+/// Returns the names of a node and of its program.
+fn names(text: &str) -> (Arc<str>, Arc<str>) {
+    let (node, program) = text.split_once('\n').unwrap_or((text, ""));
+    (node.into(), program.into())
 }
 
 /// The reason why the pages of a process cannot be read.

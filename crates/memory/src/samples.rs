@@ -5,7 +5,7 @@
 //! Other modules define the meaning of subjects, kinds, flags and stamps.
 //!
 //! ```text
-//! header 24 words | subjects entered, 8 | subjects of 32 each | records of 40 each, see `recent`
+//! header 32 words | subjects entered, 8 | subjects of 32 each | records of 40 each, see `recent`
 //! ```
 //!
 //! Invariant: a view exists only of a segment that is sealed, complete and of this version. Whatever its owner
@@ -55,7 +55,7 @@ const SUBJECTS_AT: usize = ENTERED_AT + 8;
 const KIND: Kind = Kind {
     label: LABEL,
     magic: u64::from_le_bytes(*b"upbeat#s"),
-    version: 2,
+    version: 3,
     words_max: words_of(FULL),
 };
 
@@ -255,6 +255,11 @@ impl SamplesView {
     /// Returns the name of the node.
     pub fn node(&self) -> String {
         self.header.node.to_string()
+    }
+
+    /// Returns the name of the node's program; empty if the page names none.
+    pub fn program(&self) -> String {
+        self.header.program.to_string()
     }
 
     /// Returns the process number as the process sees it, which in a container differs from the number outside.

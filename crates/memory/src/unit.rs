@@ -28,10 +28,39 @@ pub struct Update<'r> {
 /// Panics when the region is read-only, or `at` is outside.
 #[inline]
 pub fn begin(region: &Region, at: usize, last: u64) -> Update<'_> {
+    let Opened { after } = open(region, at, last);
+    Update { region, at, after }
+}
+
+/// An update of a unit that does not keep the region, from [`open`] until it is [ended](Opened::end).
+#[must_use = "readers find the unit changing until its update is ended"]
+pub struct Opened {
+    /// The version afterwards.
+    after: u64,
+}
+
+/// Begins an update as [`begin`] does, of a unit that may be copied to another region meanwhile.
+///
+/// # Panics
+/// Panics when the region is read-only, or `at` is outside.
+#[inline]
+pub fn open(region: &Region, at: usize, last: u64) -> Opened {
     region.store(at, last.wrapping_add(1));
     // A reader that sees a word of this update and then fences also sees the odd version, or a later one.
     fence(Ordering::Release);
-    Update { region, at, after: last.wrapping_add(2) }
+    Opened { after: last.wrapping_add(2) }
+}
+
+impl Opened {
+    /// Ends the update, in the region in which the unit is now. If its words, with its version, were copied there, readers
+    /// of the words that were copied find them changing for ever.
+    ///
+    /// # Panics
+    /// Panics when the region is read-only, or `at` is outside.
+    #[inline]
+    pub fn end(self, region: &Region, at: usize) {
+        region.publish(at, self.after);
+    }
 }
 
 /// Returns whether the owner, who asks, is updating the unit whose version is at word `at`.
@@ -42,18 +71,6 @@ pub fn begin(region: &Region, at: usize, last: u64) -> Update<'_> {
 #[must_use]
 pub fn is_updated(region: &Region, at: usize) -> bool {
     region.load(at) % 2 == 1
-}
-
-impl<'r> Update<'r> {
-    /// Ends the update of a unit whose words, with its version, have been copied to another region. Readers of the words
-    /// that were copied find them changing for ever.
-    ///
-    /// # Panics
-    /// Panics when the region is read-only, or `at` is outside.
-    #[inline]
-    pub fn end_in(mut self, region: &'r Region, at: usize) {
-        (self.region, self.at) = (region, at);
-    }
 }
 
 impl Drop for Update<'_> {

@@ -14,6 +14,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
+#[test]
+fn who_has_a_value_alone_reaches_it_without_a_lock() {
+    let (mut mutex, mut rwlock) = (crate::Mutex::new(1), crate::RwLock::new(1));
+    let mut monitor = crate::Monitor::new(1, ["changed"]);
+    *mutex.get_mut() += 1;
+    *rwlock.get_mut() += 2;
+    *monitor.get_mut() += 3;
+    assert_eq!((mutex.into_inner(), rwlock.into_inner(), monitor.into_inner()), (2, 3, 4));
+}
+
 /// The number of times that a future was woken.
 #[derive(Default)]
 struct Woken(AtomicU32);

@@ -2,11 +2,15 @@
 //!
 //! A forked child does not inherit a record lock, unlike `flock`, so a dead node's name is free even while a child
 //! lives. Record locks do not tell two nodes of one process apart, and closing any descriptor of the file releases
-//! them. The process therefore keeps a set of its own names as well, and asks that set first. The next node removes
-//! the files of dead nodes. Invariant: at any time one node of all processes holds the claim to a name.
+//! them. The process therefore keeps a set of its own names as well, and asks that set first.
+//!
+//! The last node of a program removes the directory of the program. The next node removes the files of dead nodes, and
+//! directories of programs without a node. A directory is removed only while it is empty, and a node whose directory was
+//! removed before its lock file lay there begins again. Invariant: at any time one node of all processes holds the claim
+//! to a name.
 
 use crate::error::{BindError, descriptor_limit};
-use crate::socket_directory::{FileNames, ProgramDirectory};
+use crate::socket_directory::{FileNames, ProgramDirectory, SocketDirectory};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Flock, FlockType};
@@ -15,9 +19,9 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use upbeat_core::name::NodeName;
+use upbeat_core::name::{NodeName, ProgramName};
 
-/// The number of attempts to lock a file that its owner removed meanwhile.
+/// The number of attempts to lock a file that its owner removed meanwhile, or whose directory was removed.
 const TRIES: usize = 100;
 
 /// The time between two attempts while another process removes the files of a dead node of that name, which takes a
@@ -31,23 +35,34 @@ static OURS: Mutex<Option<HashSet<(u32, PathBuf)>>> = Mutex::new(None);
 pub(crate) struct Claim {
     pub(crate) dir: ProgramDirectory,
     pub(crate) files: FileNames,
-    _lock: OwnedFd,
+    lock: OwnedFd,
     own_name: OwnName,
 }
 
 impl Claim {
-    pub(crate) fn take(dir: ProgramDirectory, name: &NodeName) -> Result<Claim, BindError> {
+    /// Takes a name in the directory of a program, which was opened as `dir` and may have been removed since.
+    pub(crate) fn take(
+        place: &SocketDirectory,
+        program: &ProgramName,
+        mut dir: ProgramDirectory,
+        name: &NodeName,
+    ) -> Result<Claim, BindError> {
         let files = FileNames::of(name);
         let own_name = OwnName::take(&dir, &files).ok_or_else(|| BindError::NameTaken {
             name: name.clone(),
             pid: Some(std::process::id()),
         })?;
         for _ in 0..TRIES {
-            match lock(&dir, &files).map_err(failed("locking the name"))? {
-                Locked::Ours(lock) => return Ok(Claim { dir, files, _lock: lock, own_name }),
-                Locked::By(pid) => return Err(BindError::NameTaken { name: name.clone(), pid }),
-                Locked::Removed => {}
-                Locked::Swept => std::thread::sleep(SWEEP),
+            match lock(&dir, &files) {
+                Ok(Locked::Ours(lock)) => return Ok(Claim { dir, files, lock, own_name }),
+                Ok(Locked::By(pid)) => {
+                    return Err(BindError::NameTaken { name: name.clone(), pid });
+                }
+                Ok(Locked::Removed) => {}
+                Ok(Locked::Swept) => std::thread::sleep(SWEEP),
+                // The directory was removed: nothing can be made in it any more.
+                Err(Errno::NOENT) => dir = place.open(program, true)?,
+                Err(error) => return Err(failed("locking the name")(error)),
             }
         }
         Err(BindError::System { act: "locking the name", error: Errno::AGAIN })
@@ -57,10 +72,15 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         // A forked child holds no claim, and must not remove its parent's files.
-        if self.own_name.is_ours() {
+        if !self.own_name.is_ours() {
+            return;
+        }
+        // Where somebody else has removed the lock file, the files of that name may be those of another node.
+        if is_in_place(&self.dir, &self.files, &self.lock).unwrap_or(false) {
             let _ = self.dir.remove(&self.files.socket);
             let _ = self.dir.remove(&self.files.lock);
         }
+        self.dir.remove_if_empty();
     }
 }
 
@@ -118,10 +138,12 @@ fn number(holder: &Flock) -> Option<u32> {
     holder.pid.map(|pid| pid.as_raw_nonzero().get().unsigned_abs())
 }
 
-/// Returns the entry of a name in the set of this process.
+/// Returns the entry of a name in the set of this process. The directory of the program may be removed at any time, and
+/// is no link: only the path to it is looked up.
 pub(crate) fn key(dir: &ProgramDirectory, files: &FileNames) -> (u32, PathBuf) {
-    let path = std::fs::canonicalize(&dir.path).unwrap_or_else(|_| dir.path.clone());
-    (std::process::id(), path.join(&files.lock))
+    let above = dir.path.parent().and_then(|above| std::fs::canonicalize(above).ok());
+    let path = above.zip(dir.path.file_name()).map(|(above, program)| above.join(program));
+    (std::process::id(), path.unwrap_or_else(|| dir.path.clone()).join(&files.lock))
 }
 
 /// The result of locking a name.
@@ -167,22 +189,41 @@ fn is_in_place(dir: &ProgramDirectory, files: &FileNames, file: &OwnedFd) -> Res
 /// Removes the files of dead nodes, whose names no process holds. A file that cannot be removed now is left to the
 /// next node.
 pub(crate) fn sweep(dir: &ProgramDirectory) {
-    let Ok(entries) = std::fs::read_dir(&dir.path) else { return };
-    for entry in entries.flatten() {
-        let file = entry.file_name();
-        let Some(stem) = file.to_str().and_then(|file| file.strip_suffix(".lock")) else {
-            continue;
-        };
-        let _ = sweep_name(dir, &FileNames::of_stem(stem));
+    for stem in stems(dir) {
+        let _ = sweep_name(dir, &FileNames::of_stem(&stem));
     }
 }
 
-/// Removes the files of a name that no process holds, under the lock with which a node takes the name.
+/// Removes what dead nodes of other programs have left, once for each process and place. A program with a live node is
+/// left to the next node of that program.
+pub(crate) fn sweep_others(place: &SocketDirectory, program: &ProgramName) {
+    static SWEPT: Mutex<Option<(u32, PathBuf)>> = Mutex::new(None);
+    let this = Some((std::process::id(), place.directory().to_owned()));
+    let mut swept = SWEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    if *swept == this {
+        return;
+    }
+    *swept = this;
+    drop(swept);
+    for dir in place.others(program) {
+        if stems(&dir).all(|stem| sweep_name(&dir, &FileNames::of_stem(&stem)).is_ok()) {
+            dir.remove_if_empty();
+        }
+    }
+}
+
+/// Returns the beginnings of the file names of each node in a directory.
+fn stems(dir: &ProgramDirectory) -> impl Iterator<Item = String> {
+    let entries = std::fs::read_dir(&dir.path).into_iter().flatten().flatten();
+    entries.filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".lock")?.to_owned()))
+}
+
+/// Removes the files of a name under the lock with which a node takes the name. Fails if a process holds the name.
 fn sweep_name(dir: &ProgramDirectory, files: &FileNames) -> Result<(), Errno> {
     // The guard lives until the end: closing the file would release a lock that this process has just taken.
     let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
     if ours.get_or_insert_default().contains(&key(dir, files)) {
-        return Ok(());
+        return Err(Errno::AGAIN);
     }
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let file = rustix::fs::openat(&dir.descriptor, &files.lock, flags, Mode::empty())?;

@@ -95,19 +95,23 @@ pub enum PlaceError {
     },
 }
 
+/// The advice where the directory of the sockets cannot be used.
+const ANOTHER: &str =
+    "choose a directory of yours, by XDG_RUNTIME_DIR or by `directory` of the builder";
+
 impl fmt::Display for PlaceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PlaceError::NoDirectory { path } => write!(
                 f,
                 "{} must be the directory of the nodes' sockets, but it is not a directory: remove it, \
-                 or set XDG_RUNTIME_DIR to a directory of yours",
+                 or {ANOTHER}",
                 path.display()
             ),
             PlaceError::Owner { path, uid, ours } => write!(
                 f,
                 "{} belongs to user {uid}, but this process runs as user {ours}: have it removed, \
-                 or set XDG_RUNTIME_DIR to a directory of yours",
+                 or {ANOTHER}",
                 path.display()
             ),
             PlaceError::Mode { path, mode } => write!(
@@ -119,7 +123,11 @@ impl fmt::Display for PlaceError {
             ),
             PlaceError::Descriptors { limit } => descriptors_text(f, *limit),
             PlaceError::System { act, path, error } => {
-                write!(f, "{act} {} failed: {error}", path.display())
+                write!(
+                    f,
+                    "{act} {} for the nodes' sockets failed: {error}; {ANOTHER}",
+                    path.display()
+                )
             }
         }
     }
@@ -150,6 +158,13 @@ pub enum BindError {
         at: SocketAddr,
         /// The error of the system.
         error: Errno,
+    },
+    /// Another node of this process listens at the address.
+    OwnPort {
+        /// The address.
+        at: SocketAddr,
+        /// The node that listens there.
+        by: NodeName,
     },
     /// The process has no descriptor left.
     Descriptors {
@@ -192,6 +207,12 @@ impl fmt::Display for BindError {
             BindError::Port { at, error: Errno::ADDRINUSE } => write!(
                 f,
                 "the port of {at} is taken: stop the program that listens there, or choose another port"
+            ),
+            BindError::OwnPort { at, by } => write!(
+                f,
+                "node `{by}` of this process listens at {at} already: give each node an address of its own by \
+                 `Builder::listen`. `UPBEAT_LISTEN` is the address of every node that is given none, so it suits \
+                 processes with one node that listens"
             ),
             BindError::Port { at, error } => write!(f, "listening at {at} failed: {error}"),
             BindError::Descriptors { limit } => descriptors_text(f, *limit),

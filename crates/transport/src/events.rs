@@ -47,6 +47,8 @@ pub struct SocketEvents {
     pub refusal: Option<Refusal>,
     /// The peer has closed the session, or is gone.
     pub closed: bool,
+    /// The peer has said that it ends the session in order.
+    pub in_order: bool,
     /// The connection is broken, and the [resumable] session waits for another.
     ///
     /// [resumable]: crate::carrier::Carrier::set_resumable
@@ -90,6 +92,18 @@ pub(crate) const fn no_memory(bytes: usize) -> SegmentError {
 impl Segment {
     pub(crate) fn heap(generation: u32, bytes: u32, region: Option<Region>) -> Segment {
         Segment { generation, bytes, memory: Memory::Heap(region) }
+    }
+
+    /// Returns the file system and the number of the file in which the segment is. A process that maps the file already
+    /// need not map it again.
+    pub fn file(&self) -> Option<(u64, u64)> {
+        match &self.memory {
+            Memory::Descriptor(descriptor) => {
+                let file = rustix::fs::fstat(descriptor).ok()?;
+                Some((file.st_dev, file.st_ino))
+            }
+            Memory::Heap(_) => None,
+        }
     }
 
     /// Maps the segment after checking its kind, size and seals. The descriptor is closed.

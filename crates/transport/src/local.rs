@@ -70,6 +70,11 @@ impl Listener {
         Ok(self.membership().next().map(|request| Opening::request(request, us)))
     }
 
+    /// Returns whether a caller waits for this node.
+    pub fn has_caller(&self) -> bool {
+        self.membership().has_caller()
+    }
+
     /// Has the node woken again, as if a caller had come.
     pub fn wake(&self) {
         self.membership().member().wake();

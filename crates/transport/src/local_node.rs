@@ -285,6 +285,12 @@ fn board() -> Result<Segment, SegmentError> {
     Segment::create("upbeat-board", BOARD_BYTES, Writers::Everybody)?.reserve()
 }
 
+/// Returns a name for a node that only calls others: nobody else has it.
+pub fn client_name() -> Result<NodeName, HomeError> {
+    let number = u64::from_ne_bytes(random()?);
+    Ok(NodeName::new(&format!("client/{number:016x}")).expect("digits are allowed in a name"))
+}
+
 /// Returns random bytes from the system.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], HomeError> {
     let mut bytes = [0; N];

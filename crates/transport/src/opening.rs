@@ -28,7 +28,7 @@ pub struct Opening {
 pub struct OpeningTimes {
     /// The time at which the opening began.
     pub began_ms: u64,
-    /// The time at which the peer last sent something, if it has sent anything.
+    /// The time at which a message of the peer was last whole, if any was.
     pub heard_ms: Option<u64>,
 }
 
@@ -51,6 +51,9 @@ pub enum Step {
     Done(Carrier),
     /// The caller asks to resume a session of this node.
     Resuming(Resuming),
+    /// The connection stands over which this side is to resume a session. It [asks](Opening::ask) for that over one
+    /// connection at a time.
+    Ready,
     /// The peer has agreed to resume the session that this side asked for. The session's carrier
     /// [takes](Carrier::resume) the connection and the position.
     Resumed {
@@ -91,6 +94,28 @@ impl Opening {
         self
     }
 
+    /// Stops the handshake of a caller of another host once its first message is whole, because the answer is what
+    /// costs: it waits for [`Opening::go_on`].
+    #[must_use]
+    pub fn held(mut self) -> Opening {
+        if let Stage::Remote(handshake) = &mut self.stage {
+            handshake.hold();
+        }
+        self
+    }
+
+    /// Returns whether the handshake waits for [`Opening::go_on`], and for no event of its descriptor.
+    pub fn is_held(&self) -> bool {
+        matches!(&self.stage, Stage::Remote(handshake) if handshake.is_held())
+    }
+
+    /// Lets the next step answer the caller's first message.
+    pub fn go_on(&mut self) {
+        if let Stage::Remote(handshake) = &mut self.stage {
+            handshake.go_on();
+        }
+    }
+
     /// Advances the opening as far as the received data allows. After [`Step::Done`] or an error the caller drops the
     /// opening; the peer has been told of the error where that was possible.
     ///
@@ -115,6 +140,10 @@ impl Opening {
                     self.stage = Stage::Remote(handshake);
                     Step::Waiting
                 }
+                RemoteProgress::Ready(handshake) => {
+                    self.stage = Stage::Remote(handshake);
+                    Step::Ready
+                }
             }),
             Stage::LocalCall(call) => match call.step(now_ms)? {
                 Progress::Done(carrier) => Ok(Step::Done(carrier)),
@@ -126,6 +155,13 @@ impl Opening {
             Stage::LocalRequest(request, us) => Ok(Step::Done(request.accept(us))),
             Stage::Again(resuming) => Ok(Step::Resuming(resuming)),
             Stage::Over => panic!("`step` was called on an opening that has ended"),
+        }
+    }
+
+    /// Has the peer asked to resume the session, in the next step, after [`Step::Ready`].
+    pub fn ask(&mut self) {
+        if let Stage::Remote(handshake) = &mut self.stage {
+            handshake.ask();
         }
     }
 

@@ -66,11 +66,21 @@ impl ResumeRequest {
     /// Returns the request for a session of this home, with the number of slots of the listener's lane that have
     /// come.
     pub fn new(home: &LocalNode, ticket: Ticket, position: u64) -> ResumeRequest {
-        ResumeRequest { info: Arc::clone(home.info()), shown: ResumeProof { ticket, position } }
+        let shown = ResumeProof { ticket, position, attempt: 0 };
+        ResumeRequest { info: Arc::clone(home.info()), shown }
+    }
+
+    /// Returns the request of the attempt with this number. A listener accepts no attempt with a smaller number than
+    /// one that it has accepted.
+    #[must_use]
+    pub fn attempt(&self, attempt: u64) -> ResumeRequest {
+        let shown = ResumeProof { attempt, ..self.shown };
+        ResumeRequest { info: Arc::clone(&self.info), shown }
     }
 }
 
-/// Calls the node `to` at an address, as [`connect`] does, to resume our session of this number.
+/// Calls the node `to` at an address, as [`connect`] does, to resume our session of this number. The owner is
+/// [told](crate::opening::Step::Ready) when the connection stands.
 pub fn connect_again(
     to: &NodeName,
     again: &ResumeRequest,

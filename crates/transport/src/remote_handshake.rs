@@ -6,7 +6,11 @@
 //! the handshake is read here, a peer makes this side keep at most one record, and a peer that is no node of Upbeat
 //! is recognized by its first bytes.
 
+mod greeting;
+
 mod resuming;
+
+mod errors;
 
 use crate::carrier::{Carrier, Connection, Peer};
 use crate::error::{OpenError, PeerIdentity, Unreached};
@@ -26,6 +30,7 @@ use upbeat_core::name::NodeName;
 use upbeat_core::resume::Agreed;
 use upbeat_memory::ticks::{ticks, ticks_per_second};
 
+use greeting::Greeted;
 pub use resuming::{ResumeError, Resuming};
 
 /// A handshake in progress.
@@ -41,7 +46,7 @@ pub(crate) struct RemoteHandshake {
     /// The bytes that are still to be sent.
     write: Vec<u8>,
     started_ms: u64,
-    /// The time at which the connection was established, or data last came.
+    /// The time at which the connection was established, or a message of the peer was last whole.
     heard_ms: Option<u64>,
     /// The milliseconds for which this side keeps the session when its connection is lost.
     resume_ms: u32,
@@ -49,6 +54,7 @@ pub(crate) struct RemoteHandshake {
     clock: Option<Clock>,
     /// The reason for which a listener refuses this caller a new session; None if it accepts one.
     full: Option<(RefusalCode, String)>,
+    greeting: Greeted,
 }
 
 /// The progress of a handshake.
@@ -59,6 +65,8 @@ pub(crate) enum RemoteProgress {
     Begun(Carrier),
     /// The caller asks to resume a session.
     Asked(Resuming),
+    /// The caller may [ask](RemoteHandshake::ask) to resume its session.
+    Ready(Box<RemoteHandshake>),
     /// The listener resumes the session, of whose lane from us it has received this number of slots.
     Resumed(Connection, u64),
 }
@@ -70,6 +78,8 @@ pub(crate) struct ResumeProof {
     pub(crate) ticket: Ticket,
     /// The number of slots that have come of the lane in which the listener writes.
     pub(crate) position: u64,
+    /// The number of the attempt.
+    pub(crate) attempt: u64,
 }
 
 enum Role {
@@ -91,8 +101,14 @@ enum State {
     Connection {
         until_ms: u64,
     },
+    /// The caller's first message: a client's first message of TLS, or the hello.
+    Greeting,
+    /// The owner's permission to answer the first message.
+    Greeted,
     /// The handshake of TLS, if there is one.
     Agreement,
+    /// The word of the owner, who shows the ticket over one connection at a time.
+    Ready,
     Hello,
     Welcome,
     /// The peer's number of the session.
@@ -130,19 +146,6 @@ impl RemoteHandshake {
         RemoteHandshake::new(us, role, State::Connection { until_ms }, pipe, at, now_ms)
     }
 
-    /// Answers a caller whose connection was accepted.
-    pub(crate) fn answer(
-        us: Side,
-        pipe: Pipe,
-        name: &NodeName,
-        pending: Arc<()>,
-        at: SocketAddr,
-        now_ms: u64,
-    ) -> RemoteHandshake {
-        let role = Role::Listener { name: name.clone(), _pending: pending };
-        RemoteHandshake::new(us, role, State::Agreement, pipe, at, now_ms)
-    }
-
     fn new(
         us: Side,
         role: Role,
@@ -170,6 +173,7 @@ impl RemoteHandshake {
             resume_ms: 0,
             clock: None,
             full: None,
+            greeting: Greeted::default(),
         }
     }
 
@@ -229,6 +233,10 @@ impl RemoteHandshake {
                 Ok(Some(State::Sent { incarnation, session, agreed })) if self.write.is_empty() => {
                     return Ok(RemoteProgress::Begun(self.join(incarnation, session, agreed)));
                 }
+                Ok(Some(State::Ready)) => {
+                    self.state = State::Ready;
+                    return Ok(RemoteProgress::Ready(self));
+                }
                 Ok(Some(State::Resumed { position })) => {
                     return Ok(RemoteProgress::Resumed(Connection(self.pipe), position));
                 }
@@ -248,23 +256,6 @@ impl RemoteHandshake {
         }
     }
 
-    fn too_slow(&self, now_ms: u64) -> OpenError {
-        match self.state {
-            State::Connection { .. } => {
-                let waited_ms = now_ms.saturating_sub(self.started_ms);
-                self.unreached(Unreached::TimedOut { waited_ms })
-            }
-            _ => {
-                let waited_ms = now_ms.saturating_sub(self.since_ms());
-                OpenError::TooSlow { peer: self.peer.clone(), waited_ms }
-            }
-        }
-    }
-
-    fn unreached(&self, why: Unreached) -> OpenError {
-        OpenError::Unreached { at: self.at.to_string(), why }
-    }
-
     /// Does the next step, and returns the next state or None if the step has to wait.
     fn advance(&mut self, now_ms: u64) -> Result<Option<State>, OpenError> {
         if let State::Connection { .. } = self.state {
@@ -274,10 +265,14 @@ impl RemoteHandshake {
             self.heard_ms = Some(now_ms);
             return Ok(Some(State::Agreement));
         }
-        if let State::Agreement = self.state {
-            return self.agree();
+        match self.state {
+            State::Greeting => return self.greet(now_ms),
+            State::Greeted if self.greeting.is_held => return Ok(None),
+            State::Greeted => return self.answer_greeting().map(Some),
+            State::Agreement => return self.agree(now_ms),
+            _ => {}
         }
-        if !self.send()? {
+        if !self.send()? || matches!(self.state, State::Ready) {
             return Ok(None);
         }
         if let State::Sent { .. } = self.state {
@@ -288,16 +283,19 @@ impl RemoteHandshake {
     }
 
     /// Continues the handshake of TLS. The names in the peer's certificate are compared before anything else is sent.
-    fn agree(&mut self) -> Result<Option<State>, OpenError> {
+    fn agree(&mut self, now_ms: u64) -> Result<Option<State>, OpenError> {
         let shaken = self.pipe.shake().map_err(|why| self.no_agreement(why))?;
         if shaken != HandshakeState::Done {
             return Ok(None);
         }
+        self.heard_ms = Some(now_ms);
         let Role::Caller { wanted, again } = &self.role else { return Ok(Some(State::Hello)) };
         self.check(Some(wanted))?;
-        Record::Hello(self.us.hello(wanted, false)).write(&mut self.write);
-        Record::Network(self.said(*again)).write(&mut self.write);
-        Ok(Some(State::Welcome))
+        if again.is_some() {
+            return Ok(Some(State::Ready));
+        }
+        self.ask();
+        Ok(Some(self.state))
     }
 
     /// Compares the peer's name with its certificate, if it had to show one.
@@ -341,6 +339,7 @@ impl RemoteHandshake {
         Networked {
             session: self.us.session as u64,
             position: again.map_or(0, |again| again.position),
+            attempt: again.map_or(0, |again| again.attempt),
             resume_ms: self.resume_ms,
             pace: ticks_per_second(),
             stamps: match &self.clock {
@@ -370,6 +369,7 @@ impl RemoteHandshake {
             let missing = match Record::parse(&self.read) {
                 Ok(Parsed::Complete(record, _)) => {
                     self.read.clear();
+                    self.heard_ms = Some(now_ms);
                     return Ok(Some(record));
                 }
                 Ok(Parsed::NeedMore(missing)) => missing,
@@ -386,7 +386,7 @@ impl RemoteHandshake {
             self.read.truncate(from + *received.as_ref().unwrap_or(&0));
             match received {
                 Ok(0) => return Err(self.closed()),
-                Ok(_) => self.heard_ms = Some(now_ms),
+                Ok(_) => {}
                 Err(Errno::AGAIN) => return Ok(None),
                 Err(error) => return Err(self.broke(error)),
             }
@@ -434,24 +434,6 @@ impl RemoteHandshake {
         Carrier::over_network(self.pipe, peer, agreed, self.clock.map(|clock| (clock, opened)))
     }
 
-    /// Returns the error of a broken connection, with the reason as far as it is known.
-    #[cold]
-    fn broke(&self, error: Errno) -> OpenError {
-        match (self.pipe.fault(), error) {
-            (Some(TlsError::Cut), _) | (None, Errno::PIPE | Errno::CONNRESET) => self.closed(),
-            (Some(why), _) => self.no_agreement(why),
-            (None, error) => self.unreached(Unreached::Network(error)),
-        }
-    }
-
-    fn closed(&self) -> OpenError {
-        OpenError::Closed { peer: self.peer.clone() }
-    }
-
-    fn broken(&self, rule: Rule) -> OpenError {
-        OpenError::Protocol { peer: self.peer.clone(), rule }
-    }
-
     /// Tells the peer why there is no session, if it can still be told.
     fn tell(&self, error: &OpenError) {
         if let Some(code) = refusal_code(error) {
@@ -461,7 +443,8 @@ impl RemoteHandshake {
 
     /// Sends a refusal, if the connection takes it.
     pub(crate) fn refuse(&self, code: RefusalCode, text: &str) {
-        if let (State::Agreement, RefusalCode::TooSlow) = (self.state, code) {
+        let is_early = matches!(self.state, State::Greeting | State::Greeted | State::Agreement);
+        if is_early && code == RefusalCode::TooSlow {
             self.pipe.give_way();
         }
         if !self.wants_output() {

@@ -4,7 +4,7 @@
 //! may share, and which is there without a gap while any of them listens. A full table of descriptors makes no caller
 //! wait and no listener spin, because one spare descriptor serves to tell the next caller.
 
-use crate::claim::{Claim, Holder, holder, key, sweep};
+use crate::claim::{Claim, Holder, holder, key, sweep, sweep_others};
 use crate::error::{BindError, OpenError, descriptor_limit};
 use crate::group::{Group, Membership};
 use crate::handshake::{Dialled, Handshake, Side, refuse};
@@ -66,9 +66,11 @@ impl Socket {
         dir: ProgramDirectory,
         name: &NodeName,
     ) -> Result<Socket, BindError> {
-        let path = place.socket_path(home.program().name(), name);
-        let claim = Claim::take(dir, name)?;
+        let program = home.program().name();
+        let path = place.socket_path(program, name);
+        let claim = Claim::take(place, program, dir, name)?;
         sweep(&claim.dir);
+        sweep_others(place, program);
         let socket = listen(&claim)?;
         let spare = SpareDescriptor::new().map_err(failed("opening /"))?;
         let (name, group) = (name.clone(), Arc::new(Group::new()));
@@ -124,8 +126,8 @@ impl Listener {
         self.part.as_ref().expect("it stands until it is dropped")
     }
 
-    /// Handshakes of this listener that are under way. With [`PENDING_HANDSHAKES_MAX`] the others
-    /// wait in the socket's queue until one of these has ended or was refused.
+    /// Returns the number of handshakes of this listener that are under way. How many may be is the owner's to
+    /// say, who leaves the others in the socket's queue.
     pub fn pending(&self) -> usize {
         Arc::strong_count(&self.pending) - 1
     }
@@ -141,12 +143,17 @@ impl Listener {
         self.part().membership.look_after(now_ms)
     }
 
-    /// Accepts the next caller, for the session of this number; None if nobody calls, or if as many
-    /// handshakes are under way as may be. Callers that are other nodes' of this name are left with those.
+    /// Returns whether the descriptor is there with which the next caller can be told that there is no other.
+    pub fn has_spare(&self) -> bool {
+        self.part().socket.spare.is_open()
+    }
+
+    /// Accepts the next caller, for the session of this number; None if nobody calls. Callers that are other nodes' of
+    /// this name are left with those.
     ///
     /// An error is one caller's, which was told; the next may be accepted at once. The exception is
-    /// [`OpenError::Descriptors`]: callers are told as long as the descriptor in spare can be had
-    /// again, so leave the rest for the next turn.
+    /// [`OpenError::Descriptors`]: callers are told as long as [`Listener::has_spare`], so leave the rest for the next
+    /// turn, or for later.
     pub fn accept(
         &self,
         home: &LocalNode,
@@ -154,9 +161,6 @@ impl Listener {
         now_ms: u64,
     ) -> Result<Option<Opening>, OpenError> {
         let us = Side::new(home.info(), session)?;
-        if self.pending() >= PENDING_HANDSHAKES_MAX {
-            return Ok(None);
-        }
         let Some(socket) = self.next()? else { return Ok(None) };
         let (name, pending) = (self.part().socket.name.clone(), Arc::clone(&self.pending));
         Handshake::answer(us, socket, name, pending, now_ms)

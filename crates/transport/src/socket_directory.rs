@@ -14,6 +14,12 @@ use std::path::{Path, PathBuf};
 use upbeat_core::limits::NAME_BYTES_MAX;
 use upbeat_core::name::{NodeName, ProgramName};
 
+/// The number of attempts to open the directory of a program whose last node removes it meanwhile.
+const TRIES: usize = 100;
+
+/// The most directories of other programs at which a process looks.
+const OTHERS_MAX: usize = 64;
+
 /// The longest path of a socket that the kernel takes, without the zero at its end.
 const SUN_PATH_MAX: usize = 107;
 
@@ -29,6 +35,8 @@ const _: () = assert!("/proc/self/fd/".len() + 10 + 1 + NAME_BYTES_MAX + 5 <= SU
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketDirectory {
     directory: PathBuf,
+    /// Whether nothing but directories of programs lies there: the application has not chosen the directory.
+    is_users: bool,
 }
 
 impl SocketDirectory {
@@ -55,7 +63,7 @@ impl SocketDirectory {
         };
         make_directory(&directory)?;
         open_directory(&directory, GROUP_AND_OTHERS)?;
-        Ok(SocketDirectory { directory })
+        Ok(SocketDirectory { directory, is_users: true })
     }
 
     /// Opens a directory of the caller's choice, for tests and for containers that share it. A missing directory is
@@ -65,7 +73,7 @@ impl SocketDirectory {
         let directory = std::path::absolute(&directory).unwrap_or(directory);
         make_directory(&directory)?;
         open_directory(&directory, GROUP_AND_OTHERS_WRITE)?;
-        Ok(SocketDirectory { directory })
+        Ok(SocketDirectory { directory, is_users: false })
     }
 
     /// Returns the path of the directory.
@@ -85,12 +93,37 @@ impl SocketDirectory {
         make: bool,
     ) -> Result<ProgramDirectory, PlaceError> {
         let path = self.directory.join(program.as_str());
-        if make {
-            make_directory(&self.directory)?;
-            make_directory(&path)?;
+        let mut left = TRIES;
+        loop {
+            if make {
+                make_directory(&self.directory)?;
+                make_directory(&path)?;
+            }
+            match open_directory(&path, GROUP_AND_OTHERS_WRITE) {
+                Ok(descriptor) => return Ok(ProgramDirectory { path, descriptor }),
+                Err(PlaceError::System { error: Errno::NOENT, .. }) if make && left > 0 => {
+                    left -= 1;
+                }
+                Err(error) => return Err(error),
+            }
         }
-        let descriptor = open_directory(&path, GROUP_AND_OTHERS_WRITE)?;
-        Ok(ProgramDirectory { path, descriptor })
+    }
+
+    /// Opens directories of programs other than this one, of which some may have no node any more. Returns none of a
+    /// directory that the application has chosen, where directories of others may lie.
+    pub(crate) fn others(&self, than: &ProgramName) -> impl Iterator<Item = ProgramDirectory> {
+        let entries = self.is_users.then(|| std::fs::read_dir(&self.directory));
+        let entries = entries.into_iter().flatten().flatten();
+        let program = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+        let mut others: Vec<ProgramName> = entries.flatten().filter_map(program).collect();
+        others.retain(|other| other != than);
+        if others.len() > OTHERS_MAX {
+            // Another process begins elsewhere.
+            let first = std::process::id() as usize % others.len();
+            others.rotate_left(first);
+            others.truncate(OTHERS_MAX);
+        }
+        others.into_iter().filter_map(|other| self.open(&other, false).ok())
     }
 }
 
@@ -110,6 +143,12 @@ impl ProgramDirectory {
         }
         let descriptor = self.descriptor.as_raw_fd();
         SocketAddrUnix::new(format!("/proc/self/fd/{descriptor}/{file}"))
+    }
+
+    /// Removes the directory itself if it is empty. A node that has opened it, and has no file there yet, opens it
+    /// again.
+    pub(crate) fn remove_if_empty(&self) {
+        let _ = rustix::fs::unlinkat(CWD, &self.path, AtFlags::REMOVEDIR);
     }
 
     pub(crate) fn remove(&self, file: &str) -> Result<(), Errno> {

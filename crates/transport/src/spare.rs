@@ -25,6 +25,11 @@ impl SpareDescriptor {
         *kept = spare().ok();
     }
 
+    /// Returns whether the spare descriptor is open.
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
     /// Opens the spare descriptor again, if another thread took its number meanwhile.
     pub(crate) fn restock(&self) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -371,6 +371,48 @@ impl Stream {
         }
     }
 
+    /// Returns whether messages of our lane wait until the system takes them or, while the session is suspended, are
+    /// not known to have come.
+    pub(crate) fn has_unsent(&self, lanes: &Lanes) -> bool {
+        match &*self.pipe.borrow() {
+            Some(_) => {
+                let is_broken = self.outgoing.borrow().is_broken();
+                is_broken || self.mirror.has_more() || self.has_output()
+            }
+            None => self.mirror.peer_shown().taken != lanes.writer().out(),
+        }
+    }
+
+    /// Returns whether the peer's host has everything that was sent.
+    pub(crate) fn is_acknowledged(&self) -> bool {
+        self.pipe.borrow().as_ref().is_none_or(Pipe::is_acknowledged)
+    }
+
+    /// Ends the session in order: sends everything that waits, then says that nothing follows, and receives no more
+    /// frames. Returns whether the peer's host has all of it, or the connection is gone. Until then the owner calls
+    /// again and again, and waits until the pipe takes more if output is left.
+    pub(crate) fn leave(&self, lanes: &Lanes) -> bool {
+        self.set_resumable(false);
+        if !self.push(lanes, PushReason::Turn) {
+            return true;
+        }
+        if let Some(pipe) = &*self.pipe.borrow() {
+            if self.has_output() {
+                return false;
+            }
+            if self.outgoing.borrow_mut().write_end() {
+                // The end goes the same way as the records before it.
+                self.push(lanes, PushReason::Turn);
+            }
+            if self.has_output() || !self.outgoing.borrow().has_written_end() {
+                return false;
+            }
+            pipe.finish();
+            return pipe.discard() || pipe.is_acknowledged();
+        }
+        true
+    }
+
     /// Returns the pipe, for its socket.
     pub(crate) fn pipe(&self) -> Option<Ref<'_, Pipe>> {
         Ref::filter_map(self.pipe.borrow(), Option::as_ref).ok()

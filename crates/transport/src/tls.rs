@@ -17,16 +17,19 @@ mod socket;
 
 mod engine;
 
+mod greeting;
+
 pub use error::{Distrust, TlsError};
 
 use crate::identity::{Certificate, Identity, Names, PROTOCOL, Untrusted};
-use engine::{Engine, RECORD_BYTES, Room};
+use engine::{Engine, Greeting, RECORD_BYTES, Room};
 use rustix::io::Errno;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConnection, Connection, ServerConnection};
+use rustls::{ClientConnection, ServerConnection};
 use socket::{SCRATCH_BYTES, Scratch};
 use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use upbeat_core::name::{NodeName, ProgramName};
 use upbeat_memory::region::{Region, WORD};
 use upbeat_memory::socket::Span;
@@ -90,7 +93,7 @@ impl TlsStream {
         // Certificates name nodes and not hosts: this name is neither sent nor checked.
         let name = ServerName::try_from("node.invalid").expect("a name of a host");
         let tls = ClientConnection::new(identity.current().client.clone(), name)?;
-        Ok(TlsStream::new(socket, tls.into()))
+        Ok(TlsStream::with(socket, Engine::new(tls.into())))
     }
 
     /// Begins TLS as the side that has accepted the connection.
@@ -98,13 +101,31 @@ impl TlsStream {
     /// # Errors
     /// If rustls rejects the identity.
     pub fn server(socket: OwnedFd, identity: &Identity) -> Result<TlsStream, TlsError> {
-        let tls = ServerConnection::new(identity.current().server.clone())?;
-        Ok(TlsStream::new(socket, tls.into()))
+        let config = identity.current().server.clone();
+        let mut engine = Engine::new(ServerConnection::new(Arc::clone(&config))?.into());
+        engine.greeting = Some(Box::new(Greeting::new(config)));
+        Ok(TlsStream::with(socket, engine))
     }
 
-    fn new(socket: OwnedFd, tls: Connection) -> TlsStream {
-        let engine = RefCell::new(Engine::new(tls));
-        TlsStream { socket, engine, names: RefCell::new(None) }
+    fn with(socket: OwnedFd, engine: Engine) -> TlsStream {
+        TlsStream { socket, engine: RefCell::new(engine), names: RefCell::new(None) }
+    }
+
+    /// Reads a client's first message, and computes nothing for it. Returns whether the message is whole: the handshake
+    /// then answers it. A client's side has no message to wait for.
+    ///
+    /// # Errors
+    /// As those of [`TlsStream::handshake`].
+    pub fn greet(&self) -> Result<bool, TlsError> {
+        let mut engine = self.engine.borrow_mut();
+        if let Some(fault) = &engine.fault {
+            return Err(fault.clone());
+        }
+        let is_whole = engine.greet(self.as_fd());
+        if is_whole.is_err() {
+            self.part(&mut engine);
+        }
+        is_whole
     }
 
     /// Advances the handshake, as far as that is possible now.
@@ -125,6 +146,10 @@ impl TlsStream {
     }
 
     fn shake(&self, engine: &mut Engine) -> Result<HandshakeState, TlsError> {
+        if !engine.greet(self.as_fd())? {
+            return Ok(HandshakeState::WantsRead);
+        }
+        engine.answer(self.as_fd())?;
         let mut scratch = Scratch::take();
         loop {
             match engine.flush(self.as_fd()) {
@@ -363,14 +388,24 @@ impl TlsStream {
         self.engine.borrow().fault.clone()
     }
 
-    /// Ends the connection for both sides, even if another process holds the socket too. Bytes that were taken
-    /// before, and the notice of the end behind them, still arrive if the socket takes them at once.
-    pub fn close(&self) {
+    /// Says that nothing more is sent. The peer's bytes are still received.
+    pub(crate) fn finish(&self) {
+        self.say_last();
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
+    }
+
+    fn say_last(&self) {
         let mut engine = self.engine.borrow_mut();
         if engine.fault.is_none() {
             engine.tls.send_close_notify();
             let _ = engine.flush(self.as_fd());
         }
+    }
+
+    /// Ends the connection for both sides, even if another process holds the socket too. Bytes that were taken
+    /// before, and the notice of the end behind them, still arrive if the socket takes them at once.
+    pub fn close(&self) {
+        self.say_last();
         // An error means that the socket is no longer connected, so it is closed already.
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }

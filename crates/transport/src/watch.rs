@@ -7,6 +7,7 @@
 //! at least one session with it is watched, and none afterwards.
 
 use crate::error::{descriptor_limit, descriptors_text};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags};
 use std::collections::HashMap;
@@ -79,6 +80,38 @@ impl Watch {
     /// Returns whether no process is watched.
     pub fn is_empty(&self) -> bool {
         self.processes.is_empty()
+    }
+}
+
+/// A process of a peer, for somebody who asks whether it is alive.
+#[derive(Debug)]
+pub struct PeerProcess {
+    pid: u32,
+    /// None for this process, which is alive while it asks.
+    descriptor: Option<OwnedFd>,
+}
+
+impl PeerProcess {
+    /// Returns the process of this number. The session's socket must be open during the call, so that the number still
+    /// belongs to the peer.
+    pub fn of(pid: u32) -> Result<PeerProcess, WatchError> {
+        let descriptor = if pid == std::process::id() { None } else { Some(open(pid)?) };
+        Ok(PeerProcess { pid, descriptor })
+    }
+
+    /// Returns the number of the process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Returns whether the process has ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        let Some(descriptor) = &self.descriptor else { return false };
+        let mut polled = [PollFd::new(descriptor, PollFlags::IN)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        rustix::io::retry_on_intr(|| rustix::event::poll(&mut polled, Some(&now))) == Ok(1)
     }
 }
 

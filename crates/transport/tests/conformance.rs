@@ -10,7 +10,8 @@ use upbeat_core::hello::RefusalCode;
 use upbeat_core::limits::{PENDING_HANDSHAKES_MAX, REMOTE_SESSIONS_MAX, SESSIONS_PER_NODE_MAX};
 use upbeat_transport::carrier::{Carrier, Kind, WakeResult};
 use upbeat_transport::error::OpenError;
-use upbeat_transport::opening::Step;
+use upbeat_transport::opening::{OpeningTimes, Step};
+use upbeat_transport::tls::TlsError;
 
 /// Runs a case over every carrier.
 fn over_all(case: impl Fn(Kind)) {
@@ -230,15 +231,14 @@ fn a_refusal_arrives_with_its_text() {
     });
 }
 
+/// Requests within a process are bounded where they wait. How many handshakes of other callers are in progress, the
+/// runtime decides, which is told their number.
 #[test]
-fn pending_handshakes_are_bounded() {
-    // Between hosts the runtime decides how many handshakes may be in progress.
-    over(&[Kind::Local, Kind::Shared, Kind::Stream], |kind| {
+fn pending_handshakes_are_bounded_or_counted() {
+    over(&[Kind::Local, Kind::Shared, Kind::Stream, Kind::Tcp, Kind::Tls], |kind| {
         let fixture = Fixture::new(kind, "crowd");
         let most = PENDING_HANDSHAKES_MAX;
-        let mut callers = Vec::new();
-        let mut held = Vec::new();
-        let mut full = 0;
+        let (mut callers, mut held, mut full) = (Vec::new(), Vec::new(), 0);
         for number in 0..most + 3 {
             match fixture.connect(number, 0) {
                 Ok(opening) => callers.push(opening),
@@ -250,20 +250,39 @@ fn pending_handshakes_are_bounded() {
             }
             if kind != Kind::Local {
                 held.extend(fixture.accept(number, 0));
+                assert_eq!(fixture.pending(), held.len());
             }
         }
-        if kind == Kind::Local {
-            assert_eq!((callers.len(), full), (most, 3));
-        } else {
-            // The other callers wait in the queue until a handshake ends.
-            assert_eq!((held.len(), full), (most, 0));
-            for late in &mut callers[most..] {
-                assert!(matches!(late.step(0), Ok(Step::Waiting)));
-                drop(held.remove(0));
-                let mut opening = fixture.accept(100, 0).expect("a caller from the queue");
-                assert!(common::finish(late, &mut opening).is_ok());
-            }
+        match kind {
+            Kind::Local => assert_eq!((callers.len(), full), (most, 3)),
+            _ => assert_eq!((held.len(), full), (most + 3, 0)),
         }
+        held.clear();
+        assert_eq!(fixture.pending(), 0);
+    });
+}
+
+/// A caller of another host can be held once its first message is whole: nothing is answered before the owner lets the
+/// handshake go on, and the caller counts as heard.
+#[test]
+fn a_first_message_waits_for_its_answer() {
+    over(&[Kind::Tcp, Kind::Tls], |kind| {
+        let fixture = Fixture::new(kind, "held");
+        let mut near = fixture.connect(1, 0).unwrap();
+        let mut far = fixture.accept(2, 0).unwrap().held();
+        assert!(matches!(far.step(3).unwrap(), Step::Waiting) && !far.is_held());
+        assert_eq!(far.under_way(), OpeningTimes { began_ms: 0, heard_ms: None });
+        while !far.is_held() {
+            assert!(matches!(common::step(&mut near).unwrap(), Step::Waiting));
+            assert!(matches!(far.step(7).unwrap(), Step::Waiting));
+        }
+        assert_eq!(far.under_way(), OpeningTimes { began_ms: 0, heard_ms: Some(7) });
+        for _ in 0..3 {
+            assert!(matches!(far.step(8).unwrap(), Step::Waiting) && far.is_held());
+            assert!(matches!(near.step(8).unwrap(), Step::Waiting));
+        }
+        far.go_on();
+        assert!(common::finish(&mut near, &mut far).is_ok(), "{kind}");
     });
 }
 
@@ -302,6 +321,9 @@ fn a_caller_dropped_in_favour_of_others_is_told() {
                 }
             };
             assert!(error.is_busy(), "{kind}, {has_spoken}: {error}");
+            let gave_way =
+                matches!(&error, OpenError::Tls { why, .. } if **why == TlsError::GaveWay);
+            assert_eq!(gave_way, kind == Kind::Tls, "{kind}, {has_spoken}: {error}");
         }
     });
 }

@@ -15,8 +15,8 @@ use upbeat_transport::identity::{Certificate, Identity};
 const HOUR: i64 = 3600;
 const URIS: [&str; 2] = ["upbeat://demo/counter", "upbeat://demo/worker/*"];
 
-/// A time that the longest input does not take, even on a busy machine.
-const AT_MOST: Duration = Duration::from_secs(5);
+/// After this time a parser counts as hung.
+const HUNG: Duration = Duration::from_secs(30);
 
 /// One in this many inputs is a file.
 const FILES: u64 = 100;
@@ -126,7 +126,7 @@ fn no_bytes_are_taken_for_another_identity() {
          identities were taken",
         begun.elapsed()
     );
-    assert!(longest < AT_MOST, "{longest:?}");
+    assert!(longest < HUNG, "{longest:?}");
     // Without any accepted input, the parsers were tested only on their first bytes.
     assert!(certificates > 0 && identities > 0);
 }

@@ -4,6 +4,7 @@
 //! output, and lives until it is killed or its input ends.
 
 mod common;
+mod left_out;
 
 use common::{Directory, Raw, alone, frame, home, program, receive};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -257,7 +258,7 @@ fn the_name_of_a_killed_node_is_free() {
         let error = connect(&place, &caller, "node").err().unwrap();
         assert!(matches!(error, OpenError::NoSuchNode { died: false, .. }), "{error}");
         let sockets = place.socket_path(home.program().name(), home.name().unwrap());
-        assert_eq!(std::fs::read_dir(sockets.parent().unwrap()).unwrap().count(), 0);
+        assert!(!sockets.parent().unwrap().exists());
     }
 }
 
@@ -418,7 +419,7 @@ fn open_up(path: &std::path::Path, mode: u32) {
 fn a_peer_of_another_user_is_refused() {
     let _alone = alone();
     if !rustix::process::geteuid().is_root() {
-        // Only root can become another user.
+        left_out::leave_out("only root can become another user");
         return;
     }
     let directory = Directory::new();

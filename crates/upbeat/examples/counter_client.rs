@@ -15,8 +15,8 @@ fn main() {
 }
 
 fn call() -> Result<(), Box<dyn std::error::Error>> {
-    // A name belongs to one process: with the process number in it, two clients can run at once.
-    let node = Node::new(&format!("client/{}", std::process::id()))?;
+    // A client needs no name of its own, so several can run at once.
+    let node = Node::client()?;
     node.block_on(async {
         let counter: CounterClient = node.connect("counter").await?;
         counter.reset().await?; // sent, not answered

@@ -50,7 +50,7 @@ fn serve() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn call(to: &str) -> Result<(), Box<dyn std::error::Error>> {
-    let node = Node::builder(&format!("client/{}", std::process::id())).build()?;
+    let node = Node::client()?;
     node.block_on(async {
         let counter: CounterClient = node.connect(to).await?;
         println!("the count is {}", counter.add(1).await?);

@@ -81,7 +81,7 @@ impl Bank for Vault {
 fn main() -> Result<(), Error> {
     let name = format!("bank/{}", std::process::id());
     let bank = upbeat::serve_on(&name, 1, || BankServer::new(vault()))?;
-    let node = Node::new(&format!("till/{}", std::process::id()))?;
+    let node = Node::client()?;
     node.block_on(async {
         let till = Till::new(node.connect::<BankClient>(&name).await?);
         assert_eq!(till.charge("ada", 70).await, Charge::Made);

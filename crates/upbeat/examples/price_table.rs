@@ -138,7 +138,7 @@ fn update(table: &Export<Table>, random: &mut u64) {
 /// Shows some rows again and again.
 fn read(options: &Options) -> Result<(), Box<dyn Error>> {
     // Several readers may run at once.
-    let node = Node::new(&format!("reader/{}", std::process::id()))?;
+    let node = Node::client()?;
     let mut reads = 0;
     let ended = node.block_on(async {
         let table = node.import::<Table>("prices/table").await?;

@@ -102,7 +102,7 @@ async fn sell(name: &str) -> Result<(), Error> {
     assert!(took < Duration::from_secs(6), "the tasks waited for each other");
 
     let late = office.pay(0).deadline(Duration::from_millis(1)).await;
-    assert_eq!(late, Err(CallError::Deadline), "the bank takes 10 ms");
+    assert_eq!(late, Err(CallError::deadline(true)), "the bank takes 10 ms");
     Ok(())
 }
 

@@ -19,11 +19,15 @@ mod again;
 
 mod node;
 
+mod terms;
+
 mod moved;
 
 mod future;
 
 mod oneway;
+
+mod options;
 
 mod loan;
 
@@ -33,19 +37,21 @@ pub use loan::{Loan, Loaning};
 pub use node::NodeRoute;
 pub use oneway::SendFuture;
 pub(crate) use open::{Open, Reads, Route, State, To};
+pub use options::CallOptions;
 pub(crate) use reconnect::{Connecting, Reconnector};
 pub(crate) use take::By;
 pub use take::{Fill, Split, Take, TryFill, Whole};
 pub(crate) use until::Until;
 
 use crate::dispatch::Dispatcher;
+use crate::error::{CallError, Called, Clash};
 use crate::session::Session;
 use crate::wire::{Content, Plain, Wire};
 use std::rc::Rc;
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_memory::local::Local;
 
-/// The number of a method that the callee does not have.
+/// The number of a method that the callee does not have, or has with another signature.
 pub(crate) const MISSING: u16 = u16::MAX;
 
 /// A client's way to its callee: a session, and the numbers that the methods have there.
@@ -56,6 +62,8 @@ pub struct Bound {
     pub(crate) session: Local<Rc<Session>>,
     pub(crate) service: &'static str,
     pub(crate) numbers: Local<Rc<[u16]>>,
+    /// The methods that the callee has with other signatures.
+    pub(crate) clashes: Local<Rc<[Clash]>>,
     /// How calls go on when the session is lost. None if they do not.
     pub(crate) reconnector: Local<Option<Rc<Reconnector>>>,
 }
@@ -137,9 +145,24 @@ impl Bound {
         Loaning::new(self, self.to(index, method), before, items)
     }
 
+    /// Returns the error of a call whose method has no number.
+    #[cold]
+    pub(crate) fn unbound(&self, method: &'static str) -> CallError {
+        unbound(&self.clashes, method)
+    }
+
     #[inline(always)]
     fn to(&self, index: usize, method: &'static str) -> To {
         To { number: self.numbers.get(index).copied().unwrap_or(MISSING), method }
+    }
+}
+
+/// Returns the error of a call whose method has no number, where these methods clash.
+#[cold]
+pub(crate) fn unbound(clashes: &[Clash], method: &'static str) -> CallError {
+    match clashes.iter().find(|clash| clash.method() == method) {
+        Some(clash) => CallError::Clash(Box::new(clash.clone())),
+        None => CallError::NoSuchMethod { method, called: Called::default() },
     }
 }
 

@@ -1,15 +1,18 @@
 //! Clients: the types that `#[upbeat::service]` makes of a trait for its callers, and how they are bound.
 //!
-//! On connecting, the client asks for the numbers of its methods. If the callee has a method with
-//! another signature, connecting fails with an error that names both. If the callee lacks a method, only
-//! a call of that method fails, so methods may be added on either side.
+//! On connecting, the client asks for the numbers of its methods. If the callee lacks a method, or has it with another
+//! signature, only a call of that method fails, so methods may be added and changed on either side. The error for
+//! another signature names both, and connecting warns of it. Connecting fails only where such methods leave none that can
+//! be called.
 
 use crate::call::{Bound, MISSING};
 use crate::dispatch::Dispatcher;
 use crate::error::{CallError, ConnectError, FailCode, OpenError, Why};
 use crate::session::Session;
+use crate::warning;
 use std::rc::Rc;
-use upbeat_core::bind::{BIND, BindReply, BindRequest};
+use upbeat_core::address::NodeAddress;
+use upbeat_core::bind::{BIND, BindReply, BindRequest, Clash};
 use upbeat_core::method::{Signature, TOLERANT};
 use upbeat_memory::local::Local;
 
@@ -61,12 +64,21 @@ pub(crate) fn has_met_leaving(error: &ConnectError) -> bool {
     }
 }
 
-/// Returns the numbers of the methods, from the callee's reply.
-pub(crate) fn numbers(
+/// The methods of a service as a callee has them.
+pub(crate) struct Methods {
+    /// The numbers, in the order of the request.
+    pub(crate) numbers: Vec<u16>,
+    /// The methods that the callee has with other signatures.
+    pub(crate) clashes: Vec<Clash>,
+}
+
+/// Returns the methods of the node that was connected to by this address, from its reply.
+pub(crate) fn methods(
     request: &BindRequest,
     answer: Result<Vec<u8>, CallError>,
+    to: &NodeAddress,
     peer: &str,
-) -> Result<Rc<[u16]>, ConnectError> {
+) -> Result<Methods, ConnectError> {
     let bytes = answer.map_err(ConnectError::Call)?;
     let reply = BindReply::decode(&bytes, request)
         .map_err(|rule| ConnectError::Service { text: rule.to_string() })?;
@@ -76,33 +88,36 @@ pub(crate) fn numbers(
             peer: peer.to_owned(),
         });
     }
-    let clashes: Vec<_> = reply.clashes(request).collect();
-    if !clashes.is_empty() {
+    let clashes: Vec<_> = reply.clashes(request, peer).collect();
+    if reply.is_useless() {
         return Err(ConnectError::Clash(clashes));
     }
-    Ok(reply
-        .methods()
-        .iter()
-        .map(|bound| match bound {
-            upbeat_core::bind::Bound::Number(number) => *number,
-            upbeat_core::bind::Bound::Tolerant(number) => number | TOLERANT,
-            _ => MISSING,
-        })
-        .collect())
+    if !clashes.is_empty() {
+        warning::methods_clash(&clashes, to, peer);
+    }
+    let number = |bound: &_| match bound {
+        upbeat_core::bind::Bound::Number(number) => *number,
+        upbeat_core::bind::Bound::Tolerant(number) => number | TOLERANT,
+        _ => MISSING,
+    };
+    Ok(Methods { numbers: reply.methods().iter().map(number).collect(), clashes })
 }
 
 /// Binds a service's methods to a session of this node.
 pub(crate) async fn bind(
     node: &Rc<Dispatcher>,
     session: Rc<Session>,
+    to: &NodeAddress,
     request: &BindRequest,
     service: &'static str,
 ) -> Result<Bound, ConnectError> {
     let bind: Rc<[u16]> = Rc::new([BIND]);
     let (node, session) = (Rc::clone(node).into(), session.into());
     let (numbers_of_bind, reconnector) = (bind.into(), Local::default());
-    let way = Bound { node, session, service, numbers: numbers_of_bind, reconnector };
+    let clashes = Local::default();
+    let way = Bound { node, session, service, numbers: numbers_of_bind, clashes, reconnector };
     let answer = way.call::<Vec<u8>, Vec<u8>>(0, "bind", request.encode()).await;
-    let numbers = numbers(request, answer, &way.session.peer_text())?.into();
-    Ok(Bound { numbers, ..way })
+    let Methods { numbers, clashes } = methods(request, answer, to, &way.session.peer_text())?;
+    let (numbers, clashes): (Rc<[u16]>, Rc<[Clash]>) = (numbers.into(), clashes.into());
+    Ok(Bound { numbers: numbers.into(), clashes: clashes.into(), ..way })
 }

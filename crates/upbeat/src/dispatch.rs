@@ -19,6 +19,10 @@ mod table;
 
 mod reconnect;
 
+mod pending;
+
+mod leaving;
+
 mod sessions;
 
 mod known;
@@ -49,7 +53,15 @@ mod woken;
 
 mod sleep;
 
+mod over_runs;
+
 mod polled;
+
+mod watched;
+
+mod lost_reads;
+
+mod account;
 
 mod sampling;
 
@@ -67,7 +79,7 @@ use crate::sampling::{Pages, SampleSink, Sampling};
 use crate::session::{Session, Waiter};
 use crate::task::Tasks;
 use crate::wait::IdlePolicy;
-use crate::wake::{Current, MAIN, NOBODY, TaskId, WakeQueue};
+use crate::wake::{Current, MAIN, TaskId, WakeQueue};
 use crate::wire::Input;
 use std::mem::needs_drop;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -89,12 +101,14 @@ pub(crate) use bounds::Handed;
 pub(crate) use door::Listeners;
 pub(crate) use driven::Enter;
 pub(crate) use leases::Lease;
-pub use polled::OverRun;
+pub(crate) use lost_reads::LostReads;
+pub use over_runs::OverRun;
+pub(crate) use pending::Connecting;
 pub(crate) use promoted::Charge;
 pub(crate) use reconnect::{
     Attempts, Destination, Duty, Reached, Since, WaitEnd, Waiter as Reconnecting,
 };
-pub(crate) use sessions::{Connecting, OnLost, Settings};
+pub(crate) use sessions::{OnLost, Settings};
 pub(crate) use streams::{Inlet, Methods as StreamMethods, NodeSession, Outlet};
 pub(crate) use table::Whose;
 
@@ -115,6 +129,9 @@ pub(crate) trait Method {
         request: Request<'_>,
         sample: &mut Sample,
     );
+
+    /// Returns the ticks for which a handler may run without a pause.
+    fn budget(&self) -> u64;
 }
 
 /// A call or a one-way message that has arrived.
@@ -148,34 +165,25 @@ pub(crate) struct Entry {
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Entry>() == 72);
 
-/// The handler or task that runs now, if the main future does not. [`Current`] has the name of a task.
+/// The handler or task that runs now, if the main future does not. [`Current`] has the name of a task, and
+/// [`Run`](polled::Run) the method of a handler.
 #[derive(Clone, Copy)]
 enum Running {
     Nothing,
-    /// The handler of this call, whose frame lies open, and the number of its method. The call of a one-way
-    /// message is `CallNumber::NONE`.
-    Handler(CallNumber, u16),
+    /// The handler of this call, whose frame lies open. The call of a one-way message is `CallNumber::NONE`.
+    Handler(CallNumber),
     /// The handler of a request of this session that had to wait.
-    Kept(Key, CallNumber, u16),
+    Kept(Key, CallNumber),
     /// A task.
     Task(TaskId),
 }
 
 impl Running {
-    /// Returns the same handler as one of the method with this number.
-    fn of_method(self, method: u16) -> Running {
-        match self {
-            Running::Handler(call, _) => Running::Handler(call, method),
-            Running::Kept(key, call, _) => Running::Kept(key, call, method),
-            other => other,
-        }
-    }
-
     /// Returns the same handler without its call, once that has its reply: the reply to a panic is sent no more.
     fn answered(self) -> Running {
         match self {
-            Running::Handler(_, method) => Running::Handler(CallNumber::NONE, method),
-            Running::Kept(key, _, method) => Running::Kept(key, CallNumber::NONE, method),
+            Running::Handler(_) => Running::Handler(CallNumber::NONE),
+            Running::Kept(key, _) => Running::Kept(key, CallNumber::NONE),
             other => other,
         }
     }
@@ -190,6 +198,7 @@ pub(crate) struct Dispatcher {
     served: requests::Served,
     work: woken::Work,
     run: polled::Run,
+    watch: watched::Watch,
     /// Whether something was sent, so that the end of the turn looks at polling flags.
     unflushed: contract::Unflushed,
     /// Whether a sender or a request may be waiting for room.
@@ -198,7 +207,7 @@ pub(crate) struct Dispatcher {
     contract: contract::Contract,
     waits: sleep::Waits,
     pub(crate) events: sockets::Events,
-    account: sampling::Account,
+    account: account::Account,
 }
 
 impl Dispatcher {
@@ -212,7 +221,8 @@ impl Dispatcher {
         reactor.add(&*roster, Source::Roster)?;
         let jitter = Jitter::new(home.incarnation());
         let name = home.name().map(ToString::to_string).unwrap_or_default();
-        let book = SampleSink::Own(Box::new(Pages::new(name.clone(), counters.is_shared())));
+        let book_name = format!("{name}\n{}", home.program().name());
+        let book = SampleSink::Own(Box::new(Pages::new(book_name, counters.is_shared())));
         let sampling = Sampling::new(settings.sampling, home.incarnation(), book);
         let drives = Rc::new(Drives::new(&roster, name, settings.undriven_period));
         let tasks = Tasks::new(Rc::clone(&drives));
@@ -222,32 +232,20 @@ impl Dispatcher {
             served: requests::Served::default(),
             work: woken::Work::new(tasks, roster),
             run: polled::Run::default(),
+            watch: watched::Watch::default(),
             unflushed: contract::Unflushed::default(),
             pressed: pumped::Pressed::default(),
             flow: promoted::Flow::new(promoted::NodeBudgets::new(settings.budget), jitter),
             contract: contract::Contract::default(),
             waits: sleep::Waits::new(IdlePolicy::new(settings.waiting)),
             events: sockets::Events::new(reactor),
-            account: sampling::Account::new(sampling, counters),
+            account: account::Account::new(sampling, counters),
             home,
             settings,
         };
+        dispatcher.account();
+        dispatcher.reads_anew();
         Ok(Rc::new(dispatcher))
-    }
-
-    /// Publishes the counters to observers.
-    fn show_counters(&self) {
-        self.tally();
-        for (index, tally) in self.account.tallies.iter().enumerate() {
-            self.account.counters.set(index, tally.get());
-        }
-    }
-
-    /// Counts one event. Observers see it at the next tick.
-    #[inline]
-    pub(crate) fn count(&self, counter: Counter) {
-        let tally = &self.account.tallies[counter as usize];
-        tally.set(tally.get() + 1);
     }
 
     /// Drops the result of a handler whose reply was sent. Its panic costs nothing but a count.
@@ -259,38 +257,13 @@ impl Dispatcher {
         drop(result);
     }
 
-    /// Counts several events of one kind.
-    pub(crate) fn count_more(&self, counter: Counter, more: u64) {
-        let tally = &self.account.tallies[counter as usize];
-        tally.set(tally.get().saturating_add(more));
-    }
-
-    /// Adds the counts that other modules have collected.
-    fn tally(&self) {
-        self.tally_polled();
-        self.tally_contained();
-        self.count_more(Counter::RemoteBytesDeclined, self.peers.quota.take_declined());
-    }
-
-    /// Returns the value of a counter.
-    pub(crate) fn counted(&self, counter: Counter) -> u64 {
-        self.tally();
-        self.account.tallies[counter as usize].get()
-    }
-
-    /// Returns how many handlers have completed at their first poll.
-    #[inline]
-    pub(crate) fn inline_so_far(&self) -> u64 {
-        self.account.tallies[Counter::HandlersInline as usize].get()
-    }
-
     /// Polls the future that drives the node.
     #[inline]
     pub(crate) fn polling_main(&self, waker: &Waker, poll: impl FnOnce()) {
-        self.run.current.set(Current { task: MAIN, waker: waker.data() });
+        self.run.current.begin(Current { task: MAIN, waker: waker.data() });
         self.polls();
         poll();
-        self.run.current.set(NOBODY);
+        self.run.current.end();
     }
 
     /// Clears the node's polling flag, because nobody drives the node from here on: its peers must ring the doorbell.
@@ -298,6 +271,7 @@ impl Dispatcher {
         self.flush_all();
         self.rest_streams();
         self.home.page().clear_polling();
+        self.ends_drive();
         self.show_counters();
     }
 
@@ -320,8 +294,8 @@ impl Dispatcher {
 
     /// Returns the handler or task that runs now.
     fn running(&self) -> Running {
-        match (self.run.running.get(), self.run.current.get().task) {
-            (Running::Nothing, task) if task != MAIN && task != NOBODY.task => Running::Task(task),
+        match (self.run.running.get(), self.run.current.task()) {
+            (Running::Nothing, Some(task)) if task != MAIN => Running::Task(task),
             (running, _) => running,
         }
     }
@@ -341,7 +315,7 @@ impl Dispatcher {
     /// Returns the task that is polled with this context, unless another executor polls.
     #[inline(always)]
     pub(crate) fn task_of(&self, context: &Context<'_>) -> Option<TaskId> {
-        let current = self.run.current.get();
+        let current = self.run.current.current();
         (context.waker().data() == current.waker).then_some(current.task)
     }
 

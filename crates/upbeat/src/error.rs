@@ -13,12 +13,20 @@ mod connect;
 
 mod shown;
 
+mod expired;
+
+mod made;
+
+mod lost;
+
 use std::convert::Infallible;
 use std::fmt;
 
 pub use build::BuildError;
 pub use connect::ConnectError;
 pub use cores::CoresError;
+pub use expired::{Called, Callee, Expired};
+pub use lost::{Lost, Why};
 pub use serve::ServeError;
 pub(crate) use shown::debug_as_text;
 pub use upbeat_core::address::{AddressError, NodeAddressError};
@@ -65,18 +73,27 @@ pub enum CallError<E = Infallible> {
         code: FailCode,
         /// The callee's text.
         text: Box<str>,
+        /// The method that was called.
+        called: Called,
     },
-    /// The deadline passed.
-    Deadline,
+    /// The deadline passed, after the call was sent or before.
+    Deadline(Box<Expired>),
     /// The callee does not have this method, although it has others of the service.
     NoSuchMethod {
         /// The method's name.
         method: &'static str,
+        /// The method that was called.
+        called: Called,
     },
+    /// The callee has this method with another signature. The call was not sent, and has not run. Calls of other methods
+    /// of the service work.
+    Clash(Box<Clash>),
     /// The arguments, or the result, cannot be carried.
     Value {
         /// The reason.
         text: Box<str>,
+        /// The method that was called.
+        called: Called,
     },
     /// The result has more bytes than this node, or handle, accepts, and was not read. The call has run.
     ResultTooLarge {
@@ -84,11 +101,15 @@ pub enum CallError<E = Infallible> {
         bytes: usize,
         /// The most bytes that are accepted.
         most: usize,
+        /// The method that was called.
+        called: Called,
     },
     /// There is no memory for the result, which was not read. The call has run.
     ResultNoMemory {
         /// The bytes of the result.
         bytes: usize,
+        /// The method that was called.
+        called: Called,
     },
     /// The message is longer than messages may be, and was not sent.
     TooLarge {
@@ -96,6 +117,8 @@ pub enum CallError<E = Infallible> {
         bytes: usize,
         /// The most bytes of a message.
         most: usize,
+        /// The method that was called.
+        called: Called,
     },
     /// The result has more items than the caller's buffer, and none of them was written. The call
     /// has run.
@@ -104,21 +127,29 @@ pub enum CallError<E = Infallible> {
         items: usize,
         /// The number of items that the buffer can hold.
         room: usize,
+        /// The method that was called.
+        called: Called,
     },
     /// A stream ended before its last item.
     Stream {
         /// The reason.
         text: Box<str>,
+        /// The method that was called.
+        called: Called,
     },
     /// A layer of the service refused the call. Its method has not run.
     Refused {
         /// The layer's text.
         text: Box<str>,
+        /// The method that was called.
+        called: Called,
     },
     /// The context cannot travel with the call, which was not sent.
     Context {
         /// The value, and the reason.
         text: Box<str>,
+        /// The method that was called.
+        called: Called,
     },
     /// There is no room for the message now, and `try_send` does not wait. The message was not sent.
     Full,
@@ -136,6 +167,8 @@ pub enum CallError<E = Infallible> {
         bytes: usize,
         /// The most bytes of unread replies that a session copies.
         most: usize,
+        /// The method that was called.
+        called: Called,
     },
     /// Too many calls of this session are open, and `try_send` does not wait. The call was not sent.
     TooManyCalls {
@@ -146,73 +179,11 @@ pub enum CallError<E = Infallible> {
     NotConnected {
         /// The reason.
         text: Box<str>,
+        /// The method that was called.
+        called: Called,
     },
     /// A blocking call would stop the node that this thread drives.
     WouldBlockNode,
-}
-
-/// How a session ended, and the peer of that session.
-///
-/// ```
-/// use upbeat::{Lost, Why};
-///
-/// let lost = Lost { peer: "counter (process 7)".into(), why: Why::Died };
-/// assert_eq!(lost.to_string(), "counter (process 7) has died: it ended without closing the session");
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
-    /// The peer's name, or a description of a peer without a name.
-    pub peer: String,
-    /// Why the session ended.
-    pub why: Why,
-}
-
-/// The reason why a session ended.
-///
-/// ```
-/// use upbeat::{Lost, Why};
-///
-/// let lost = Lost { peer: "counter (process 7)".into(), why: Why::Closed };
-/// assert_eq!(lost.to_string(), "counter (process 7) was shut down and has closed the session");
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Why {
-    /// The peer's process was killed, or ended without closing its node or its handle.
-    Died,
-    /// The peer is a node that was shut down, or dropped.
-    Closed,
-    /// The peer is a handle that was dropped, or that has closed a session it no longer needs. This is no fault.
-    HandleClosed,
-    /// This node was shut down.
-    ShutDown,
-    /// The peer broke a rule.
-    Misbehaved(Rule),
-    /// The peer broke a rule of the lane or the socket, in words.
-    Broken(String),
-    /// This process has no descriptor left for a message of the peer.
-    Descriptors {
-        /// The most descriptors that the process may have.
-        limit: u64,
-    },
-    /// This process could not map memory of the peer, for a reason of its own.
-    Unmapped {
-        /// The memory that could not be mapped, and the reason.
-        text: String,
-    },
-    /// The peer gave the session up because a resource is missing there, or because this side broke a rule.
-    GivenUp {
-        /// The peer's text.
-        text: String,
-    },
-    /// The connection to the peer's host broke, or nothing has arrived over it for too long. The session was
-    /// not to outlive its connection, or no other connection was made in time.
-    Unreachable {
-        /// The system's text, or the result of the attempts to connect again.
-        text: String,
-    },
-    /// This process is a forked child of the process whose handle opened the session.
-    Forked,
 }
 
 impl<E> CallError<E> {
@@ -238,22 +209,33 @@ impl<E> CallError<E> {
             CallError::Method(error) => CallError::Method(f(error)),
             CallError::Unknown(lost) => CallError::Unknown(lost),
             CallError::NotSent(lost) => CallError::NotSent(lost),
-            CallError::Failed { code, text } => CallError::Failed { code, text },
-            CallError::Deadline => CallError::Deadline,
-            CallError::NoSuchMethod { method } => CallError::NoSuchMethod { method },
-            CallError::Value { text } => CallError::Value { text },
-            CallError::TooLarge { bytes, most } => CallError::TooLarge { bytes, most },
-            CallError::ResultTooLarge { bytes, most } => CallError::ResultTooLarge { bytes, most },
-            CallError::ResultNoMemory { bytes } => CallError::ResultNoMemory { bytes },
-            CallError::NoRoom { items, room } => CallError::NoRoom { items, room },
-            CallError::Stream { text } => CallError::Stream { text },
-            CallError::Refused { text } => CallError::Refused { text },
-            CallError::Context { text } => CallError::Context { text },
+            CallError::Failed { code, text, called } => CallError::Failed { code, text, called },
+            CallError::Deadline(expired) => CallError::Deadline(expired),
+            CallError::NoSuchMethod { method, called } => {
+                CallError::NoSuchMethod { method, called }
+            }
+            CallError::Clash(clash) => CallError::Clash(clash),
+            CallError::Value { text, called } => CallError::Value { text, called },
+            CallError::TooLarge { bytes, most, called } => {
+                CallError::TooLarge { bytes, most, called }
+            }
+            CallError::ResultTooLarge { bytes, most, called } => {
+                CallError::ResultTooLarge { bytes, most, called }
+            }
+            CallError::ResultNoMemory { bytes, called } => {
+                CallError::ResultNoMemory { bytes, called }
+            }
+            CallError::NoRoom { items, room, called } => CallError::NoRoom { items, room, called },
+            CallError::Stream { text, called } => CallError::Stream { text, called },
+            CallError::Refused { text, called } => CallError::Refused { text, called },
+            CallError::Context { text, called } => CallError::Context { text, called },
             CallError::Full => CallError::Full,
             CallError::NoMemory { bytes, text } => CallError::NoMemory { bytes, text },
-            CallError::ReplyDropped { bytes, most } => CallError::ReplyDropped { bytes, most },
+            CallError::ReplyDropped { bytes, most, called } => {
+                CallError::ReplyDropped { bytes, most, called }
+            }
             CallError::TooManyCalls { most } => CallError::TooManyCalls { most },
-            CallError::NotConnected { text } => CallError::NotConnected { text },
+            CallError::NotConnected { text, called } => CallError::NotConnected { text, called },
             CallError::WouldBlockNode => CallError::WouldBlockNode,
         }
     }
@@ -263,20 +245,20 @@ impl<E> CallError<E> {
     /// ```
     /// use upbeat::CallError;
     ///
-    /// let error: CallError = CallError::Deadline;
-    /// assert!(error.may_have_run());
+    /// let [sent, unsent] = [true, false].map(CallError::<u8>::deadline);
+    /// assert!(sent.may_have_run() && !unsent.may_have_run());
     /// ```
     pub fn may_have_run(&self) -> bool {
         match self {
             CallError::Method(_)
             | CallError::Unknown(_)
-            | CallError::Deadline
             | CallError::NoRoom { .. }
             | CallError::ResultTooLarge { .. }
             | CallError::ResultNoMemory { .. }
             | CallError::Stream { .. }
             | CallError::ReplyDropped { .. }
             | CallError::Value { .. } => true,
+            CallError::Deadline(expired) => expired.is_sent(),
             CallError::Failed { code, .. } => {
                 let unrun = [
                     FailCode::NoSuchMethod,
@@ -299,8 +281,8 @@ impl CallError<Infallible> {
     /// ```
     /// use upbeat::CallError;
     ///
-    /// let error: CallError = CallError::Deadline;
-    /// assert_eq!(error.widen::<String>(), CallError::Deadline);
+    /// let error: CallError = CallError::Full;
+    /// assert_eq!(error.widen::<String>(), CallError::Full);
     /// ```
     pub fn widen<E>(self) -> CallError<E> {
         self.map(|never| match never {})
@@ -313,11 +295,16 @@ impl<E: fmt::Display> fmt::Display for CallError<E> {
     }
 }
 
-/// Prints the text for a user, and the variant behind it: a `main` that returns this error prints it so.
+/// Prints the text for a user, and the variant behind it: a `main` that returns this error prints it so. The method's own
+/// error is printed by its own `Debug`, and nothing else.
 impl<E: fmt::Debug> fmt::Debug for CallError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.show(f, E::fmt)?;
-        write!(f, " (CallError::{})", self.variant())
+        match self {
+            CallError::Method(error) => error.fmt(f),
+            other => {
+                other.show(f, E::fmt).and_then(|()| write!(f, " (CallError::{})", self.variant()))
+            }
+        }
     }
 }
 
@@ -329,8 +316,9 @@ impl<E> CallError<E> {
             CallError::Unknown { .. } => "Unknown",
             CallError::NotSent { .. } => "NotSent",
             CallError::Failed { .. } => "Failed",
-            CallError::Deadline => "Deadline",
+            CallError::Deadline { .. } => "Deadline",
             CallError::NoSuchMethod { .. } => "NoSuchMethod",
+            CallError::Clash { .. } => "Clash",
             CallError::Value { .. } => "Value",
             CallError::ResultTooLarge { .. } => "ResultTooLarge",
             CallError::ResultNoMemory { .. } => "ResultNoMemory",
@@ -354,37 +342,46 @@ impl<E> CallError<E> {
         f: &mut fmt::Formatter<'_>,
         method: impl FnOnce(&E, &mut fmt::Formatter<'_>) -> fmt::Result,
     ) -> fmt::Result {
+        match (self, self.callee()) {
+            // These name the callee within their sentences.
+            (CallError::Deadline(_) | CallError::Unknown(_) | CallError::NotSent(_), _)
+            | (_, None) => {}
+            (_, Some(callee)) => write!(f, "{callee}: ")?,
+        }
         match self {
             CallError::Method(error) => method(error, f),
-            CallError::Unknown(lost) => write!(f, "{lost}; the call may have run"),
-            CallError::NotSent(lost) => write!(f, "{lost}; the call was not sent"),
-            CallError::Failed { code, text } if text.is_empty() => write!(f, "the callee: {code}"),
-            CallError::Failed { code, text } => write!(f, "the callee: {code}: {text}"),
-            CallError::Deadline => write!(f, "the deadline passed; the call may have run"),
-            CallError::NoSuchMethod { method } => write!(
+            CallError::Unknown(lost) => write!(f, "{lost}; the call{} may have run", lost.called),
+            CallError::NotSent(lost) => write!(f, "{lost}; the call{} was not sent", lost.called),
+            CallError::Failed { code, text, .. } if text.is_empty() => {
+                write!(f, "the callee: {code}")
+            }
+            CallError::Failed { code, text, .. } => write!(f, "the callee: {code}: {text}"),
+            CallError::Deadline(expired) => write!(f, "{expired}"),
+            CallError::NoSuchMethod { method, .. } => write!(
                 f,
                 "the callee has no method {method}: it was built from an older version of the \
                  service"
             ),
-            CallError::Value { text } => write!(f, "the value cannot be carried: {text}"),
-            CallError::TooLarge { bytes, most } => {
+            CallError::Clash(clash) => write!(f, "the call was not sent: {clash}"),
+            CallError::Value { text, .. } => write!(f, "the value cannot be carried: {text}"),
+            CallError::TooLarge { bytes, most, .. } => {
                 write!(f, "the message has {bytes} bytes; at most {most} are carried")
             }
-            CallError::ResultTooLarge { bytes, most } => write!(
+            CallError::ResultTooLarge { bytes, most, .. } => write!(
                 f,
                 "the result has {bytes} bytes and at most {most} are taken; the call has run: \
                  raise `max_message_bytes` of the caller's node, or handle"
             ),
-            CallError::ResultNoMemory { bytes } => write!(
+            CallError::ResultNoMemory { bytes, .. } => write!(
                 f,
                 "the caller has no memory for the {bytes} bytes of the result; the call has run"
             ),
-            CallError::NoRoom { items, room } => {
+            CallError::NoRoom { items, room, .. } => {
                 write!(f, "the result has {items} items and the buffer has room for {room}")
             }
-            CallError::Stream { text } => write!(f, "the stream was broken off: {text}"),
-            CallError::Refused { text } => write!(f, "the callee refused the call: {text}"),
-            CallError::Context { text } => {
+            CallError::Stream { text, .. } => write!(f, "the stream was broken off: {text}"),
+            CallError::Refused { text, .. } => write!(f, "the callee refused the call: {text}"),
+            CallError::Context { text, .. } => {
                 write!(f, "the context cannot travel with the call, which was not sent: {text}")
             }
             CallError::Full => write!(
@@ -394,7 +391,7 @@ impl<E> CallError<E> {
             CallError::NoMemory { bytes, text } => {
                 write!(f, "there is no memory for a buffer of {bytes} bytes: {text}")
             }
-            CallError::ReplyDropped { bytes, most } => write!(
+            CallError::ReplyDropped { bytes, most, .. } => write!(
                 f,
                 "the call has run, and its reply of {bytes} bytes was dropped: replies of its session \
                  that nobody has read fill {most} bytes; poll calls that were sent until they are done, \
@@ -406,7 +403,7 @@ impl<E> CallError<E> {
                     "{most} calls of this session are open, as many as may be, and the call was not sent: await it, or try again when some have ended"
                 )
             }
-            CallError::NotConnected { text } => write!(f, "not connected: {text}"),
+            CallError::NotConnected { text, .. } => write!(f, "not connected: {text}"),
             CallError::WouldBlockNode => write!(
                 f,
                 "a blocking call inside a handler or a task of a node would stop that node: await the handle's own \
@@ -418,60 +415,3 @@ impl<E> CallError<E> {
 }
 
 impl<E: fmt::Debug + fmt::Display> std::error::Error for CallError<E> {}
-
-impl fmt::Display for Lost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.why {
-            Why::Died => {
-                write!(f, "{} has died: it ended without closing the session", self.peer)
-            }
-            Why::Closed => write!(f, "{} was shut down and has closed the session", self.peer),
-            Why::HandleClosed => {
-                write!(f, "{} has closed its session, which it needs no more", self.peer)
-            }
-            Why::ShutDown => write!(f, "this node was shut down and left {}", self.peer),
-            Why::Misbehaved(rule) => write!(f, "{} broke a rule: {rule}", self.peer),
-            Why::Broken(text) => write!(f, "{} broke a rule: {text}", self.peer),
-            Why::Descriptors { limit } => write!(
-                f,
-                "the session with {} was given up: this process has its {limit} descriptors in \
-                 use; raise the limit (ulimit -n)",
-                self.peer
-            ),
-            Why::Unmapped { text } => {
-                write!(f, "the session with {} was given up: in this process {text}", self.peer)
-            }
-            Why::GivenUp { text } => write!(f, "{} gave the session up: {text}", self.peer),
-            Why::Unreachable { text } => {
-                write!(f, "the connection to {} broke: {text}", self.peer)
-            }
-            Why::Forked => write!(
-                f,
-                "a forked child cannot use its parent's session with {}: connect a handle of the \
-                 child's own",
-                self.peer
-            ),
-        }
-    }
-}
-
-impl std::error::Error for Lost {}
-
-impl Lost {
-    /// Returns how the session with a peer ended, for a mock that fails a call.
-    ///
-    /// ```
-    /// use upbeat::{CallError, Lost, Why};
-    ///
-    /// let error: CallError = CallError::Unknown(Box::new(Lost::new("counter", Why::Died)));
-    /// assert!(error.may_have_run());
-    /// ```
-    pub fn new(peer: &str, why: Why) -> Lost {
-        Lost { peer: peer.to_owned(), why }
-    }
-
-    /// Returns whether a node under the peer's name may exist again after a while.
-    pub(crate) fn may_come_back(&self) -> bool {
-        matches!(self.why, Why::Died | Why::Closed | Why::Unreachable { .. })
-    }
-}

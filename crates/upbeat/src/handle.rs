@@ -50,7 +50,7 @@ pub(crate) use streaming::wait;
 use crate::call::Until;
 use crate::carriers::Carriers;
 use crate::dispatch::Dispatcher;
-use crate::error::{BuildError, CallError, ConnectError, Lost, Why, debug_as_text};
+use crate::error::{BuildError, CallError, Callee, ConnectError, Lost, Why, debug_as_text};
 use crate::remote::Remote;
 use crate::sampling::Pages;
 use crate::wait::Waiting;
@@ -59,7 +59,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use upbeat_core::address::NodeAddress;
 use upbeat_core::method::Signature;
-use upbeat_core::name::ProgramId;
+use upbeat_core::name::{ProgramId, ProgramName};
 use upbeat_memory::fork::Process;
 use upbeat_transport::socket_directory::SocketDirectory;
 
@@ -134,6 +134,8 @@ pub(crate) struct Target {
     pub(crate) pages: Arc<Mutex<Pages>>,
     /// How long opening a session is tried again if the node is not there.
     pub(crate) wait_for: Option<Duration>,
+    /// The deadline of calls that set none.
+    pub(crate) call_deadline: Option<Duration>,
 }
 
 impl Target {
@@ -144,8 +146,8 @@ impl Target {
 }
 
 /// Returns the page in which the samples of a handle are written down, for all of its sessions.
-pub(crate) fn pages(to: &NodeAddress, is_shared: bool) -> Arc<Mutex<Pages>> {
-    Arc::new(Mutex::new(Pages::new(format!("a handle of {to}"), is_shared)))
+pub(crate) fn pages(to: &NodeAddress, program: &ProgramName, is_shared: bool) -> Arc<Mutex<Pages>> {
+    Arc::new(Mutex::new(Pages::new(format!("a handle of {to}\n{program}"), is_shared)))
 }
 
 /// How long a handle tries to open a session.
@@ -220,14 +222,14 @@ impl Drop for Shared {
 /// Returns why a forked child cannot use its parent's session with this node.
 #[cold]
 fn forked(to: &NodeAddress) -> Lost {
-    Lost { peer: to.to_string(), why: Why::Forked }
+    Lost::new(&to.to_string(), Why::Forked)
 }
 
 /// Returns why a call has no session.
 fn not_connected(error: ConnectError) -> CallError {
     match error {
         ConnectError::Call(error) => error,
-        error => CallError::NotConnected { text: error.to_string().into() },
+        error => CallError::not_connected(error.to_string()),
     }
 }
 
@@ -239,6 +241,12 @@ pub struct BoundHandle {
 }
 
 impl BoundHandle {
+    /// Returns the callee of a call of this method.
+    fn callee(&self, method: &'static str) -> Callee {
+        let node = self.shared.target.to.to_string();
+        Callee { node, service: self.shared.service, method }
+    }
+
     /// Returns the way to a target, before any session is open.
     fn new<C: HandleClient>(target: Target) -> BoundHandle {
         let shared = Shared {

@@ -4,7 +4,7 @@
 //! entry that cannot be read gives no value, and the process is warned of it once.
 
 use crate::error::CallError;
-use crate::warning::warn_of;
+use crate::warning::{Problem, warn_of};
 use crate::wire::{Input, Output, Wire, WireError};
 use std::sync::Arc;
 use upbeat_core::context::{Context as Entries, ContextError};
@@ -104,7 +104,7 @@ fn is_unread(key: &'static str, error: &WireError) {
         "the value `{key}` of a call's context cannot be read and counts as absent: {error}; caller and callee \
          must use one type for this key"
     );
-    warn_of(("context", key), text);
+    warn_of(("context", key), Problem::Dropped, text);
 }
 
 /// The context that a caller gives a call.
@@ -134,6 +134,16 @@ impl Attached {
         }
     }
 
+    /// Returns this context with the values of another, which replace those with the same keys.
+    pub(crate) fn joined(&self, other: &Attached) -> Attached {
+        let (given, failed) = match self.given.with(&other.given) {
+            Ok(both) => (Arc::new(both), None),
+            Err(error) => (Arc::clone(&self.given), Some(error.to_string().into())),
+        };
+        let error = self.error.clone().or_else(|| other.error.clone()).or(failed);
+        Attached { given, error, alone: self.alone || other.alone }
+    }
+
     /// Leaves out the context of the handler that makes the call.
     pub(crate) fn leave_inherited(&mut self) {
         self.alone = true;
@@ -151,7 +161,7 @@ impl Attached {
     #[cold]
     fn own(&self) -> Result<Option<&Entries>, CallError> {
         match &self.error {
-            Some(text) => Err(CallError::Context { text: text.clone() }),
+            Some(text) => Err(CallError::context(text.clone())),
             None => Ok(Some(&*self.given).filter(|given| !given.is_empty())),
         }
     }
@@ -166,7 +176,7 @@ impl Attached {
         match (inherited.filter(|_| !attached.alone), given) {
             (Some(inherited), Some(given)) => match inherited.with(given) {
                 Ok(both) => Ok(Some(Arc::new(both))),
-                Err(error) => Err(CallError::Context { text: error.to_string().into() }),
+                Err(error) => Err(CallError::context(error.to_string())),
             },
             (Some(inherited), None) => Ok(Some(inherited)),
             (None, given) => Ok(given.map(|_| Arc::clone(&attached.given))),

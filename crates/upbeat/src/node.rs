@@ -34,8 +34,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use upbeat_core::address::NodeAddress;
+use upbeat_core::limits::LEAVING_MS_MAX;
 use upbeat_memory::local::Local;
 
 /// How often a closing node looks whether all accepted calls have their replies.
@@ -76,8 +77,9 @@ struct End {
 }
 
 impl End {
-    fn end(&self) {
-        self.inner.end();
+    fn end(&self, most: Duration) {
+        self.exports.get().into_iter().for_each(|exports| exports.shut_down());
+        self.inner.end(most);
         self.statistics.report(|| self.read());
     }
 
@@ -94,7 +96,7 @@ impl Drop for End {
             std::mem::forget(Rc::clone(&self.inner));
             return;
         }
-        self.end();
+        self.end(Duration::from_millis(LEAVING_MS_MAX));
     }
 }
 
@@ -122,7 +124,45 @@ impl Node {
     /// # Ok(()) }
     /// ```
     pub fn builder(name: &str) -> Builder {
-        Builder::new(name)
+        Builder::new(Some(name))
+    }
+
+    /// Makes a node that calls others, and that needs no name of its own: a client. Its name is `client/` and a random
+    /// number, which its peers see in errors and bills. It can serve as every node can, so a callback finds it by a
+    /// [`ServiceRef`](crate::ServiceRef). It does not listen at the address in `UPBEAT_LISTEN`.
+    ///
+    /// ```no_run
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::client()?;
+    /// assert!(node.name().starts_with("client/"));
+    /// node.block_on(async {
+    ///     let counter: CounterClient = node.connect("counter").await?;
+    ///     println!("{}", counter.add(1).await?);
+    ///     Ok(())
+    /// })
+    /// # }
+    /// ```
+    pub fn client() -> Result<Node, BuildError> {
+        Node::client_builder().build()
+    }
+
+    /// Returns a builder for a client: see [`Node::client`]. An identity of a client has the name `client/*`.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use upbeat::Node;
+    ///
+    /// let (one, other) = (Node::client_builder(), Node::client_builder());
+    /// let (one, other) = (one.local_only().build()?, other.local_only().build()?);
+    /// assert_ne!(one.name(), other.name());
+    /// # Ok(()) }
+    /// ```
+    pub fn client_builder() -> Builder {
+        Builder::new(None)
     }
 
     /// Returns the node's name.
@@ -193,6 +233,10 @@ impl Node {
     /// seconds to accept the connection. [`wait_for`](Connect::wait_for) waits for a node that does not
     /// exist yet.
     ///
+    /// A method that the peer has with another signature is a clash: calls of this method alone fail, with
+    /// [`CallError::Clash`](crate::CallError::Clash). Connecting warns of clashes in a line on standard error, once for
+    /// each service of a peer, and fails only if they leave no method that can be called.
+    ///
     /// The client reconnects by itself. After its peer has died or was shut down, a call that was sent fails with
     /// [`CallError::Unknown`](crate::CallError::Unknown), because it may have run. The next call opens a session with the node that has the
     /// name now, and is sent over that session. If the attempt fails, the call fails with
@@ -207,7 +251,7 @@ impl Node {
     /// #     async fn reset(&self);
     /// # }
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let node = upbeat::Node::new("client")?;
+    /// let node = upbeat::Node::client()?;
     /// node.block_on(async {
     ///     let counter: CounterClient = node.connect("counter").await?;
     ///     println!("{}", counter.add(1).await?);
@@ -230,7 +274,7 @@ impl Node {
     /// #     async fn reset(&self);
     /// # }
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let node = upbeat::Node::new("client")?;
+    /// let node = upbeat::Node::client()?;
     /// let counter: CounterHandle = node.handle("counter")?;
     /// std::thread::spawn(move || counter.blocking().add(1));
     /// # Ok(()) }
@@ -246,7 +290,8 @@ impl Node {
         let (program, place) = (inner.home.program().clone(), inner.settings.place.clone());
         let (waiting, longest) = (inner.settings.waiting, inner.settings.terms.longest);
         let carriers = inner.settings.carriers;
-        let (sampling, pages) = (inner.sampling().every(), handle::pages(&to, place.is_some()));
+        let sampling = inner.sampling().every();
+        let pages = handle::pages(&to, program.name(), place.is_some());
         let remote = inner.settings.remote.clone();
         Ok(Target {
             program,
@@ -259,6 +304,7 @@ impl Node {
             sampling,
             pages,
             wait_for: None,
+            call_deadline: None,
         })
     }
 
@@ -364,6 +410,15 @@ impl Node {
         act()
     }
 
+    /// Runs turns of a runtime that does nothing else meanwhile.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn driven<T>(&self, turns: impl FnOnce() -> T) -> T {
+        self.inner.begins_drive();
+        let result = turns();
+        self.inner.ends_drive();
+        result
+    }
+
     /// Announces that the loop is about to wait for the node's descriptor, so that peers ring it. Returns false if
     /// something has arrived: the loop then turns instead.
     ///
@@ -383,8 +438,9 @@ impl Node {
         self.inner.may_wait()
     }
 
-    /// Closes the node: accepts no more requests, replies to accepted ones for at most `grace`,
-    /// then closes its sessions.
+    /// Closes the node: accepts no more requests, and closes its sessions when the handlers of accepted calls and
+    /// one-way messages are done and everything that the node has sent has left it, or when `grace` has passed. Spawned
+    /// tasks do not delay it.
     ///
     /// # Panics
     /// Inside of a task or handler of a node: that would stop the node for good.
@@ -398,6 +454,7 @@ impl Node {
     /// # Ok(()) }
     /// ```
     pub fn shut_down(&self, grace: Duration) {
+        let began = Instant::now();
         drop(Enter::new(&self.inner));
         self.inner.begin_closing();
         let inner = Rc::clone(&self.inner);
@@ -407,10 +464,10 @@ impl Node {
                     time::sleep(CLOSING_LOOK).await;
                 }
             };
-            // Calls without a reply end with their session.
+            // Handlers that are not done end with their sessions.
             let _ = time::within(grace, quiet).await;
         });
-        self.end.end();
+        self.end.end(grace.saturating_sub(began.elapsed()));
     }
 }
 

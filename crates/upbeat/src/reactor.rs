@@ -1,7 +1,7 @@
 //! The node's one descriptor: an epoll with everything that can wake the node.
 
 use rustix::buffer::spare_capacity;
-use rustix::event::{Timespec, epoll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
@@ -90,6 +90,15 @@ impl Reactor {
         let _ = epoll::modify(&self.epoll, descriptor, data, flags);
     }
 
+    /// Stops waiting for a descriptor, until [`Reactor::change`]. The owner keeps the time at which it looks again: only
+    /// the end of both directions of a socket is still reported. The descriptor keeps its entry in the epoll, for which
+    /// there may be no room later.
+    pub(crate) fn pause(&self, descriptor: impl AsFd, source: Source) {
+        let data = epoll::EventData::new_u64(source.pack());
+        // The call fails only for a descriptor that has left the epoll because it has ended.
+        let _ = epoll::modify(&self.epoll, descriptor, data, epoll::EventFlags::empty());
+    }
+
     /// Removes a descriptor.
     pub(crate) fn remove(&self, descriptor: impl AsFd) {
         // The call fails only for a descriptor that was never added, or has been closed.
@@ -134,6 +143,13 @@ impl Reactor {
         }
         into.extend(events.iter().map(|event| Source::unpack(event.data.u64())));
     }
+}
+
+/// Returns whether both directions of a socket have ended, or it has failed.
+pub(crate) fn has_hung_up(socket: &impl AsFd) -> bool {
+    let mut polled = [PollFd::new(socket, PollFlags::empty())];
+    let at_once = timespec(0);
+    poll(&mut polled, Some(&at_once)).is_ok_and(|ready| ready != 0)
 }
 
 /// Returns this many nanoseconds as a `Timespec`.

@@ -6,6 +6,8 @@ mod attempts;
 
 mod lookup;
 
+mod again;
+
 use crate::error::BuildError;
 use crate::warning::warn;
 use std::fmt::Arguments;
@@ -20,6 +22,7 @@ use upbeat_core::quota::Quota;
 use upbeat_transport::identity::Identity;
 use upbeat_transport::remote::RemoteOptions;
 
+pub(crate) use again::{Addresses, Place};
 pub(crate) use attempts::{Attempts, is_worth_waiting, own_times};
 pub(crate) use lookup::{lookup, resolve};
 

@@ -4,13 +4,15 @@
 //! [`Sample`] takes the stamps that the message's manner wants. A message that is not sampled therefore pays only for
 //! the question whether it is.
 
+mod reason;
+
+pub(crate) use reason::Reason;
 use std::sync::Arc;
-use upbeat_core::bill::Counter;
 use upbeat_core::bill::taken::{BillingSide, MessageStamps, Reading, Written};
 use upbeat_core::bill::way::{MessageEvents, Point, StampMode, whole_stamp};
 use upbeat_core::frame::{CallNumber, Head};
-use upbeat_memory::ticks::{ticks, ticks_after};
-use upbeat_sync::Awaited;
+use upbeat_core::long_poll::exceeds;
+use upbeat_memory::ticks::{Ticks, ticks, ticks_after};
 use upbeat_transport::carrier::Carrier;
 
 /// A taker of stamps.
@@ -94,7 +96,7 @@ pub(crate) struct Sample {
     pub(crate) manner: StampMode,
     wants: Wants,
     pub(crate) taken: MessageStamps,
-    /// The name of the lock or condition that was waited for.
+    /// The name of the lock or condition, or of the node that was called, for which the handler waited longest.
     pub(crate) lock: Option<Arc<str>>,
     /// The number by which both sides know a received one-way message: see [`Message::Oneway`].
     pub(crate) oneway: Option<u64>,
@@ -187,14 +189,24 @@ impl Sample {
         }
     }
 
-    /// Records the name of the lock or condition that is waited for, if it has one.
-    fn names(&mut self, reason: Reason, name: Option<Arc<str>>) {
-        let Some(name) = name else { return };
+    /// Records the name of the lock, the condition or the called node that was waited for longest.
+    fn names(&mut self, reason: Reason, name: Arc<str>) {
         self.lock = Some(name);
-        let happened = self.taken.happened.without(MessageEvents::CONDITION);
-        let is_condition = reason == Reason::Condition;
-        self.taken.happened =
-            if is_condition { happened.with(MessageEvents::CONDITION) } else { happened };
+        let kinds = MessageEvents::CONDITION.with(MessageEvents::CALL);
+        let happened = self.taken.happened.without(kinds);
+        self.taken.happened = match reason {
+            Reason::Condition => happened.with(MessageEvents::CONDITION),
+            Reason::Call => happened.with(MessageEvents::CALL),
+            _ => happened,
+        };
+    }
+
+    /// Records a run of the handler of so many ticks without a pause, if it exceeded the budget of its method.
+    pub(crate) fn ran(&mut self, ran: u64, budget: u64) {
+        if exceeds(ran, budget) {
+            let us = Ticks(ran).nanoseconds() / 1_000;
+            self.taken.happened = self.taken.happened.with_run_us(us.max(1));
+        }
     }
 
     /// Records an event besides the stamps.
@@ -244,69 +256,6 @@ impl Stamps for Sample {
     }
 }
 
-/// The reason why a task waits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Reason {
-    /// A lock.
-    Lock,
-    /// A condition, or a signal.
-    Condition,
-    /// Room at a peer.
-    Full,
-    /// No event: the task has used up its time.
-    Budget,
-    /// A call.
-    Call,
-    /// A timer.
-    Timer,
-    /// An event outside of Upbeat.
-    #[default]
-    Other,
-}
-
-impl From<Awaited> for Reason {
-    fn from(what: Awaited) -> Reason {
-        match what {
-            Awaited::Condition | Awaited::Signal | Awaited::Value => Reason::Condition,
-            _ => Reason::Lock,
-        }
-    }
-}
-
-impl Reason {
-    /// Returns the counter of handlers that this reason made tasks.
-    #[inline(always)]
-    pub(crate) const fn counter(self) -> Counter {
-        const COUNTERS: [Counter; 7] = [
-            Counter::PromotedByLock,
-            Counter::PromotedByCondition,
-            Counter::PromotedByFull,
-            Counter::PromotedByBudget,
-            Counter::PromotedByCall,
-            Counter::PromotedByTimer,
-            Counter::PromotedByOther,
-        ];
-        COUNTERS[self as usize]
-    }
-
-    /// Returns the reason in words, with the name of the lock or condition if it has one.
-    pub(crate) fn text(self, name: Option<&str>) -> String {
-        let what = match self {
-            Reason::Lock => "a lock",
-            Reason::Condition => "a condition",
-            Reason::Full => "room at a peer",
-            Reason::Budget => "its turn, after it had used up its time",
-            Reason::Call => "a call",
-            Reason::Timer => "a timer",
-            Reason::Other => "something else",
-        };
-        match name {
-            Some(name) => format!("{what}, `{name}`"),
-            None => what.to_owned(),
-        }
-    }
-}
-
 /// The time of a handler that has become a task, divided by its activities.
 #[derive(Debug)]
 pub(crate) struct TaskTime {
@@ -315,8 +264,11 @@ pub(crate) struct TaskTime {
     promoted: u64,
     /// The end of its last poll.
     paused: u64,
-    /// The reason why it has waited since.
+    /// The reason why it has waited since, and the name of that for which it waits.
     reason: Reason,
+    name: Option<Arc<str>>,
+    /// The longest wait so far for something that has a name.
+    longest: u64,
     lock: u64,
     wait: u64,
     queue: u64,
@@ -326,21 +278,29 @@ impl TaskTime {
     /// Begins the time of a handler that has become a task and waits for this reason.
     pub(crate) fn new(
         mut sample: Box<Sample>,
-        (reason, lock): (Reason, Option<Arc<str>>),
+        (reason, name): (Reason, Option<Arc<str>>),
     ) -> TaskTime {
         sample.note(MessageEvents::PROMOTED);
-        sample.names(reason, lock);
         let (promoted, paused) = (ticks(), sample.taken.at(Point::Ran));
         let paused = paused.unwrap_or(promoted).max(promoted);
-        TaskTime { sample, promoted, paused, reason, lock: 0, wait: 0, queue: 0 }
+        let (longest, lock, wait, queue) = (0, 0, 0, 0);
+        TaskTime { sample, promoted, paused, reason, name, longest, lock, wait, queue }
     }
 
-    /// Notes that the task is polled again, after a wake at `woken`.
+    /// Notes that the task is polled again, after a wake at `woken`. That is 0 if nothing has woken the task: it is
+    /// polled where the reply to its call lies, and has not been ready before.
     pub(crate) fn resumed(&mut self, woken: u64) {
         let now = ticks();
+        let woken = if woken == 0 { now } else { woken };
         let woken = woken.clamp(self.paused, now.max(self.paused));
         self.queue += now.saturating_sub(woken);
         let waited = woken - self.paused;
+        if let Some(name) = self.name.take()
+            && waited >= self.longest
+        {
+            self.longest = waited;
+            self.sample.names(self.reason, name);
+        }
         match self.reason {
             Reason::Lock => self.lock += waited,
             _ => self.wait += waited,
@@ -348,10 +308,9 @@ impl TaskTime {
     }
 
     /// Notes that the task waits again, for this reason and the lock or condition of this name.
-    pub(crate) fn paused(&mut self, (reason, lock): (Reason, Option<Arc<str>>)) {
+    pub(crate) fn paused(&mut self, (reason, name): (Reason, Option<Arc<str>>)) {
         self.paused = ticks();
-        self.reason = reason;
-        self.sample.names(reason, lock);
+        (self.reason, self.name) = (reason, name);
     }
 
     /// Turns the sums into stamps, one after another, because the task is done.

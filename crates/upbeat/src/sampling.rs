@@ -7,13 +7,14 @@
 mod pages;
 
 use crate::driver::{Driver, Main, answer};
-use crate::sample::{Half, Message, ReplyStamps, Sample, Stamps, Wants};
+use crate::sample::{Half, Message, Names, ReplyStamps, Sample, Stamps, Wants};
 use crate::session::{Answer, Fault, Session, Waiter, misbehaved};
 use crate::wire::{Input, WireError};
 use std::cell::{Cell, RefCell};
 use upbeat_core::bill::Counter;
+use upbeat_core::bill::event::{BadEnd, Event};
 use upbeat_core::bill::taken::{BillingSide, MessageStamps, Written};
-use upbeat_core::bill::way::{Point, StampMode, WAYS, Way};
+use upbeat_core::bill::way::{CALL, POINTS_MAX, Point, SERVED, StampMode, WAYS, Way};
 use upbeat_core::frame::{CallNumber, Head, Kind, Plain};
 use upbeat_core::limits::STAMPS_BYTES_MAX;
 use upbeat_memory::ticks::{ticks, ticks_after};
@@ -283,22 +284,64 @@ impl Sampling {
         if let Answer::Open = answer {
             return (answer, None);
         }
-        let half = session.take_open_sample(call).map(|mut half| {
-            half.sample.known(Point::Reached, reached);
-            half.sample.known(Point::Done, done);
-            half
-        });
-        (answer, self.call_done(session, call, half))
+        let Some(mut half) = session.take_open_sample(call) else {
+            return (answer, Some(Counter::SamplesLost));
+        };
+        half.sample.known(Point::Reached, reached);
+        half.sample.known(Point::Done, done);
+        let counted = match &answer {
+            Answer::Failed(_) => {
+                let how = if session.ended().is_some() { BadEnd::Lost } else { BadEnd::Failed };
+                self.ended_badly(session, half, how)
+            }
+            _ => self.call_done(session, call, half),
+        };
+        (answer, counted)
+    }
+
+    /// Records that a call is given up, if it is sampled. Returns the counter to be incremented.
+    pub(crate) fn gives_up(&self, session: &Session, call: CallNumber) -> Option<Counter> {
+        let half = session.take_open_sample(call)?;
+        self.ended_badly(session, half, BadEnd::GivenUp)
+    }
+
+    /// Records that a sampled call has ended without a result. Returns the counter to be incremented.
+    #[cold]
+    fn ended_badly(&self, session: &Session, half: Half, how: BadEnd) -> Option<Counter> {
+        let mut counted = None;
+        if let (Some(begun), false) = (half.sample.taken.at(Point::Begun), half.sample.warms) {
+            let mut stamps = [0; POINTS_MAX];
+            (stamps[0], stamps[1]) = (begun, ticks().max(begun));
+            let event = (session.ways().0, Event::Ended(how).byte(), stamps);
+            let is_written = self.book.write(self.incarnation, session, &half, event);
+            counted = Some(if is_written { Counter::SamplesTaken } else { Counter::SamplesLost });
+        }
+        self.free(half.sample);
+        counted
+    }
+
+    /// Records an over-run of a method, or of a task.
+    pub(crate) fn over_ran(&self, names: Names, event: Event, stamps: [u64; POINTS_MAX]) {
+        self.book.write_own(self.incarnation, names, (CALL, event.byte(), stamps));
+    }
+
+    /// Records a call that this node has served, for its own observers: the caller bills it.
+    pub(crate) fn bill_served(&self, session: &Session, names: Names, sample: &Sample) {
+        let Some(noticed) = sample.taken.at(Point::NoticedThere) else { return };
+        let mut own = self.sample(sample.manner);
+        *own = sample.clone();
+        own.taken.set(Point::Begun, noticed);
+        let half = Half { message: Message::Call(CallNumber::NONE), names, sample: own };
+        let stamps = half.sample.taken.finish(SERVED, StampMode::Whole, BillingSide::There);
+        if let Some(stamps) = stamps {
+            let whole = (SERVED, StampMode::Whole.byte(), stamps);
+            self.book.write(self.incarnation, session, &half, whole);
+        }
+        self.free(half.sample);
     }
 
     /// Bills a sampled call that has its result, if its other half is present. Returns the counter to be incremented.
-    fn call_done(
-        &self,
-        session: &Session,
-        call: CallNumber,
-        half: Option<Half>,
-    ) -> Option<Counter> {
-        let Some(mut half) = half else { return Some(Counter::SamplesLost) };
+    fn call_done(&self, session: &Session, call: CallNumber, mut half: Half) -> Option<Counter> {
         if half.sample.manner().is_none() {
             // The callee has taken no sample.
             return self.bill_call(session, half);
@@ -369,7 +412,9 @@ impl Sampling {
         if !half.sample.warms {
             half.sample.taken.fit(billed);
             let stamps = half.sample.taken.finish(way, half.sample.manner, billed);
-            let write = |stamps| self.book.write(self.incarnation, session, &half, (way, stamps));
+            let manner = half.sample.manner.byte();
+            let write =
+                |stamps| self.book.write(self.incarnation, session, &half, (way, manner, stamps));
             let is_written = stamps.is_some_and(write);
             counted = Some(if is_written { Counter::SamplesTaken } else { Counter::SamplesLost });
         }

@@ -36,7 +36,7 @@ use crate::execution::Execution;
 use crate::sample::{Names, Sample, Stamps, Unsampled};
 use crate::session::Session;
 use crate::statistics::{Collected, MethodCounts};
-use crate::warning::warn_of;
+use crate::warning::{Problem, warn_of};
 use crate::wire::{
     AnyContent, Attaching, Incoming, Input, MessageContext, Wire, WireError, signature_parts,
 };
@@ -223,6 +223,10 @@ where
     ) {
         self.enter((node, session), request, None, sample);
     }
+
+    fn budget(&self) -> u64 {
+        self.kept.budget
+    }
 }
 
 /// The origin of a request.
@@ -318,8 +322,7 @@ fn accepted<A>(
     }
 }
 
-/// Refuses a call whose arguments cannot be read. A one-way message that is too long, or for which there is no
-/// memory, is reported on standard error.
+/// Refuses a call whose arguments cannot be read. A one-way message is dropped, which a line on standard error reports.
 #[cold]
 fn refuse_value(session: &Session, call: CallNumber, names: Names, error: &WireError) {
     let (code, text) = match error {
@@ -332,10 +335,10 @@ fn refuse_value(session: &Session, call: CallNumber, names: Names, error: &WireE
     };
     if call != CallNumber::NONE {
         session.fail(call, code, &text);
-    } else if code != FailCode::BadArguments {
+    } else {
         let ((service, method), peer) = (names, session.peer_text());
         let what = format_args!("a one-way message for {service}.{method} from {peer}");
-        warn_of(names, format_args!("{what} was dropped: {text}"));
+        warn_of(names, Problem::Dropped, format_args!("{what} was dropped: {text}"));
     }
 }
 
@@ -460,8 +463,9 @@ where
         if from.is_bound() {
             node.unbound();
         }
-        if budget.is_some() {
-            node.has_polled(&self.kept.names);
+        if let Some(budget) = budget {
+            let ran = node.has_polled(&self.kept.names);
+            stamps.sample().into_iter().for_each(|sample| sample.ran(ran, budget));
         } else if let Some(sample) = stamps.sample() {
             node.has_polled_sampled(&self.kept.names, sample);
         }

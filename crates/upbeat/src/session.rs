@@ -142,6 +142,8 @@ pub(crate) struct Ending {
     fault: Cell<Option<Fault>>,
     /// Whether the peer has announced the end.
     pub(crate) goodbye: Cell<bool>,
+    /// Whether this side has announced the end.
+    said: Cell<bool>,
     /// The state of the connection, if the session outlives it.
     link: Cell<Option<Link>>,
     /// Whether the owner has noticed that the connection is lost.
@@ -383,6 +385,9 @@ impl Session {
                 if let Some(refusal) = drained.refusal {
                     return Err(Box::new(Why::GivenUp { text: refusal.to_string() }));
                 }
+                if drained.in_order {
+                    self.ending.goodbye.set(true);
+                }
                 match drained.closed {
                     true => Err(self.ending.fault.take().unwrap_or_else(|| Box::new(Why::Died))),
                     false => Ok(()),
@@ -424,7 +429,7 @@ impl Session {
 
     /// Ends the session. Every waiter is woken through `wake`, and gets the error when it is polled.
     pub(crate) fn end(&self, why: Why, mut wake: impl FnMut(Waiter)) {
-        if self.ending.lost.set(Lost { peer: self.peer_text(), why }).is_err() {
+        if self.ending.lost.set(Lost::new(&self.peer_text(), why)).is_err() {
             return;
         }
         let callers = self.core.end();
@@ -440,9 +445,9 @@ impl Session {
         self.carrier.peer.at.is_some()
     }
 
-    /// Returns whether every call of the peer was answered and nothing waits to be sent.
+    /// Returns whether no request of the peer waits, and everything for the peer has left this node.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.core.serving().is_empty() && self.core.owed().0 == 0 && self.waiting() == 0
+        self.waiting() == 0 && self.core.owed().0 == 0 && !self.carrier.has_unsent()
     }
 
     /// Returns the handlers of the peer's requests that have become tasks.

@@ -94,6 +94,7 @@ impl Collected {
             let mean = Duration::from(Ticks(ran.checked_div(tasks).unwrap_or(0)));
             let mut counts = tally.counts.each_ref().map(Cell::get);
             counts[Counter::OverRuns as usize] = over.map_or(0, |over| over.count);
+            counts[Counter::Blocked as usize] = over.map_or(0, |over| over.blocked);
             let longest = Duration::from(Ticks(longest));
             MethodStatistics { service, method, calls: tally.calls.get(), mean, longest, counts }
         });
@@ -188,8 +189,18 @@ impl MethodStatistics {
     }
 }
 
-const COLUMNS: [&str; 9] =
-    ["calls", "inline", "tasks", "refused", "panics", "ended", "over-runs", "mean", "longest"];
+const COLUMNS: [&str; 10] = [
+    "calls",
+    "inline",
+    "tasks",
+    "refused",
+    "panics",
+    "ended",
+    "long polls",
+    "blocked",
+    "mean",
+    "longest",
+];
 
 /// Prints a line for each method: the number of its calls, their outcomes, the times of its tasks, and the reasons
 /// why they became tasks.
@@ -206,7 +217,8 @@ impl fmt::Display for Statistics {
             write!(f, "{name:width$}")?;
             let (panics, over) = (of.counted(Counter::Panics), of.counted(Counter::OverRuns));
             let counts = [of.calls, of.inline(), of.became_tasks(), of.refused(), panics];
-            for count in counts.into_iter().chain([of.ended(), over]) {
+            let blocked = of.counted(Counter::Blocked);
+            for count in counts.into_iter().chain([of.ended(), over, blocked]) {
                 write!(f, " {count:>10}")?;
             }
             for time in [of.mean, of.longest] {
@@ -242,7 +254,7 @@ impl Statistics {
                 text,
                 "{comma}{{\"service\":\"{}\",\"method\":\"{}\",\"calls\":{},\"inline\":{},\
                  \"tasks\":{},\"tasks_by\":{{{}}},\"refused\":{},\"panics\":{},\"ended\":{},\
-                 \"over_runs\":{},\"mean_ns\":{},\"longest_ns\":{}}}",
+                 \"over_runs\":{},\"blocked\":{},\"mean_ns\":{},\"longest_ns\":{}}}",
                 of.service,
                 of.method,
                 of.calls,
@@ -253,6 +265,7 @@ impl Statistics {
                 of.counted(Counter::Panics),
                 of.ended(),
                 of.counted(Counter::OverRuns),
+                of.counted(Counter::Blocked),
                 of.mean.as_nanos(),
                 of.longest.as_nanos(),
             );

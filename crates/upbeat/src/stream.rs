@@ -23,7 +23,8 @@ use crate::dispatch::{Dispatcher, NodeSession};
 use crate::error::CallError;
 use crate::handle;
 use crate::wire::{
-    Arguments, CallSide, Carried, Describe, Input, MessageContext, Output, Wire, WireError,
+    Arguments, CallSide, CalledMethod, Carried, Describe, Input, MessageContext, Output, Wire,
+    WireError,
 };
 use fed::FeedFuture;
 use pulled::Pulled;
@@ -363,9 +364,9 @@ impl<T: Wire> Carried for Inner<T> {
         }
     }
 
-    fn received(&self) {
+    fn received(&self, of: CalledMethod) {
         if let Source::Pulled(pulled) = &mut *self.source.borrow_mut() {
-            pulled.received();
+            pulled.received(of);
         }
     }
 

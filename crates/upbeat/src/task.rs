@@ -51,6 +51,11 @@ pub(crate) trait Task {
         None
     }
 
+    /// Returns whether the task is a handler, also one that continues without its caller.
+    fn is_handler(&self) -> bool {
+        false
+    }
+
     /// Returns whether the task continues although a caller asked for its end. Then only that caller gets the
     /// outcome.
     fn outlives(self: Pin<&mut Self>, _why: Cancelled) -> bool {

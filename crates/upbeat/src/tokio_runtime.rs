@@ -58,7 +58,7 @@ pub async fn drive<F: Future>(node: &Node, future: F) -> io::Result<F::Output> {
         if let Poll::Ready(value) = node.inside(|| future.as_mut().poll(context)) {
             return Poll::Ready(Ok(value));
         }
-        turn(node, &descriptor, context).map(Err)
+        node.driven(|| turn(node, &descriptor, context)).map(Err)
     })
     .await
 }

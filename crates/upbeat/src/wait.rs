@@ -18,6 +18,7 @@ mod processors;
 mod neighbours;
 
 use neighbours::Neighbours;
+pub(crate) use processors::thread_times;
 use processors::{delayed_ns, processors};
 use std::cell::Cell;
 use upbeat_core::limits::WATCHES_PER_SECOND_MAX;
@@ -64,7 +65,7 @@ pub(crate) enum Idle {
 /// The polls between two readings of the clock.
 const LOOKS_PER_TICK: u32 = 64;
 /// The turns of a node, or the waits of a handle, between two readings of the clock while messages come.
-const TURNS_PER_TICK: u32 = 256;
+pub(crate) const TURNS_PER_TICK: u32 = 256;
 /// The nanoseconds between two checks of the sockets while the thread is awake.
 const WATCH_NS: u64 = 1_000_000_000 / WATCHES_PER_SECOND_MAX;
 /// The longest time for which an adaptive node spins: about the cost of going to sleep and being woken.

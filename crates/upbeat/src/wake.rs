@@ -12,6 +12,7 @@ pub(crate) use ready::Ready;
 pub use ready::{Priority, Start};
 
 use rustix::event::EventfdFlags;
+use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -80,6 +81,45 @@ static NO_WAKER: u8 = 0;
 
 /// The value while no future is being polled.
 pub(crate) const NOBODY: Current = Current { task: 0, waker: (&raw const NO_WAKER).cast() };
+
+/// The future that is being polled; after its poll, its task alone, until the next poll.
+pub(crate) struct Polling {
+    task: Cell<TaskId>,
+    waker: Cell<*const ()>,
+}
+
+impl Default for Polling {
+    fn default() -> Polling {
+        Polling { task: Cell::new(NOBODY.task), waker: Cell::new(NOBODY.waker) }
+    }
+}
+
+impl Polling {
+    /// Begins a poll.
+    #[inline(always)]
+    pub(crate) fn begin(&self, current: Current) {
+        self.task.set(current.task);
+        self.waker.set(current.waker);
+    }
+
+    /// Ends the poll. One store suffices.
+    #[inline(always)]
+    pub(crate) fn end(&self) {
+        self.waker.set(NOBODY.waker);
+    }
+
+    /// Returns the task that is being polled or was polled last, and the data of its waker while it is polled.
+    #[inline(always)]
+    pub(crate) fn current(&self) -> Current {
+        Current { task: self.task.get(), waker: self.waker.get() }
+    }
+
+    /// Returns the task that is being polled, if one is.
+    pub(crate) fn task(&self) -> Option<TaskId> {
+        let Current { task, waker } = self.current();
+        (waker != NOBODY.waker && task != NOBODY.task).then_some(task)
+    }
+}
 
 /// A list to which woken tasks are added.
 pub(crate) trait WakeList: Send + Sync + 'static {

@@ -61,7 +61,7 @@ pub(crate) use built::{Lender, Reserved};
 #[doc(hidden)]
 pub use by_reference::{ByRef, ByReference, Incoming, Passed, Received};
 #[doc(hidden)]
-pub use carried::{Arguments, Carried};
+pub use carried::{Arguments, CalledMethod, Carried};
 #[doc(hidden)]
 pub use content::Content;
 pub(crate) use content::{AnyContent, Payload};

@@ -4,6 +4,7 @@
 #[path = "common/mod.rs"]
 mod common;
 
+use common::left_out::leave_out;
 use common::process::{Other, input_ends, part, say};
 use common::work::{WorkClient, WorkHandle, WorkServer, Worker, handle_works, works};
 use common::{Directory, PROGRAM, Watchdog, alone, setting, soon};
@@ -231,7 +232,7 @@ fn containers_that_share_a_socket_alone_communicate() {
     let mut tried = Command::new("unshare");
     let tried = tried.args(flags).arg("true").stderr(Stdio::null()).status();
     if !tried.as_ref().is_ok_and(std::process::ExitStatus::success) {
-        println!("left out: only root can make namespaces: {tried:?}");
+        leave_out(&format!("only root can make namespaces: {tried:?}"));
         return;
     }
     let _alone = alone();
@@ -259,8 +260,7 @@ fn a_system_that_refuses_memory_is_done_without_and_told_of_once() {
     if !common::shares_memory("nobody asks the system for memory") {
         return;
     }
-    if Command::new("strace").arg("-V").output().is_err() {
-        println!("left out: strace is not installed, by which system calls are made to fail");
+    if !common::has_strace() {
         return;
     }
     let _alone = alone();

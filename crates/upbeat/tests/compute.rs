@@ -145,7 +145,7 @@ fn what_is_computed_comes_back_and_panics_go_on_where_it_is_awaited() {
         let sums = stand.client().await;
         assert_eq!(soon(sums.sum(1000)).await, Ok(500_500));
         match soon(sums.computes_and_panics()).await {
-            Err(CallError::Failed { code: FailCode::Panicked, text }) => {
+            Err(CallError::Failed { code: FailCode::Panicked, text, .. }) => {
                 assert_eq!(&*text, "the sum is wrong");
             }
             other => panic!("{other:?}"),

@@ -11,12 +11,15 @@ use common::work::WorkClient;
 use common::{Directory, PROGRAM, Signal, Watchdog, alone, block_on, node};
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::path::Path;
 use std::process::Command;
 use std::rc::Rc;
 use std::time::Instant;
-use upbeat::{Counter, Waiting};
+use upbeat::{Counter, Node, Waiting};
+use upbeat_core::limits::{EXTENSION_BYTES, IN_STREAMED_RING_BYTES_MAX};
 use upbeat_memory::allocator::CountingAllocator;
+use upbeat_memory::probe::{Count, tally};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator::new();
@@ -37,6 +40,7 @@ trait Costs {
     async fn null(&self);
     /// How often the server's process has allocated.
     async fn allocations(&self) -> u64;
+    async fn take(&self, bytes: Vec<u8>);
     #[oneway]
     async fn hit(&self);
 }
@@ -71,6 +75,8 @@ impl Costs for Here {
         ALLOCATOR.allocations()
     }
 
+    async fn take(&self, _: Vec<u8>) {}
+
     async fn hit(&self) {}
 }
 
@@ -89,9 +95,9 @@ fn other() {
             });
             serve(&place, quit, || say("serving"));
         }
-        ["call", kind, calls] => {
+        [what @ ("call" | "trace"), kind, calls] => {
             let kind = if kind == "Local" { Kind::Local } else { Kind::Shared };
-            beside(kind, &place, || call(&place, calls.parse().unwrap()));
+            beside(kind, &place, || call(&place, calls.parse().unwrap(), what == "trace"));
         }
         ["await", kind, calls] => {
             let kind = if kind == "Local" { Kind::Local } else { Kind::Shared };
@@ -142,8 +148,26 @@ fn beside(kind: Kind, place: &Path, act: impl FnOnce()) {
     }
 }
 
-/// Calls so often, asserts that neither side allocates, and says how long it took.
-fn call(place: &Path, calls: u64) {
+/// Calls so often in ten rounds, and asserts that each costs what no calls cost, except one at most: where the machine runs
+/// others, a handler may be noted that ran for long, or stamps may find no room, and all ten are tried again. This happens
+/// now and then; what allocates by itself does so in each attempt.
+async fn assert_free<C: PartialEq + Debug>(calls: u64, none: &C, run: impl AsyncFn(u64) -> C) {
+    let mut rounds = Vec::new();
+    for _ in 0..3 {
+        rounds.clear();
+        for _ in 0..10 {
+            rounds.push(run(calls / 10).await);
+        }
+        if rounds.iter().filter(|round| *round != none).count() <= 1 {
+            return;
+        }
+    }
+    panic!("each tenth of {calls} calls allocates: {rounds:?}, and no calls: {none:?}");
+}
+
+/// Calls so often, and says how long it took. Asserts that neither side allocates, unless a tracer counts system calls:
+/// handlers run so long beneath it that the node reports them.
+fn call(place: &Path, calls: u64, is_traced: bool) {
     let node = node("client", place, Waiting::Polling);
     // The bill is to cost neither, even if every call is sampled.
     node.set_sampling(1);
@@ -163,8 +187,11 @@ fn call(place: &Path, calls: u64) {
         // The costs of asking are not counted as the calls' own.
         let none = run(0).await;
         let began = Instant::now();
-        assert_eq!(run(calls).await, none, "{calls} calls allocate");
         assert_eq!(none.0, 0);
+        match is_traced {
+            true => drop(run(calls).await),
+            false => assert_free(calls, &none, run).await,
+        }
         say(&format!("took {}", began.elapsed().as_millis()));
     });
 }
@@ -224,18 +251,10 @@ fn relay(place: &Path, calls: u64) {
         };
         run(2_000).await;
         let before = relay.counts().await.unwrap();
-        let mut rounds = [0; 10];
-        for allocations in &mut rounds {
-            *allocations = run(calls / 10).await;
-        }
-        // Once, a handler may be noted that ran for long because the machine ran others.
-        let allocating = rounds.iter().filter(|allocations| **allocations != 0).count();
-        assert!(
-            allocating <= 1,
-            "calls through a relay allocate: {rounds:?} in each tenth of {calls}"
-        );
+        assert_free(calls, &0, run).await;
         let after = relay.counts().await.unwrap();
-        assert_eq!((after.0 - before.0, after.1 - before.1), (calls, 0));
+        let (in_place, stashed) = (after.0 - before.0, after.1 - before.1);
+        assert!(in_place >= calls && stashed == 0, "{in_place} in place, {stashed} stashed");
         ended.set(true);
     }));
     turn_until(&done);
@@ -279,23 +298,7 @@ fn await_calls(place: &Path, calls: u64) {
             run(calls / 10).await;
             let none = run(0).await;
             assert_eq!(none.0, 0);
-            // Where the machine runs others, stamps may find no room, and their places are taken by others. This happens
-            // now and then: what allocates by itself does so in each attempt.
-            let mut rounds = [none; 10];
-            let mut allocating = rounds.len();
-            for _ in 0..3 {
-                for round in &mut rounds {
-                    *round = run(calls / 10).await;
-                }
-                allocating = rounds.iter().filter(|round| **round != none).count();
-                if allocating <= 1 {
-                    break;
-                }
-            }
-            assert!(
-                allocating <= 1,
-                "awaited calls allocate, {waiting:?}: {rounds:?} in each tenth of {calls}"
-            );
+            assert_free(calls, &none, run).await;
         });
     }
     say("took");
@@ -318,13 +321,12 @@ fn no_allocation_of_an_awaited_call() {
 #[test]
 fn no_system_call() {
     let (_alone, _watchdog) = (alone(), Watchdog::new("system calls", 120));
-    if Command::new("strace").arg("-V").output().is_err() {
-        println!("left out: strace is not installed");
+    if !common::has_strace() {
         return;
     }
     for kind in KINDS {
-        let (few, few_ms) = traced(&format!("call {kind:?} {CALLS}"));
-        let (many, many_ms) = traced(&format!("call {kind:?} {}", 2 * CALLS));
+        let (few, few_ms) = traced(&format!("trace {kind:?} {CALLS}"));
+        let (many, many_ms) = traced(&format!("trace {kind:?} {}", 2 * CALLS));
         println!("{kind:?}: {few:?} in {few_ms} ms, {many:?} in {many_ms} ms");
         // Both nodes watch, as long as they run, and say so by this call alone.
         for (counts, ms) in [(&few, few_ms), (&many, many_ms)] {
@@ -342,9 +344,14 @@ fn no_system_call() {
             let each = if common::over_streams() { 2 * CALLS } else { 0 };
             if matches!(name, "sendto" | "recvfrom") { each + each / 100 } else { 0 }
         };
+        // Handlers are slow beneath a tracer, so nodes read the kernel's account of their threads, and report them.
+        const REPORTS: [&str; 7] =
+            ["open", "openat", "close", "fcntl", "clock_gettime", "read", "write"];
+        // On a busy machine those are of one call in ten; what each call does is found.
+        let reports = |name: &str| if REPORTS.contains(&name) { CALLS / 4 } else { 0 };
         let more = |(name, _): (&String, &u64)| match name == WATCH {
             true => 0,
-            false => more(name).saturating_sub(exchange(name)),
+            false => more(name).saturating_sub(exchange(name) + reports(name)),
         };
         let more: u64 = many.iter().map(more).sum();
         assert!(more <= SOME, "{more} system calls for {CALLS} calls more");
@@ -369,8 +376,7 @@ fn flood(place: &Path, messages: u64) {
 #[test]
 fn a_send_carries_many_one_way_messages() {
     let (_alone, _watchdog) = (alone(), Watchdog::new("sends of one-way messages", 120));
-    if Command::new("strace").arg("-V").output().is_err() {
-        println!("left out: strace is not installed");
+    if !common::has_strace() {
         return;
     }
     let sends = |messages| {
@@ -423,4 +429,37 @@ fn one_copy_each_way() {
             assert_eq!((after.0 - before.0, after.1 - before.1), (CALLS, 0));
         });
     }
+}
+
+/// Over a byte stream, a request of the limit lies in slots of the lane. A longer one lies in a buffer, and its frame has
+/// a reference to that.
+#[test]
+fn a_request_over_a_byte_stream_lies_in_slots_up_to_a_limit() {
+    let (_alone, _watchdog) = (alone(), Watchdog::new("slots over a byte stream", 60));
+    let directory = Directory::new();
+    let place = directory.path();
+    let builder = Node::builder("client").program(PROGRAM).directory(&place);
+    let node = builder.shared_memory(false).sampling(0).build().unwrap();
+    let calls = async || {
+        let costs: CostsClient = node.connect(SERVER).await.unwrap();
+        let published = async |bytes: usize| {
+            let before = tally()[Count::Bytes as usize];
+            // A count stands before the bytes.
+            costs.take(vec![1; bytes - 8]).await.unwrap();
+            tally()[Count::Bytes as usize] - before
+        };
+        // A message may also announce memory, once.
+        let least = async |bytes: usize| {
+            let mut least = u64::MAX;
+            for _ in 0..3 {
+                least = least.min(published(bytes).await);
+            }
+            least
+        };
+        let limit = least(IN_STREAMED_RING_BYTES_MAX).await;
+        assert_eq!(limit, IN_STREAMED_RING_BYTES_MAX as u64);
+        let beyond = least(IN_STREAMED_RING_BYTES_MAX + 1).await;
+        assert_eq!(beyond, limit + 1 + EXTENSION_BYTES as u64);
+    };
+    beside(Kind::Shared, &place, || node.block_on(calls()));
 }

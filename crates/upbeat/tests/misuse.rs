@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 use upbeat::{CallError, ConnectError, Node, Waiting};
+use upbeat_core::limits::{MESSAGE_BYTES_MAX, TAKEN_BYTES_MIN};
 
 /// How long a node is not driven before its futures are polled again.
 const PERIOD: Duration = Duration::from_millis(100);
@@ -36,6 +37,37 @@ fn panic_of(act: impl FnOnce()) -> String {
         Ok(text) => *text,
         Err(panic) => panic.downcast::<&str>().expect("a text").to_string(),
     }
+}
+
+#[test]
+fn settings_out_of_their_bounds_are_refused_where_they_are_made() {
+    type Set = fn(upbeat::Builder) -> upbeat::Builder;
+    let settings: [(Set, &str); 9] = [
+        (|of| of.budget(0), "a node without a budget"),
+        (|of| of.session_budget(0), "a session without a budget"),
+        (|of| of.max_message_bytes(TAKEN_BYTES_MIN - 1), "is given as 1048575 bytes"),
+        (|of| of.max_message_bytes(MESSAGE_BYTES_MAX + 1), "is given as 1073741825 bytes"),
+        (|of| of.peer_timeout(Duration::from_millis(999)), "`peer_timeout` is 999ms"),
+        (|of| of.sessions_per_address(0), "permits no sessions"),
+        (|of| of.remote_sessions(0), "0 sessions with other hosts: give 1 to"),
+        (|of| of.remote_sessions(usize::MAX), "sessions with other hosts: give 1 to"),
+        (|of| of.accepts_per_second(0), "accepts no connections"),
+    ];
+    for (set, text) in settings {
+        let panic = panic_of(|| drop(set(Node::builder("settings"))));
+        assert!(panic.contains(text), "{panic}");
+    }
+    let handle = || upbeat::handle::builder();
+    for bytes in [TAKEN_BYTES_MIN, MESSAGE_BYTES_MAX] {
+        drop((
+            Node::builder("settings").max_message_bytes(bytes),
+            handle().max_message_bytes(bytes),
+        ));
+    }
+    let panic = panic_of(|| drop(handle().max_message_bytes(TAKEN_BYTES_MIN - 1)));
+    assert!(panic.contains("the longest message is given as 1048575 bytes"), "{panic}");
+    let panic = panic_of(|| drop(handle().peer_timeout(Duration::ZERO)));
+    assert!(panic.contains("`peer_timeout` is 0ns"), "{panic}");
 }
 
 /// Whether a future was woken since this was last asked.
@@ -308,8 +340,8 @@ fn an_error_that_main_returns_is_a_text_with_its_variant() {
     let handle = upbeat::handle::connect::<WorkHandle>("no name").err().unwrap();
     assert_eq!(format!("{handle:?}"), format!("{handle} (HandleError::Connect)"));
     let method = CallError::Method("why");
-    assert_eq!(format!("{method:?}"), "\"why\" (CallError::Method)");
-    let deadline: CallError = CallError::Deadline;
+    assert_eq!(format!("{method:?}"), "\"why\"");
+    let deadline: CallError = CallError::deadline(true);
     assert_eq!(format!("{deadline:?}"), format!("{deadline} (CallError::Deadline)"));
     let closed = ConnectError::Call(CallError::Full);
     assert!(format!("{closed:?}").ends_with("(ConnectError::Call)"), "{closed:?}");

@@ -10,7 +10,7 @@ mod common;
 use common::process::part;
 use common::server::{KINDS, Kind, Server};
 use common::work::{WorkClient, WorkHandle};
-use common::{Directory, PROGRAM, Random, Watchdog, alone, block_on, node, setting};
+use common::{Directory, PROGRAM, Random, Watchdog, alone, block_on, node, seed, setting};
 use std::path::PathBuf;
 use std::time::Duration;
 use upbeat::{Counter, Node, Waiting};
@@ -66,7 +66,7 @@ const SLEEPERS: [(Waiting, Waiting); 2] =
 
 /// Makes calls in batches, each under a watchdog: a wake that is lost is never made up for.
 fn calls(what: &'static str, mut batch: impl FnMut(std::ops::Range<u64>, &mut Random)) {
-    let (many, mut random) = (setting("UPBEAT_WAKES", 500), Random::new(setting("UPBEAT_SEED", 1)));
+    let (many, mut random) = (setting("UPBEAT_WAKES", 500), Random::new(seed(1)));
     for first in (0..many).step_by(BATCH as usize) {
         let _watchdog = Watchdog::new(what, 60);
         batch(first..many.min(first + BATCH), &mut random);

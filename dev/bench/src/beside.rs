@@ -1,6 +1,7 @@
 //! Figures of papers, each beside one of today: for benchmarks that repeat the measurement of a paper.
 
 use crate::papers::figures::Printed;
+use crate::papers::report::Beside;
 use serde::Serialize;
 use std::io::{self, Write};
 use upbeat_cli::bench::report::{self, Placement, Row, placements, rounded, time};
@@ -48,6 +49,20 @@ impl Line {
     }
 }
 
+impl From<Line> for Beside {
+    fn from(line: Line) -> Beside {
+        Beside {
+            system: line.system.to_owned(),
+            table: line.table.to_owned(),
+            row: line.row.to_owned(),
+            then: line.then,
+            today: line.today,
+            case: line.case,
+            placement: line.placement.to_string(),
+        }
+    }
+}
+
 /// Prints rows, and the lines of those of one placement: as text, or one JSON object a line.
 pub(crate) fn tell(
     rows: &[Row],
@@ -88,7 +103,8 @@ pub(crate) fn tell_as<L: Serialize, W: Write>(
     if json { Ok(()) } else { write!(to, "{notes}") }
 }
 
-fn grid(lines: &[Line], to: &mut impl Write) -> io::Result<()> {
+/// Prints the lines of one placement, by tables.
+pub(crate) fn grid(lines: &[Line], to: &mut impl Write) -> io::Result<()> {
     let Some(first) = lines.first() else { return Ok(()) };
     writeln!(to, "{}, {}", first.system, first.paper)?;
     writeln!(to, "  CPUs {} and {}: {}", first.cpus[0], first.cpus[1], first.placement)?;

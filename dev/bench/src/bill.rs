@@ -20,12 +20,13 @@ use upbeat_cli::bench::control::{Control, Done, Job};
 use upbeat_cli::bench::echo::EchoClient;
 use upbeat_cli::bench::error::BenchError;
 use upbeat_cli::bench::ground::Ground;
-use upbeat_cli::bench::hosts::{Caller, Host, LocalHost, Policy, each, host_name};
+use upbeat_cli::bench::hosts::{Caller, Host, LocalHost, Policy, each, watched};
 use upbeat_cli::bench::pair::{Pair, Server};
 use upbeat_cli::bench::pin::Cpus;
 use upbeat_cli::bench::report::{Billed, BilledItem, Placement, Row, rounded};
 use upbeat_cli::bench::rounds::{Floor, Subject};
 use upbeat_cli::bench::timing::{Round, Shape, Work};
+use upbeat_cli::bench::waits::Condition;
 use upbeat_memory::samples::{self, Record, SamplesView};
 use upbeat_memory::ticks::ticks_per_second;
 
@@ -85,6 +86,11 @@ impl Case {
     /// Returns the name of the calling node.
     fn caller(self) -> String {
         format!("bench-billed/{}", self.path())
+    }
+
+    /// Returns the name of the node that serves the case. No two cases share a node.
+    fn callee(self) -> String {
+        format!("bench-bill/{}", self.path())
     }
 }
 
@@ -177,12 +183,10 @@ impl BillSubject {
     fn begin(&self) -> Result<Doing, BenchError> {
         let (case, name) = (self.case, self.case.caller());
         let (peer, host, directory) = if case.local {
-            let peer = format!("bench-bill/{}", case.policy.word());
-            let peer = format!("{peer}/{}", if case.kib { "1KiB" } else { "null" });
-            let host = LocalHost::start(peer.clone(), case.policy, self.cpus.server)?;
-            (peer, Some(host), None)
+            let host = LocalHost::start(&case.callee(), case.policy, self.cpus.server)?;
+            (case.callee(), Some(host), None)
         } else {
-            (host_name(case.policy), None, Some(self.scratch.as_path()))
+            (case.callee(), None, Some(self.scratch.as_path()))
         };
         let caller = Caller::new(&name, &peer, directory, case.policy)?;
         Ok(Doing { caller, host, page: None })
@@ -196,11 +200,12 @@ impl BillSubject {
         };
         let case = self.case;
         let doing = self.doing.insert(doing);
-        doing.caller.node().set_sampling(sampling);
+        let node = doing.caller.node();
+        node.set_sampling(sampling);
         let calls = || doing.caller.round(async |client| case.calls(client, work).await);
         match &doing.host {
-            Some(host) => host.round(calls),
-            None => pair.round(Job::Case(self.path.clone()), work, |_| calls()),
+            Some(host) => host.watched(work, node, calls),
+            None => watched(pair, Job::Case(self.path.clone()), work, Some(node), |_| calls()),
         }
     }
 
@@ -239,6 +244,10 @@ impl Subject for BillSubject {
 
     fn floor(&self) -> Floor {
         if self.case.policy == Policy::Sleeping { Floor::Eventfds } else { Floor::Lines }
+    }
+
+    fn condition(&self) -> Condition {
+        self.case.policy.condition()
     }
 
     fn round(&mut self, pair: &mut Pair, work: Work) -> Result<Round, BenchError> {
@@ -332,7 +341,7 @@ fn median(values: &mut [f64]) -> f64 {
 
 /// The second process's nodes.
 pub(crate) struct BillServer {
-    hosts: HashMap<&'static str, Host>,
+    hosts: HashMap<String, Host>,
     tools: Tools,
 }
 
@@ -343,22 +352,21 @@ pub(crate) fn server(
     scratch: &Path,
 ) -> Result<BillServer, BenchError> {
     let mut hosts = HashMap::new();
-    for policy in [Policy::Polling, Policy::Sleeping] {
-        let host = Host::new(&host_name(policy), Some(scratch), policy, None)?;
-        hosts.insert(policy.word(), host);
+    for case in cases().into_iter().filter(|case| !case.local) {
+        let host = Host::new(&case.callee(), Some(scratch), case.policy, None)?;
+        hosts.insert(case.path(), host);
     }
     control.send(&Done)?;
     Ok(BillServer { hosts, tools: Tools::accept(control)? })
 }
 
 impl Server for BillServer {
-    fn round(&mut self, case: &str, work: Work, _: &mut Ground) -> Result<(), BenchError> {
+    fn round(&mut self, case: &str, work: Work, ground: &mut Ground) -> Result<(), BenchError> {
         if self.tools.answer(case, work)? {
             return Ok(());
         }
         let unknown = || BenchError::protocol(format!("no bill `{case}` needs a second process"));
-        let policy = cases().into_iter().find(|one| one.path() == case).map(|one| one.policy);
-        self.hosts.get(policy.ok_or_else(unknown)?.word()).ok_or_else(unknown)?.round();
+        self.hosts.get(case).ok_or_else(unknown)?.watched_round(ground);
         Ok(())
     }
 }

@@ -24,7 +24,7 @@ use upbeat_cli::bench::pair::{Pair, Server};
 use upbeat_cli::bench::rounds::Subject;
 use upbeat_cli::bench::timing::Work;
 
-pub(crate) use tell::tell;
+pub(crate) use tell::{lines, tell};
 
 /// The name of this benchmark.
 pub(crate) const BENCH: &str = "contract";

@@ -18,6 +18,18 @@ pub(crate) enum Error {
     Plot,
     /// None of the chosen cases is sent optimistically.
     Conservative,
+    /// A document with figures could not be read or written.
+    Document {
+        /// The path from the repository's root.
+        name: &'static str,
+        /// The reason.
+        error: std::io::Error,
+    },
+    /// Figures could not be measured, or are not those that were.
+    Figures {
+        /// The text.
+        text: String,
+    },
     /// A plot could not be written.
     Picture {
         /// The file for the plot.
@@ -32,6 +44,11 @@ impl Error {
     pub(crate) fn picture(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.to_owned();
         move |error| Error::Picture { path, error }
+    }
+
+    /// Returns a function for `map_err`: a document could not be read or written.
+    pub(crate) fn document(name: &'static str) -> impl FnOnce(std::io::Error) -> Error {
+        move |error| Error::Document { name, error }
     }
 
     /// Returns the exit code that the error causes: 0 if the reader of the results closed the pipe, like `head`.
@@ -62,6 +79,10 @@ impl fmt::Display for Error {
                 "--conservative leaves out what `size` and `throughput` send optimistically, and none of \
                  that was asked for: name one of them, or leave --conservative out"
             ),
+            Error::Document { name, error } => {
+                write!(f, "{name} cannot be read or written: {error}")
+            }
+            Error::Figures { text } => f.write_str(text),
             Error::Picture { path, error } => {
                 write!(f, "the picture cannot be written to {}: {error}", path.display())
             }

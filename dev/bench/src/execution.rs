@@ -20,7 +20,7 @@ use upbeat_cli::bench::pair::{Pair, Server};
 use upbeat_cli::bench::rounds::{Floor, Rate, Subject};
 use upbeat_cli::bench::timing::{Round, Shape, Work};
 
-pub(crate) use tell::tell;
+pub(crate) use tell::{paper_lines, tell};
 
 /// The name of this benchmark.
 pub(crate) const BENCH: &str = "execution";
@@ -51,6 +51,8 @@ enum Called {
     Lost(bool),
     /// A method that yields once.
     Yields,
+    /// A method whose first attempt is sent back, which the caller repeats.
+    SentBack,
     /// Many calls at a time, of which this percentage loses its bets.
     Losing(u32),
 }
@@ -75,6 +77,7 @@ impl Case {
         all.push(Case { called: Called::Lost(false), execution: Trpc });
         all.push(Case { called: Called::Lost(true), execution: Orpc });
         all.push(Case { called: Called::Yields, execution: Orpc });
+        all.push(Case { called: Called::SentBack, execution: Orpc });
         for part in PARTS {
             let losing = |execution| Case { called: Called::Losing(part), execution };
             all.extend([Orpc, Trpc, Adaptive].map(losing));
@@ -91,6 +94,7 @@ impl Case {
             Called::Lost(false) => "lost/task-at-once".into(),
             Called::Lost(true) => "lost/rerun".into(),
             Called::Yields => "lost/continuation".into(),
+            Called::SentBack => "lost/nack".into(),
             Called::Losing(part) => format!("losing/{part}/{execution}"),
         }
     }
@@ -103,6 +107,7 @@ impl Case {
             Called::Lost(false) => "a call that is run as a task at once".into(),
             Called::Lost(true) => "one whose needs are not met, and that is run again so".into(),
             Called::Yields => "one that has to wait, and goes on so".into(),
+            Called::SentBack => "one that is sent back, and sent again after a pause".into(),
             Called::Losing(part) => format!("64 calls at a time; {part} in 100 lose their bets"),
         }
     }
@@ -114,7 +119,7 @@ impl Case {
             (Called::Null(_), Execution::Am) | (Called::Lost(false), _) => None,
             (Called::Null(_), _) => of(Execution::Am),
             (Called::Beside, _) => Some(Case { called: Called::Null(Meanwhile::Idle), ..self }),
-            (Called::Lost(true) | Called::Yields, _) => {
+            (Called::Lost(true) | Called::Yields | Called::SentBack, _) => {
                 Some(Case { called: Called::Lost(false), execution: Execution::Trpc })
             }
             (Called::Losing(_), Execution::Orpc) => None,
@@ -190,6 +195,7 @@ impl Subject for CaseSubject {
                 Called::Null(_) | Called::Beside => each(work, || client.null()).await,
                 Called::Lost(lacks) => each(work, || client.work(lacks)).await,
                 Called::Yields => each(work, || client.yields()).await,
+                Called::SentBack => each(work, || client.sent_back()).await,
                 Called::Losing(part) => calls(node, client, work, part).await,
             })
         })

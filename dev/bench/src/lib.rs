@@ -22,8 +22,12 @@ mod arguments;
 mod tasks;
 mod reads;
 mod incast;
+mod floods;
 mod cores;
+mod sweep;
 mod suite;
+mod everything;
+pub mod figures;
 
 use clap::{Parser, Subcommand};
 use error::Error;
@@ -61,8 +65,16 @@ enum Other {
     Peers(peers::Arguments),
     /// Many senders to one slow receiver: throughput, memory, and the latency of others
     Incast(incast::Arguments),
+    /// Strangers that connect in great numbers, and honest clients meanwhile
+    Floods(floods::Arguments),
     /// Several nodes behind one name: calls a second beside those of one node.
     Cores(cores::Arguments),
+    /// Every table and figure of the five papers, with what is measured beside it or the word absent
+    Papers(everything::Arguments),
+    /// Every figure of README.md and docs/, measured and written there
+    Figures(figures::Arguments),
+    /// Every way of sending at every border of sizes, at full speed: what hangs, what is wrong
+    Sweep(sweep::Arguments),
     /// The second process of a benchmark, which the first starts itself.
     #[command(hide = true)]
     BenchPeer(PeerArguments),
@@ -70,12 +82,14 @@ enum Other {
 
 const HELP: &str = "\
 It is measured as `upbeat bench` measures, whose help says how. In these examples, and in those of
-`peers` and `incast`, `bench` is `cargo run --release -p bench --`.
+`peers`, `incast`, `floods` and `figures`, `bench` is `cargo run --release -p bench --`.
 
 Examples:
   bench bill                         where the time of a call goes
   bench peers --quick                what one would pick instead, beside ours
-  bench papers --quick               the tables of old papers, and today's figures beside them
+  bench papers --quick               every table of five papers, and today's figures beside them
+  bench papers/lynx                  the tables of one of them, with the parts of a call
+  bench figures                      the figures of README.md and docs/, measured and written
   bench size --plot size.svg         round trips by the size of the message, and their picture
   bench throughput                   one-way messages by their size, beside bare rings
   bench contract                     the price of an upcall, and programs with and without
@@ -84,7 +98,9 @@ Examples:
   bench arguments                    calls by the size of their arguments, by execution
   bench reads                        remote variables by size, and programs that refer to them
   bench incast --quick               16 senders to one slow receiver
+  bench floods --quick               3,000 strangers a second, and whom they keep waiting
   bench cores                        one node and two behind one name, with 8 clients
+  bench sweep --messages 200         every way of sending, at the borders of the sizes
   bench papers --json > today.jsonl  for a program";
 
 /// Runs the command that the arguments of this process name.
@@ -93,7 +109,11 @@ pub fn main() -> ExitCode {
     let done = match &arguments.other {
         Some(Other::Peers(arguments)) => peers::run(arguments),
         Some(Other::Incast(arguments)) => incast::run(arguments).map_err(Error::from),
+        Some(Other::Floods(arguments)) => floods::run(arguments).map_err(Error::from),
         Some(Other::Cores(arguments)) => cores::run(arguments).map_err(Error::from),
+        Some(Other::Papers(arguments)) => everything::run(arguments),
+        Some(Other::Figures(arguments)) => figures::run(arguments),
+        Some(Other::Sweep(arguments)) => sweep::run(arguments).map_err(Error::from),
         Some(Other::BenchPeer(arguments)) => serve(arguments).map_err(Error::from),
         None => run(&arguments),
     };
@@ -142,8 +162,13 @@ fn leaves_out_any(chosen: &Chosen<'_>) -> bool {
 
 /// Runs the second process.
 fn serve(arguments: &PeerArguments) -> Result<(), BenchError> {
-    let served = incast::serve(&arguments.bench, arguments.cpus.cpus(), &arguments.scratch);
-    served.unwrap_or_else(|| SUITE.serve(arguments))
+    let (name, cpus, scratch) = (&arguments.bench, arguments.cpus.cpus(), &arguments.scratch);
+    let served = incast::serve(name, cpus, scratch).or_else(|| floods::serve(name, cpus, scratch));
+    let served = served.or_else(|| sweep::serve(name, scratch));
+    let of_users = upbeat_cli::bench::SUITE;
+    let is_of_users = of_users.benches.iter().any(|bench| bench.name == *name);
+    let suite = if is_of_users { of_users } else { SUITE };
+    served.unwrap_or_else(|| suite.serve(arguments))
 }
 
 /// The file for a plot.

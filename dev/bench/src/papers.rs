@@ -1,34 +1,35 @@
 //! The tables of the papers behind this runtime, with today's figures beside them.
 //!
-//! The measured cases are those of `call` and `bill`, and calls with the payload of LYNX's bigop.
+//! The measured cases are those of `bill`, and LYNX's nullop and bigop, for each of which a task is made.
 //! The figures of the papers stand in `figures` and nowhere else; today's are of this run. A row
 //! whose primitive is not here is absent.
 
 pub(crate) mod figures;
+pub(crate) mod report;
 mod tables;
 mod tell;
 
 use crate::bill::{self, BillServer};
+use report::Beside;
+use std::collections::HashMap;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tables::Table;
-use upbeat::CallError;
+use upbeat::{CallError, Execution};
 use upbeat_cli::bench::control::{Control, Job};
 use upbeat_cli::bench::echo::EchoClient;
 use upbeat_cli::bench::error::BenchError;
 use upbeat_cli::bench::ground::Ground;
-use upbeat_cli::bench::hosts::{Caller, LocalHost, Policy, each, host_name};
+use upbeat_cli::bench::hosts::{self, Caller, Host, LocalHost, Policy, each, watched};
 use upbeat_cli::bench::pair::{Pair, Server};
 use upbeat_cli::bench::pin::Cpus;
 use upbeat_cli::bench::report::Row;
 use upbeat_cli::bench::rounds::{Floor, Subject};
 use upbeat_cli::bench::timing::{Round, Shape, Work};
+use upbeat_cli::bench::waits::Condition;
 
 /// The name of this benchmark.
 pub(crate) const BENCH: &str = "papers";
-
-/// The node of the second process that shares the caller's CPU.
-const NEIGHBOUR: &str = "bench-papers/neighbour";
 
 /// The place of the callee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +38,6 @@ enum Where {
     Shared(Policy),
     /// In another process on the same CPU, where polling is useless.
     OneCpu,
-    /// In another thread, on another CPU.
-    Local(Policy),
 }
 
 /// The measurements that no other benchmark makes.
@@ -49,10 +48,11 @@ struct Case {
 }
 
 const CASES: &[Case] = &[
+    Case { big: false, at: Where::Shared(Policy::Polling) },
+    Case { big: false, at: Where::Shared(Policy::Sleeping) },
+    Case { big: false, at: Where::OneCpu },
     Case { big: true, at: Where::Shared(Policy::Polling) },
     Case { big: true, at: Where::Shared(Policy::Sleeping) },
-    Case { big: true, at: Where::Local(Policy::Polling) },
-    Case { big: false, at: Where::OneCpu },
     Case { big: true, at: Where::OneCpu },
 ];
 
@@ -62,13 +62,17 @@ impl Case {
         match self.at {
             Where::Shared(policy) => format!("{operation}/shared/{}", policy.word()),
             Where::OneCpu => format!("{operation}/shared/one-cpu"),
-            Where::Local(policy) => format!("{operation}/local/{}", policy.word()),
         }
+    }
+
+    /// Returns the name of the node that serves the case. No two cases share a node.
+    fn callee(self) -> String {
+        format!("bench-papers/{}", self.path())
     }
 
     fn policy(self) -> Policy {
         match self.at {
-            Where::Shared(policy) | Where::Local(policy) => policy,
+            Where::Shared(policy) => policy,
             Where::OneCpu => Policy::Sleeping,
         }
     }
@@ -79,6 +83,12 @@ impl Case {
             true => each(work, || client.bytes1000([7; 1000])).await,
         }
     }
+}
+
+/// Returns the cases that all tables need.
+#[cfg(test)]
+pub(crate) fn cases() -> Vec<String> {
+    Table::ALL.into_iter().flat_map(Table::cases).map(str::to_owned).collect()
 }
 
 /// Returns the tables and a description of each.
@@ -95,11 +105,17 @@ pub(crate) fn subjects(
     let cases: Vec<&str> = tables.flat_map(Table::cases).collect();
     let mut subjects = bill::subjects(pair, &|case| cases.contains(&case))?;
     for case in CASES.iter().filter(|case| cases.contains(&case.path().as_str())) {
-        let (cpus, scratch) = (pair.cpus, pair.scratch().to_owned());
-        let (path, doing) = (case.path(), None);
-        subjects.push(Box::new(CallSubject { case: *case, path, cpus, scratch, doing }));
+        let name = format!("bench-papers-caller/{}", case.path());
+        let caller = Caller::new(&name, &case.callee(), Some(pair.scratch()), case.policy())?;
+        subjects.push(Box::new(CallSubject { case: *case, path: case.path(), caller }));
     }
     Ok(subjects)
+}
+
+/// Returns the lines for rows of one placement.
+pub(crate) fn lines(rows: &[&Row]) -> Vec<Beside> {
+    let groups = Table::ALL.into_iter().flat_map(|table| table.groups(rows));
+    groups.flatten().filter_map(|line| line.beside()).collect()
 }
 
 /// Prints the wanted tables as far as these rows make them.
@@ -117,27 +133,7 @@ pub(crate) fn tell(
 struct CallSubject {
     case: Case,
     path: String,
-    cpus: Cpus,
-    scratch: PathBuf,
-    /// The nodes of a subject that has begun.
-    doing: Option<(Caller, Option<LocalHost>)>,
-}
-
-impl CallSubject {
-    fn begin(&self) -> Result<(Caller, Option<LocalHost>), BenchError> {
-        let policy = self.case.policy();
-        let local = format!("bench-papers-callee/{}", self.path);
-        let (peer, host, directory) = match self.case.at {
-            Where::Shared(_) => (host_name(policy), None, Some(self.scratch.as_path())),
-            Where::OneCpu => (NEIGHBOUR.to_owned(), None, Some(self.scratch.as_path())),
-            Where::Local(_) => {
-                let host = LocalHost::start(local.clone(), policy, self.cpus.server)?;
-                (local, Some(host), None)
-            }
-        };
-        let name = format!("bench-papers/{}", self.path);
-        Ok((Caller::new(&name, &peer, directory, policy)?, host))
-    }
+    caller: Caller,
 }
 
 impl Subject for CallSubject {
@@ -153,25 +149,28 @@ impl Subject for CallSubject {
         Floor::Nothing
     }
 
-    fn round(&mut self, pair: &mut Pair, work: Work) -> Result<Round, BenchError> {
-        let doing = match self.doing.take() {
-            Some(doing) => doing,
-            None => self.begin()?,
-        };
-        let case = self.case;
-        let (caller, host) = self.doing.insert(doing);
-        let calls = || caller.round(async |client| case.calls(client, work).await);
-        match host {
-            Some(host) => host.round(calls),
-            None => pair.round(Job::Case(self.path.clone()), work, |_| calls()),
+    fn condition(&self) -> Condition {
+        match self.case.at {
+            Where::Shared(policy) => policy.condition(),
+            Where::OneCpu => Condition::OneCpu,
         }
+    }
+
+    fn round(&mut self, pair: &mut Pair, work: Work) -> Result<Round, BenchError> {
+        let (case, caller) = (self.case, &self.caller);
+        let job = Job::Case(self.path.clone());
+        watched(pair, job, work, Some(caller.node()), |_| {
+            caller.round(async |client| case.calls(client, work).await)
+        })
     }
 }
 
-/// The second process's nodes: those of the bill, and one on the caller's CPU.
+/// The second process's nodes: those of the bill, and those that make a task for each request.
 pub(crate) struct PapersServer {
     bill: BillServer,
-    neighbour: LocalHost,
+    hosts: HashMap<String, Host>,
+    /// The nodes on the caller's CPU.
+    neighbours: HashMap<String, LocalHost>,
 }
 
 /// The second process's side.
@@ -181,24 +180,35 @@ pub(crate) fn server(
     scratch: &Path,
     cpus: Cpus,
 ) -> Result<PapersServer, BenchError> {
-    let (name, directory) = (NEIGHBOUR.to_owned(), Some(scratch.to_owned()));
-    let neighbour = LocalHost::start_in(name, directory, Policy::Sleeping, cpus.client)?;
+    let (mut served, mut neighbours) = (HashMap::new(), HashMap::new());
+    for case in CASES {
+        let directory = scratch.to_owned();
+        let make = move || {
+            let builder = hosts::builder(&case.callee(), Some(&directory), case.policy());
+            builder.execution(Execution::Trpc)
+        };
+        match case.at {
+            Where::Shared(_) => {
+                served.insert(case.path(), Host::of(make(), None)?);
+            }
+            Where::OneCpu => {
+                neighbours.insert(case.path(), LocalHost::start_as(make, cpus.client)?);
+            }
+        }
+    }
     // The other side is told last, when everything is ready.
     let bill = bill::server(control, ground, scratch)?;
-    Ok(PapersServer { bill, neighbour })
+    Ok(PapersServer { bill, hosts: served, neighbours })
 }
 
 impl Server for PapersServer {
     fn round(&mut self, case: &str, work: Work, ground: &mut Ground) -> Result<(), BenchError> {
-        match CASES.iter().find(|one| one.path() == case).map(|one| one.at) {
-            Some(Where::OneCpu) => self.neighbour.round(|| Ok(())),
-            // The nodes that serve the bill's calls serve these as well.
-            Some(Where::Shared(policy)) => {
-                self.bill.round(&format!("null/shared/{}", policy.word()), work, ground)
-            }
-            Some(Where::Local(_)) => {
-                Err(BenchError::protocol(format!("`{case}` needs no second process")))
-            }
+        if let Some(host) = self.hosts.get(case) {
+            host.watched_round(ground);
+            return Ok(());
+        }
+        match self.neighbours.get(case) {
+            Some(neighbour) => neighbour.watched_round(ground),
             None => self.bill.round(case, work, ground),
         }
     }

@@ -75,6 +75,12 @@ impl Arguments {
     }
 }
 
+/// Measures everything, and writes table and plot, in place of this process.
+pub(crate) fn write_readme(quick: bool) -> Result<(), Error> {
+    let (cases, write_readme) = (Vec::new(), true);
+    run(&Arguments { cases, list: false, quick, json: false, pin: None, write_readme })
+}
+
 /// Builds the peers' benchmarks and runs them in place of this process.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Error> {
     let manifest = directory().join("peers/Cargo.toml");

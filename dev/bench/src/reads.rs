@@ -11,11 +11,11 @@ mod primitives;
 mod renamed;
 mod tell;
 
-pub(crate) use tell::tell;
+pub(crate) use tell::{lines, tell};
 
 use owner::Owner;
 use primitives::Primitive;
-use reader::{PASS, Program, Reader, Way};
+use reader::{PASS, Program, Reader, Tries, Way};
 use renamed::Renamed;
 use std::cell::OnceCell;
 use std::hint::black_box;
@@ -71,7 +71,7 @@ enum Kind {
     Chain,
     /// The timing program with a number in memory, by a read that is awaited.
     Awaited,
-    /// The timing program with a value that takes a call to the owner, who polls.
+    /// The timing program with a value whose owner changes it, so that each reference loses its bet.
     Reissued,
     /// Another primitive.
     Primitive(Primitive, Where),
@@ -115,7 +115,7 @@ fn cases() -> Vec<Case> {
     add("chain/shared", about, Kind::Other("8B/quiet"), Some("chain/local"));
     let about = "a number in memory, by a read that is awaited";
     add("awaited", about, Kind::Awaited, Some("8B/local"));
-    let about = "a value of 17 structs, which becomes a call to the owner, who polls";
+    let about = "a value that is changing, so that each read loses its bet and becomes a call";
     add("reissued", about, Kind::Reissued, Some("awaited"));
     for primitive in Primitive::ALL {
         for at in Where::ALL {
@@ -136,19 +136,20 @@ fn cases() -> Vec<Case> {
     add("effect/null", about, Kind::Other("stream/null"), None);
     let about = "a read of a number, which is a whole export";
     add("effect/plain", about, Kind::Other("stream/number"), Some("effect/null"));
-    let about = "a read of an element of an array: one level of qualification";
-    add("effect/qualified", about, Kind::Other("stream/qualified"), Some("effect/plain"));
+    let about = "a read of an element that the owner looks up: one level of qualification";
+    add("effect/qualified", about, Kind::Other("stream/routed"), Some("effect/plain"));
+    let about = "a read of an element whose place the reader knows";
+    add("effect/element", about, Kind::Other("stream/qualified"), Some("effect/plain"));
     let about = "the same of a guarded export";
-    add("effect/synchronised", about, Kind::Other("stream/synchronised"), Some("effect/qualified"));
+    add("effect/synchronised", about, Kind::Other("stream/synchronised"), Some("effect/element"));
     let local = Kind::Program(Program::Local, Where::Local);
     add("program/local", "a program of 10,000 references", local, None);
     for (word, about, program, at) in [
         ("shared", "1% of them to another process, in memory", Program::Remote, Where::Shared),
-        ("failing", "1% of those to a value that takes a call", Program::Failing, Where::Shared),
         (
-            "written",
-            "1% of those to a value that is written again and again",
-            Program::Written,
+            "failing",
+            "1% of those lose their bets and become calls",
+            Program::Failing,
             Where::Shared,
         ),
         ("stream", "1% of them to another process by a stream", Program::Remote, Where::Stream),
@@ -178,7 +179,7 @@ pub(crate) fn subjects(
     for case in chosen {
         let Some(name) = case.kind.other() else {
             let stage = Rc::clone(&stage);
-            subjects.push(Box::new(ReadSubject { case, stage, passes: 0 }));
+            subjects.push(Box::new(ReadSubject { case, stage, failed: Tries::default() }));
             continue;
         };
         let at = others.iter().position(|other| other.case() == name);
@@ -231,8 +232,8 @@ impl Stage {
 struct ReadSubject {
     case: Case,
     stage: Rc<Stage>,
-    /// The passes of the program so far.
-    passes: u64,
+    /// The references that should lose their bets.
+    failed: Tries,
 }
 
 impl Subject for ReadSubject {
@@ -265,14 +266,13 @@ impl Subject for ReadSubject {
             Kind::Reference(bytes, way) => reader.refer(bytes, way, work),
             Kind::Chain => reader.chain(work),
             Kind::Awaited => pair.round(job, work, |_| reader.awaited(work)),
-            Kind::Reissued => pair.round(job, work, |_| reader.reissued(work)),
+            Kind::Reissued => pair.round(job, work, |_| reader.reissued(work, &mut self.failed)),
             Kind::Primitive(primitive, Where::Local) => primitive.local(reader, work),
             Kind::Primitive(primitive, _) => {
                 pair.round(job, work, |_| primitive.remote(reader, work))
             }
             Kind::Program(program, _) => {
-                self.passes += work.total();
-                pair.round(job, work, |_| reader.program(program, work))
+                pair.round(job, work, |_| reader.program(program, work, &mut self.failed))
             }
             Kind::Loop | Kind::Other(_) => {
                 let nothing = 0_u64;
@@ -285,12 +285,7 @@ impl Subject for ReadSubject {
         if let Kind::Reference(bytes, _) = self.case.kind {
             row.sizes.bytes = Some(bytes as u64);
         }
-        if let (Kind::Program(Program::Written, _), Some(reader)) =
-            (self.case.kind, self.stage.shared.get())
-        {
-            let share = 100.0 * reader.written_calls() as f64 / self.passes as f64;
-            row.traffic.called_percent = Some(share);
-        }
+        row.traffic.called_percent = self.failed.called_percent();
     }
 }
 
@@ -324,7 +319,7 @@ impl Server for ReadsServer {
     fn round(&mut self, case: &str, work: Work, ground: &mut Ground) -> Result<(), BenchError> {
         let kind = cases().into_iter().find(|one| one.path == case).map(|one| one.kind);
         match kind {
-            Some(Kind::Program(Program::Written, _)) => self.owner.write(),
+            Some(Kind::Program(Program::Failing, _) | Kind::Reissued) => self.owner.write(),
             Some(kind) if kind.place() == Where::Stream => self.apart.serve(),
             Some(_) => self.owner.serve(),
             None if case == OPEN[0] => self.owner.serve(),

@@ -6,7 +6,7 @@
 
 mod tell;
 
-pub(crate) use tell::{plot, tell};
+pub(crate) use tell::{lines, plot, tell};
 
 use crate::sizes::{KIB, MIB, possible, size_word};
 use std::path::Path;
@@ -14,12 +14,13 @@ use std::rc::Rc;
 use upbeat_cli::bench::control::{Control, Done, Job};
 use upbeat_cli::bench::error::BenchError;
 use upbeat_cli::bench::ground::Ground;
-use upbeat_cli::bench::hosts::{Caller, Flow, Host, Policy};
+use upbeat_cli::bench::hosts::{Caller, Flow, Host, Policy, watched};
 use upbeat_cli::bench::message::Message;
 use upbeat_cli::bench::pair::{Pair, Server};
 use upbeat_cli::bench::report::Row;
 use upbeat_cli::bench::rounds::{Floor, Subject};
 use upbeat_cli::bench::timing::{Round, Shape, Work};
+use upbeat_cli::bench::waits::Condition;
 
 /// The name of this benchmark.
 pub(crate) const BENCH: &str = "size";
@@ -175,11 +176,17 @@ impl Subject for Bounces {
         self.baseline.as_deref()
     }
 
+    fn condition(&self) -> Condition {
+        self.case.nodes.policy().condition()
+    }
+
     fn round(&mut self, pair: &mut Pair, work: Work) -> Result<Round, BenchError> {
         let sent = self.message.clone();
         let job = Job::Case(self.path.clone());
-        let (round, back) = pair.round(job, work, |_| {
-            self.caller.round(async |client| {
+        let caller = &self.caller;
+        let mut back = None;
+        let round = watched(pair, job, work, Some(caller.node()), |_| {
+            caller.round(async |client| {
                 let mut message = sent;
                 let mut laps = work.laps();
                 for messages in laps.by_ref() {
@@ -188,10 +195,11 @@ impl Subject for Bounces {
                         message = client.bounce(message).await?;
                     }
                 }
-                Ok((laps.round(), message))
+                back = Some(message);
+                Ok(laps.round())
             })
         })?;
-        if back.bytes() != self.message.bytes() {
+        if back.is_none_or(|back| back.bytes() != self.message.bytes()) {
             return Err(BenchError::protocol(format!("`{}` came back changed", self.path)));
         }
         Ok(round)
@@ -223,10 +231,10 @@ pub(crate) fn server(
 }
 
 impl Server for SizeServer {
-    fn round(&mut self, case: &str, _: Work, _: &mut Ground) -> Result<(), BenchError> {
+    fn round(&mut self, case: &str, _: Work, ground: &mut Ground) -> Result<(), BenchError> {
         let nodes = cases().into_iter().find(|one| one.path() == case).map(|one| one.nodes);
         match self.hosts.iter().find(|(one, _)| Some(*one) == nodes) {
-            Some((_, host)) => host.round(),
+            Some((_, host)) => host.watched_round(ground),
             None => return Err(BenchError::protocol(format!("nobody sends `{case}` back"))),
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! The benchmarks, with their plots, their flow control, and their slow cases.
 
+use crate::papers::report::Beside;
 use crate::{arguments, bill, contract, execution, papers, reads, size, sizes, tasks, throughput};
 use upbeat_cli::bench::pair;
 use upbeat_cli::bench::report::{self, Row};
@@ -133,6 +134,22 @@ pub(crate) fn plot(bench: &str) -> Option<fn(&[Row]) -> String> {
         arguments::BENCH => Some(arguments::plot),
         _ => None,
     }
+}
+
+/// Returns the figures of papers, and those of today, for rows of a benchmark and of one placement.
+pub(crate) fn lines(bench: &str, rows: &[&Row]) -> Vec<Beside> {
+    let lines = match bench {
+        papers::BENCH => return papers::lines(rows),
+        size::BENCH => size::lines(rows),
+        throughput::BENCH => throughput::lines(rows),
+        contract::BENCH => contract::lines(rows),
+        tasks::BENCH => tasks::lines(rows),
+        execution::BENCH => execution::paper_lines(rows),
+        arguments::BENCH => arguments::lines(rows),
+        reads::BENCH => reads::lines(rows),
+        _ => Vec::new(),
+    };
+    lines.into_iter().map(Beside::from).collect()
 }
 
 /// Returns whether a benchmark sends messages of every size, optimistically and conservatively.

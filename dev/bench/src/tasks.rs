@@ -20,7 +20,7 @@ use upbeat_cli::bench::pair::{Pair, Server};
 use upbeat_cli::bench::rounds::{Floor, Subject};
 use upbeat_cli::bench::timing::{Round, Shape, Work};
 
-pub(crate) use tell::tell;
+pub(crate) use tell::{lines, tell};
 
 /// The name of this benchmark.
 pub(crate) const BENCH: &str = "tasks";

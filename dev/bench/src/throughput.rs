@@ -16,7 +16,7 @@
 mod rings;
 mod tell;
 
-pub(crate) use tell::{plot, tell};
+pub(crate) use tell::{lines, plot, tell};
 
 use crate::sizes::{KIB, MIB, possible, size_word};
 use rings::{Copies, RingFloor, RingServer, Rings};

@@ -3,7 +3,8 @@
 #[path = "../../../crates/cli/tests/bench_command/mod.rs"]
 mod bench_command;
 
-use bench_command::{Measuring, check, has_baseline, number, rows, text, two_cpus};
+use bench_command::left_out::leave_out;
+use bench_command::{Measuring, check, has_baseline, is_left_out, number, rows, text, two_cpus};
 use serde_json::Value;
 
 const BENCH: Measuring = Measuring { program: env!("CARGO_BIN_EXE_bench"), first: &[] };
@@ -16,10 +17,11 @@ fn a_bill_comes_with_an_estimate_from_its_parts() {
     let cases = ["bill/null/local/polling", "bill/null/shared/sleeping"];
     let arguments: Vec<&str> = ["--json"].into_iter().chain(cases).collect();
     // A host that moves a processor during the measurement gives no bill.
-    let is_settled = |rows: &Vec<Value>| rows.iter().all(|row| row["placement"] != "unsettled");
+    let is_told = |row: &Value| row["placement"] != "unsettled" && !is_left_out(row);
+    let is_settled = |rows: &Vec<Value>| rows.iter().all(is_told);
     let mut runs = (0..5).map(|_| rows(&BENCH.briefly(&arguments)));
     let Some(rows) = runs.find(is_settled) else {
-        println!("left out: this host moves its processors again and again");
+        leave_out("this host moves its processors again and again, or is busy");
         return;
     };
     rows.iter().for_each(check);
@@ -55,7 +57,10 @@ fn the_contract_is_held_against_its_paper() {
         assert_eq!(number(upcall, "then"), 27_000.0);
         assert!(number(upcall, "today") > 0.0, "waking costs something: {upcall}");
     }
-    assert!(named("LocusRoute").is_some_and(|line| line["today"].is_f64()));
+    let polled = named("a message, polled").expect("a call between polling nodes");
+    assert!(number(polled, "today") > 0.0, "{polled}");
+    // The programs are ours, so no line of the paper stands beside them.
+    assert!(measured.iter().any(|row| row["case"] == "heap/compute"));
 }
 
 /// Returns the measured rows, and the lines of papers.
@@ -96,8 +101,11 @@ fn references_are_held_against_their_paper() {
         let row = measured.iter().find(|row| row["case"] == case).expect(case);
         assert!(has_baseline(row, &measured), "{row}");
     }
-    let written = measured.iter().find(|row| row["case"] == "program/written").expect("a writer");
-    assert!((0.0..=100.0).contains(&number(written, "called_percent")), "{written}");
+    for case in ["program/failing", "reissued"] {
+        let failing = measured.iter().find(|row| row["case"] == case).expect(case);
+        let share = number(failing, "called_percent");
+        assert!(share > 0.0 && share <= 100.0, "each reference loses its bet: {failing}");
+    }
     let find = |table: &str, row: &str| {
         let is_it = |line: &&Value| {
             line["table"].as_str().unwrap().starts_with(table) && line["row"] == row
@@ -110,7 +118,7 @@ fn references_are_held_against_their_paper() {
     assert!(find("figure 5-2", "reader: all, of a number").1 > 0.0);
     // Each of these is a ratio of rounds of one placement, of which there are none where the host moves processors.
     if measured.iter().all(|row| row["placement"] != "unsettled" && row["rounds_dropped"] == 0) {
-        assert_eq!(find("figure 6-1", "Memory Reference").0, Some(206.0));
+        assert_eq!(find("figure 6-1, ratio", "Memory Reference").0, Some(206.0));
         assert_eq!(find("section 6.2.1.1", "a reference that fails").0, Some(23.0));
         let (then, lost) = find("sections 5.5", "1% of references are remote");
         assert!(then == Some(59.3) && lost < 100.0, "{lost}");
@@ -122,7 +130,14 @@ fn executions_are_held_against_their_papers() {
     if !two_cpus() {
         return;
     }
-    let cases = ["am/idle", "orpc/busy", "beside/makes-way", "lost/rerun", "losing/50/adaptive"];
+    let cases = [
+        "am/idle",
+        "orpc/busy",
+        "beside/makes-way",
+        "lost/rerun",
+        "lost/nack",
+        "losing/50/adaptive",
+    ];
     let named = cases.map(|case| format!("execution/{case}"));
     let mut arguments = vec!["--json"];
     arguments.extend(named.iter().map(String::as_str));
@@ -146,25 +161,46 @@ fn executions_are_held_against_their_papers() {
 }
 
 #[test]
-fn the_tables_of_the_papers_are_held_against_today() {
+fn every_row_of_the_papers_is_printed_or_called_absent() {
     if !two_cpus() {
         return;
     }
-    let lines = rows(&BENCH.briefly(&["papers", "--json"]));
+    let seconds = std::env::var("UPBEAT_BENCH_SECONDS").unwrap_or_else(|_| "1".into());
+    let run = ["papers", "--quick", "--seconds", &seconds, "--json"];
+    let lines = rows(&BENCH.run(&run));
+    let (left_out, lines): (Vec<_>, Vec<_>) =
+        lines.into_iter().partition(|line| line.get("left_out").is_some());
     for line in &lines {
         assert_eq!(line["bench"], "papers");
         assert!(line["paper"].as_str().unwrap().contains("19") && line["table"].is_string());
-        assert!(line["then"].is_f64() || line["today"].is_f64(), "{line}");
-        assert!(line.get("ratio").is_none_or(|ratio| ratio.as_f64().unwrap() > 0.0), "{line}");
+        assert_ne!(line["today"].is_f64(), line["absent"].is_string(), "{line}");
+        // Where a placement changed, or nodes waited in another way, a figure may be missing.
+        let is_missing = line["absent"] == "not measured in this run";
+        let dropped = line["unit"] == "percent" || line["unit"] == "times" || !left_out.is_empty();
+        assert!(!is_missing || dropped, "{line}");
     }
-    let named = |name: &str| lines.iter().filter(|line| line["row"] == name).count();
-    for row in ["nullop, different nodes", "nullop, same node", "bigop, same node"] {
-        assert!(named(row) >= 2, "{row}");
+    let today = |name: &str| {
+        let is_today = |line: &&Value| line["row"] == name && line["today"].is_f64();
+        lines.iter().filter(is_today).count()
+    };
+    assert!(left_out.len() > 2 || today("nullop, different nodes") >= 1, "{left_out:?}");
+    for table in ["figure 4-7", "table 4-2", "table 5, degradation", "section 7, explicit receipt"]
+    {
+        let of = |line: &&Value| line["table"].as_str().unwrap().starts_with(table);
+        let mut of_table = lines.iter().filter(of).peekable();
+        assert!(of_table.peek().is_some(), "{table}");
+        assert!(of_table.all(|line| line["absent"].is_string()), "absent, not faked: {table}");
     }
-    assert_eq!(named("nullop, explicit receipt"), 0, "absent, not faked");
+}
+
+#[test]
+fn the_tables_of_a_paper_have_the_parts_of_a_call() {
+    if !two_cpus() {
+        return;
+    }
     let text = text(&BENCH.briefly(&["papers/lynx/times"]).stdout);
     assert!(text.contains("2.04 ms") && text.contains("instructions --categories"), "{text}");
-    assert!(!text.contains("SIGCOMM"), "{text}");
+    assert!(!text.contains("SIGCOMM") && !text.contains("local/polling"), "{text}");
 }
 
 /// A path for a plot, which is removed with the test.
@@ -213,7 +249,9 @@ fn round_trips_of_every_size_are_measured_both_ways_and_drawn() {
         assert!(number(one, "ratio_to_line") > 0.0 && has_baseline(other, &rows));
     }
     let asleep = by_word(&rows, "asleep");
-    assert!(asleep.iter().all(|row| number(row, "bytes") <= 2000.0) && asleep.len() >= 8);
+    assert!(asleep.len() >= 8);
+    let mut measured = asleep.iter().filter(|row| !is_left_out(row));
+    assert!(measured.all(|row| number(row, "bytes") <= 2000.0), "{asleep:?}");
     let drawn = picture.text();
     assert!(drawn.starts_with("<svg ") && drawn.contains("line ours"), "{drawn}");
 
@@ -254,6 +292,28 @@ fn messages_of_every_size_are_measured_beside_bare_rings() {
     assert!(table.contains("0.24") && table.contains("88%"), "{table}");
 }
 
+/// Honest clients connect, and sessions that stand go on, while strangers come at the greatest rates. The promise is two
+/// seconds on a machine that does nothing else.
+#[test]
+#[ignore = "takes half a minute: the step `hostile` of .ci/run includes it"]
+fn floods_keep_no_honest_client_out() {
+    if !two_cpus() {
+        return;
+    }
+    let most = std::env::var("UPBEAT_HONEST_MS").map_or(10_000.0, |ms| ms.parse().unwrap());
+    let rows = rows(&BENCH.run(&["floods", "--quick", "--json"]));
+    assert_eq!(rows.len(), 2 * (4 + 4 + 4 + 2));
+    for row in &rows {
+        assert_eq!((&row["bench"], &row["failed"]), (&"floods".into(), &0.into()), "{row}");
+        for what in ["strangers", "honest", "calls"] {
+            assert!(number(row, what) > 0.0, "{row}");
+        }
+        for what in ["honest_worst_ms", "after_ms", "call_worst_ms"] {
+            assert!(number(row, what) < most, "{what} in {row}");
+        }
+    }
+}
+
 #[test]
 #[ignore = "takes 10 to 30 s: the step `benches` of .ci/run includes it"]
 fn a_crowd_gets_what_there_is_and_loses_nothing() {
@@ -278,6 +338,38 @@ fn a_crowd_gets_what_there_is_and_loses_nothing() {
                 assert!(number(&row[client], &format!("{rank}_ratio")) > 0.0, "{row}");
             }
         }
+    }
+}
+
+/// Checks that the cells of a sweep are well.
+fn check_sweep(arguments: &[&str]) -> Vec<Value> {
+    let output = BENCH.run(&[&["sweep", "--json"], arguments].concat());
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    let cells = rows(&output);
+    for cell in &cells {
+        assert_eq!((&cell["bench"], &cell["outcome"]), (&"sweep".into(), &"OK".into()), "{cell}");
+        assert!(cell["sent"] == cell["messages"] && number(cell, "messages") > 0.0, "{cell}");
+    }
+    cells
+}
+
+/// Lengths of half a ring go over TCP, whose sender blocks.
+#[test]
+fn a_sweep_sends_at_the_borders_of_sizes() {
+    let words = ["--messages", "40", "tcp", "blocking", "adaptive", "oneway"];
+    assert!(check_sweep(&words).len() > 20);
+    let none = BENCH.refusal(&["sweep", "no-such-word"]);
+    assert!(none.contains("sweep --list"), "{none}");
+}
+
+#[test]
+#[ignore = "takes a minute: the step `benches` of .ci/run includes it"]
+fn a_sweep_passes_every_border_with_every_carrier() {
+    let messages = std::env::var("UPBEAT_SWEEP_MESSAGES").unwrap_or_else(|_| "200".into());
+    let cells = check_sweep(&["--messages", &messages, "--jobs", "3"]);
+    for carrier in ["local", "shared", "stream", "tcp", "tls"] {
+        let is_its = |cell: &&Value| cell["case"].as_str().unwrap().starts_with(carrier);
+        assert!(cells.iter().filter(is_its).count() > 500, "{carrier}");
     }
 }
 

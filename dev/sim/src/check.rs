@@ -13,7 +13,7 @@ use upbeat_core::backoff::REFUSALS_MAX;
 use asked::{Asked, Lies, Run, Time, Way};
 pub(crate) use asked::{End, Id, Terms};
 use exports::Exports;
-pub(crate) use exports::{Found, Source};
+pub(crate) use exports::{Found, Hostile, Source};
 pub(crate) use folds::FoldOf;
 use streams::Streams;
 pub(crate) use streams::{Batch, Over};
@@ -199,6 +199,32 @@ impl Check {
             self.holders.push(id);
         }
         self.acts(id, now)
+    }
+
+    /// The handler is not run because its time is over, some time after the request was written.
+    pub(crate) fn too_late(&self, id: Id, on_way: u64, now: u64) -> Result<(), Violation> {
+        let Some(asked) = self.asked.get(id as usize) else {
+            return violated(format!("something is too late that nobody asked for: {id}"));
+        };
+        // A deferred call that was given up travels without time, so that it does not run.
+        let vague = asked.lies.of || asked.lies.vague || self.timeless;
+        if vague || asked.way.given_up.is_some() {
+            return Ok(());
+        }
+        match asked.time.until.map(|until| until + on_way) {
+            Some(over) if over <= now => Ok(()),
+            over => {
+                violated(format!("{id} is too late to run at {now}, and has time until {over:?}"))
+            }
+        }
+    }
+
+    /// The caller is told that the handler was dropped because the request was given up.
+    pub(crate) fn cancelled(&self, id: Id) -> Result<(), Violation> {
+        match self.asked[id as usize].lies.of {
+            true => Ok(()),
+            false => violated(format!("{id} is cancelled, and its caller waits for it")),
+        }
     }
 
     /// The handler makes a visible step.

@@ -91,6 +91,18 @@ impl Tree {
         })
     }
 
+    /// Returns the number of elements of a vector, or of entries of a map.
+    pub(crate) fn length(&self) -> Option<u64> {
+        match self {
+            Tree::Array(items) => Some(items.len() as u64),
+            Tree::Map(slots) => {
+                let is_entry = |slot: &&Slot| matches!(slot, Slot::Entry(..));
+                Some(slots.iter().filter(is_entry).count() as u64)
+            }
+            _ => None,
+        }
+    }
+
     /// Replaces the part at the end of a path, which the value has.
     pub(crate) fn replace(&mut self, path: &[Step], with: Tree) {
         let part = path.iter().try_fold(self, |tree, step| match (tree, step) {

@@ -65,7 +65,7 @@ impl Frame {
         matches!(self.body, Body::Extended(..))
     }
 
-    fn slots(&self) -> u64 {
+    pub(crate) fn slots(&self) -> u64 {
         u64::from(slots(Head::len_in(&self.words)))
     }
 }
@@ -400,11 +400,11 @@ impl Wire {
         self.buffers[usage as usize].iter().any(Buffer::is_free)
     }
 
-    /// Returns whether a good part of the ring is free.
-    pub(crate) fn has_slots(&self) -> bool {
-        let most = self.ring.slots - CONTROL_SLOTS as u64;
-        let enough = (self.ring.slots / 4).clamp(1, most);
-        self.ring.holds() + enough + CONTROL_SLOTS as u64 <= self.ring.slots
+    /// Returns whether the slots are free that senders want, by the size of the ring and the most that it can have free.
+    pub(crate) fn has_slots(&self, wanted: impl FnOnce(u32, u32) -> u32) -> bool {
+        let (slots, kept) = (self.ring.slots, CONTROL_SLOTS as u64);
+        let wanted = wanted(slots as u32, (slots - kept) as u32);
+        self.ring.holds() + u64::from(wanted) + kept <= slots
     }
 
     /// Takes back a buffer that was not lent after all.

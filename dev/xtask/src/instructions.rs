@@ -114,10 +114,12 @@ fn run(arguments: &[String]) -> Result<Outcome, String> {
         eprintln!("instructions: {} says what was counted now", gate::PATH);
     }
     match gate {
-        Some(gate) => match (judge(&gate, &all)?, judge_bill(&all), judge_read(&all)) {
-            (Outcome::Passed, Outcome::Passed, Outcome::Passed) => Ok(Outcome::Passed),
-            _ => Ok(Outcome::Failed),
-        },
+        Some(gate) => {
+            gate.covers(&all)?;
+            let outcomes = [judge(&gate, &all)?, judge_bill(&all)?, judge_read(&all)?];
+            let all_pass = outcomes.iter().all(|outcome| *outcome == Outcome::Passed);
+            Ok(if all_pass { Outcome::Passed } else { Outcome::Failed })
+        }
         None => Ok(Outcome::Passed),
     }
 }
@@ -182,11 +184,12 @@ fn say_categories(root: &Path, json: bool) -> Result<Outcome, String> {
 const BILL_MAX: f64 = 0.01;
 
 /// Compares each case with the same case without the bill.
-fn judge_bill(all: &[Figures]) -> Outcome {
-    let mut outcome = Outcome::Passed;
+fn judge_bill(all: &[Figures]) -> Result<Outcome, String> {
+    let (mut outcome, mut compared) = (Outcome::Passed, 0);
     for with in all {
         let unbilled = format!("{}/unbilled", with.case);
         let Some(without) = all.iter().find(|figures| figures.case == unbilled) else { continue };
+        compared += 1;
         let more = with.all.both() / without.all.both() - 1.0;
         let percent = 100.0 * more;
         eprintln!("instructions: {} takes {percent:+.2}% for the bill", with.case);
@@ -195,24 +198,27 @@ fn judge_bill(all: &[Figures]) -> Outcome {
             outcome = Outcome::Failed;
         }
     }
-    outcome
+    if compared == 0 {
+        Err("no case was counted with the bill and without".into())
+    } else {
+        Ok(outcome)
+    }
 }
 
 /// The most instructions that a read of 8 bytes in shared memory may take.
 const READ_MAX: f64 = 40.0;
 
 /// Compares the read of a number with the most that it may take.
-fn judge_read(all: &[Figures]) -> Outcome {
-    let reads = all.iter().filter(|figures| figures.case == READ);
-    let mut outcome = Outcome::Passed;
-    for read in reads {
-        let taken = read.all.both();
-        if taken > READ_MAX {
-            eprintln!("instructions: {READ} takes {taken:.1}, and at most {READ_MAX} are allowed");
-            outcome = Outcome::Failed;
-        }
+fn judge_read(all: &[Figures]) -> Result<Outcome, String> {
+    let Some(read) = all.iter().find(|figures| figures.case == READ) else {
+        return Err(format!("{READ} was not counted"));
+    };
+    let taken = read.all.both();
+    if taken > READ_MAX {
+        eprintln!("instructions: {READ} takes {taken:.1}, and at most {READ_MAX} are allowed");
+        return Ok(Outcome::Failed);
     }
-    outcome
+    Ok(Outcome::Passed)
 }
 
 /// Prints the gate's findings on stderr, so that the output for programs holds figures alone.
@@ -221,7 +227,7 @@ fn judge(gate: &Gate, all: &[Figures]) -> Result<Outcome, String> {
     for figures in all {
         let verdict = gate.judge(figures)?;
         eprintln!("instructions: {verdict}");
-        if matches!(verdict, Verdict::Above { .. }) {
+        if !matches!(verdict, Verdict::Within { .. }) {
             outcome = Outcome::Failed;
         }
     }
@@ -246,8 +252,27 @@ mod tests {
     #[test]
     fn a_read_that_takes_too_much_is_refused() {
         let read = |client| Figures::of_sides(READ, figures::Sides { client, server: 0.0 });
-        assert_eq!(judge_read(&[read(READ_MAX)]), Outcome::Passed);
-        assert_eq!(judge_read(&[read(READ_MAX + 1.0)]), Outcome::Failed);
+        assert_eq!(judge_read(&[read(READ_MAX)]), Ok(Outcome::Passed));
+        assert_eq!(judge_read(&[read(READ_MAX + 1.0)]), Ok(Outcome::Failed));
+        assert!(judge_read(&[]).unwrap_err().contains(READ));
+    }
+
+    #[test]
+    fn a_bill_that_takes_too_much_or_was_not_counted_is_refused() {
+        let of = |case, client| Figures::of_sides(case, figures::Sides { client, server: 0.0 });
+        let both = |with| [of("null/local", with), of("null/local/unbilled", 100.0)];
+        assert_eq!(judge_bill(&both(100.5)), Ok(Outcome::Passed));
+        assert_eq!(judge_bill(&both(101.5)), Ok(Outcome::Failed));
+        assert!(judge_bill(&both(100.5)[..1]).is_err());
+    }
+
+    #[test]
+    fn a_case_outside_of_the_tolerance_is_refused_on_both_sides() {
+        let of = |client| [Figures::of_sides("null/local", figures::Sides { client, server: 0.0 })];
+        let gate = Gate::of(&of(100.0));
+        assert_eq!(judge(&gate, &of(100.0)), Ok(Outcome::Passed));
+        assert_eq!(judge(&gate, &of(104.0)), Ok(Outcome::Failed));
+        assert_eq!(judge(&gate, &of(96.0)), Ok(Outcome::Failed));
     }
 
     #[test]

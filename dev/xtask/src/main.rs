@@ -8,6 +8,7 @@
 mod command;
 mod repository;
 mod instructions;
+mod figures;
 mod tidy;
 
 use std::process::ExitCode;
@@ -15,7 +16,7 @@ use std::process::ExitCode;
 use command::{Command, Outcome, print};
 
 /// Every command, in the order in which `--help` lists them.
-const COMMANDS: &[Command] = &[tidy::COMMAND, instructions::COMMAND];
+const COMMANDS: &[Command] = &[tidy::COMMAND, instructions::COMMAND, figures::COMMAND];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

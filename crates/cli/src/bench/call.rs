@@ -12,23 +12,24 @@ use crate::bench::control::{Control, Job, Offer};
 use crate::bench::error::BenchError;
 use crate::bench::flight;
 use crate::bench::ground::{self, Ground};
-use crate::bench::hosts::{Host, Policy, host_name};
+use crate::bench::hosts::{self, Host, Policy, watched};
 use crate::bench::pair::{Pair, Server};
 use crate::bench::pin::Cpus;
 use crate::bench::report::Row;
 use crate::bench::rounds::{Floor, Rate, Subject};
 use crate::bench::socket::{answer, ask};
 use crate::bench::timing::{Round, Shape, Work};
+use crate::bench::waits::Condition;
 use circle::Circle;
 use crowd::Crowd;
 use plain::Payload;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, socketpair};
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use threads::{HandleCalls, Waits};
+use upbeat::Node;
 
 /// The name of this benchmark.
 pub(crate) const BENCH: &str = "call";
@@ -128,7 +129,7 @@ pub(crate) fn subjects(
     let all = cases();
     let baselines: Vec<String> =
         all.iter().filter(|case| wanted(&case.path)).filter_map(baseline).collect();
-    let stage = Rc::new(Stage::new(pair, socket));
+    let stage = Rc::new(Stage { scratch: pair.scratch().to_owned(), cpus: pair.cpus, socket });
     let mut subjects: Vec<Box<dyn Subject>> = Vec::new();
     for case in all {
         if wanted(&case.path) || baselines.contains(&case.path) {
@@ -152,63 +153,20 @@ fn baseline(case: &Case) -> Option<String> {
     }
 }
 
-/// The nodes that the cases of this process use.
+/// The things that the cases of this process share. No two cases share a node: a session of another case would change
+/// the work that a node does before it sleeps.
 struct Stage {
     scratch: PathBuf,
     cpus: Cpus,
-    /// The calling nodes by policy, which the cases of all payloads share.
-    callers: RefCell<HashMap<&'static str, Rc<plain::Shared>>>,
-    /// The calling nodes without shared memory, by policy.
-    apart: RefCell<HashMap<&'static str, Rc<plain::Shared>>>,
     /// A bare stream to the second process.
     socket: OwnedFd,
-    locals: RefCell<HashMap<&'static str, Rc<plain::Local>>>,
-}
-
-impl Stage {
-    fn new(pair: &Pair, socket: OwnedFd) -> Stage {
-        Stage {
-            scratch: pair.scratch().to_owned(),
-            cpus: pair.cpus,
-            callers: RefCell::default(),
-            apart: RefCell::default(),
-            socket,
-            locals: RefCell::default(),
-        }
-    }
-
-    fn shared(&self, policy: Policy) -> Result<Rc<plain::Shared>, BenchError> {
-        kept(&self.callers, policy, || plain::Shared::new(&self.scratch, policy))
-    }
-
-    fn apart(&self, policy: Policy) -> Result<Rc<plain::Shared>, BenchError> {
-        kept(&self.apart, policy, || plain::Shared::apart(&self.scratch, policy))
-    }
-
-    fn local(&self, policy: Policy) -> Result<Rc<plain::Local>, BenchError> {
-        kept(&self.locals, policy, || plain::Local::new(policy, self.cpus.server))
-    }
-}
-
-/// Returns the node that calls by this policy, and makes it at the first use.
-fn kept<T>(
-    all: &RefCell<HashMap<&'static str, Rc<T>>>,
-    policy: Policy,
-    make: impl FnOnce() -> Result<T, BenchError>,
-) -> Result<Rc<T>, BenchError> {
-    if let Some(one) = all.borrow().get(policy.word()) {
-        return Ok(Rc::clone(one));
-    }
-    let one = Rc::new(make()?);
-    all.borrow_mut().insert(policy.word(), Rc::clone(&one));
-    Ok(one)
 }
 
 /// The state of a subject after its first round has begun.
 enum Doing {
-    Shared(Rc<plain::Shared>),
+    Shared(plain::Shared),
     Socket,
-    Local(Rc<plain::Local>),
+    Local(plain::Local),
     Handle(HandleCalls),
     Crowd(Crowd),
     Circle(Circle),
@@ -224,21 +182,38 @@ struct CallSubject {
 
 impl CallSubject {
     fn begin(&self, pair: &Pair) -> Result<Doing, BenchError> {
-        let scratch: &Path = &self.stage.scratch;
+        let (scratch, cpus): (&Path, Cpus) = (&self.stage.scratch, self.stage.cpus);
+        let peer = host_name(&self.case.path);
         Ok(match self.case.kind {
             Kind::Shared(_, policy) | Kind::Flight(policy) => {
-                Doing::Shared(self.stage.shared(policy)?)
+                Doing::Shared(plain::Shared::new(scratch, &peer, policy)?)
             }
-            Kind::Stream(_, policy) => Doing::Shared(self.stage.apart(policy)?),
+            Kind::Stream(_, policy) => Doing::Shared(plain::Shared::apart(scratch, &peer, policy)?),
             Kind::Socket => Doing::Socket,
-            Kind::Local(_, policy) => Doing::Local(self.stage.local(policy)?),
-            Kind::Handle(waits) => Doing::Handle(HandleCalls::new(scratch, waits)),
-            Kind::Crowd => Doing::Crowd(Crowd::new(scratch, pair.peer_pid())?),
+            Kind::Local(_, policy) => Doing::Local(plain::Local::new(&peer, policy, cpus.server)?),
+            Kind::Handle(waits) => Doing::Handle(HandleCalls::new(scratch, peer, waits)),
+            Kind::Crowd => Doing::Crowd(Crowd::new(scratch, peer, pair.peer_pid())?),
             Kind::Circle(nodes, policy) => {
-                Doing::Circle(Circle::start(nodes, policy, scratch, self.stage.cpus, 0)?)
+                Doing::Circle(Circle::start(nodes, policy, scratch, cpus, 0)?)
             }
         })
     }
+}
+
+impl Doing {
+    /// Returns the node that calls, if one node does.
+    fn node(&self) -> Option<&Node> {
+        match self {
+            Doing::Shared(shared) => Some(shared.node()),
+            Doing::Crowd(crowd) => Some(crowd.node()),
+            Doing::Local(_) | Doing::Socket | Doing::Handle(_) | Doing::Circle(_) => None,
+        }
+    }
+}
+
+/// Returns the name of the node that serves a case.
+fn host_name(case: &str) -> String {
+    format!("bench/{case}")
 }
 
 impl Subject for CallSubject {
@@ -275,6 +250,22 @@ impl Subject for CallSubject {
         self.baseline.as_deref()
     }
 
+    fn condition(&self) -> Condition {
+        match self.case.kind {
+            Kind::Shared(_, policy) | Kind::Local(_, policy) | Kind::Stream(_, policy) => {
+                policy.condition()
+            }
+            // Of many calls at once, most find both nodes awake whatever the nodes do in between.
+            Kind::Flight(Policy::Polling) => Condition::Polling,
+            Kind::Handle(Waits::Blocking) => Condition::Handle,
+            Kind::Crowd => Condition::Crowded(crowd::IDLE as u64),
+            Kind::Circle(_, Policy::Sleeping) => Condition::Ring,
+            Kind::Flight(_) | Kind::Circle(..) | Kind::Socket | Kind::Handle(Waits::InTokio) => {
+                Condition::Any
+            }
+        }
+    }
+
     fn round(&mut self, pair: &mut Pair, work: Work) -> Result<Round, BenchError> {
         let doing = match self.doing.take() {
             Some(doing) => doing,
@@ -285,16 +276,33 @@ impl Subject for CallSubject {
         if let (Doing::Local(local), Kind::Local(payload, _)) = (&*doing, kind) {
             return local.round(payload, work);
         }
-        pair.round(Job::Case(self.case.path.clone()), work, |ground| match (doing, kind) {
+        let job = Job::Case(self.case.path.clone());
+        match doing {
+            Doing::Socket => {
+                return pair.round(job, work, |_| ask(&stage.socket, work, RecvFlags::DONTWAIT));
+            }
+            Doing::Circle(circle) => {
+                let round = pair.round(job, work, |ground| circle.round(ground))?;
+                return Ok(round.with_callee(hosts::published(&pair.ground)));
+            }
+            _ => {}
+        }
+        if let Doing::Crowd(crowd) = doing
+            && !crowd.is_there()
+        {
+            pair.round(job.clone(), work, |_| crowd.gather())?;
+        }
+        let node = doing.node().cloned();
+        watched(pair, job, work, node.as_ref(), |_| match (doing, kind) {
             (Doing::Shared(shared), Kind::Shared(payload, _) | Kind::Stream(payload, _)) => {
                 shared.round(payload, work)
             }
-            (Doing::Socket, _) => ask(&stage.socket, work, RecvFlags::DONTWAIT),
             (Doing::Shared(shared), _) => shared.flight(work),
             (Doing::Handle(handle), _) => handle.round(work),
             (Doing::Crowd(crowd), _) => crowd.round(work),
-            (Doing::Circle(circle), _) => circle.round(ground),
-            (Doing::Local(_), _) => Err(BenchError::protocol("a local case beside others")),
+            (Doing::Local(_) | Doing::Socket | Doing::Circle(_), _) => {
+                Err(BenchError::protocol("a case of other nodes beside those of two processes"))
+            }
         })
     }
 
@@ -305,10 +313,9 @@ impl Subject for CallSubject {
     }
 }
 
-/// The second process's nodes.
+/// The second process's nodes, each of which serves one case and begins with its first round.
 pub(crate) struct CallServer {
-    hosts: HashMap<&'static str, Host>,
-    crowded: Host,
+    hosts: HashMap<String, Host>,
     /// A bare stream to the first process.
     socket: OwnedFd,
     circles: HashMap<String, Circle>,
@@ -319,23 +326,30 @@ pub(crate) struct CallServer {
 /// Creates the second process's side.
 pub(crate) fn server(
     control: &Control,
-    ground: &Ground,
     scratch: &Path,
     cpus: Cpus,
 ) -> Result<CallServer, BenchError> {
     crowd::allow_descriptors()?;
-    let mut hosts = HashMap::new();
-    for policy in Policy::ALL {
-        let host = Host::new(&host_name(policy), Some(scratch), policy, Some(ground))?;
-        hosts.insert(policy.word(), host);
-    }
-    let crowded = Host::new(crowd::HOST, Some(scratch), Policy::Polling, None)?;
     let (socket, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
             .map_err(BenchError::system("socketpair"))?;
     control.send_with(&Offer { segments: Vec::new() }, &[theirs.as_fd()])?;
-    let (circles, scratch) = (HashMap::new(), scratch.to_owned());
-    Ok(CallServer { hosts, crowded, socket, circles, scratch, cpus })
+    let (hosts, circles, scratch) = (HashMap::new(), HashMap::new(), scratch.to_owned());
+    Ok(CallServer { hosts, socket, circles, scratch, cpus })
+}
+
+impl CallServer {
+    /// Serves a round of a case by its own node.
+    fn serve(&mut self, case: &str, policy: Policy, ground: &Ground) -> Result<(), BenchError> {
+        if !self.hosts.contains_key(case) {
+            let host = Host::new(&host_name(case), Some(&self.scratch), policy, None)?;
+            self.hosts.insert(case.to_owned(), host);
+        }
+        if let Some(host) = self.hosts.get(case) {
+            host.watched_round(ground);
+        }
+        Ok(())
+    }
 }
 
 impl Server for CallServer {
@@ -345,12 +359,9 @@ impl Server for CallServer {
         match kind.ok_or_else(unknown)? {
             Kind::Socket => answer(&self.socket, work, RecvFlags::DONTWAIT)?,
             Kind::Shared(_, policy) | Kind::Stream(_, policy) | Kind::Flight(policy) => {
-                self.hosts.get(policy.word()).ok_or_else(unknown)?.round();
+                self.serve(case, policy, ground)?;
             }
-            Kind::Handle(_) => {
-                self.hosts.get(Policy::Polling.word()).ok_or_else(unknown)?.round();
-            }
-            Kind::Crowd => self.crowded.round(),
+            Kind::Handle(_) | Kind::Crowd => self.serve(case, Policy::Polling, ground)?,
             Kind::Circle(nodes, policy) => {
                 if !self.circles.contains_key(case) {
                     let circle = Circle::start(nodes, policy, &self.scratch, self.cpus, 1)?;

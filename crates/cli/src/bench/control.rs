@@ -16,7 +16,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// The largest size of a message, in bytes.
-const BYTES_MAX: usize = 4096;
+const BYTES_MAX: usize = 16_384;
 /// The largest number of descriptors in a message.
 const DESCRIPTORS_MAX: usize = 16;
 

@@ -6,6 +6,7 @@ use crate::bench::hosts::Caller;
 use crate::bench::timing::{Laps, Round, Work};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use upbeat::error::Called;
 use upbeat::{CallError, Node};
 
 /// The number of calls that are open at any time.
@@ -59,7 +60,12 @@ pub async fn fly(
     for caller in callers {
         match caller.await {
             Ok(done) => done?,
-            Err(ended) => return Err(CallError::NotConnected { text: ended.to_string().into() }),
+            Err(ended) => {
+                return Err(CallError::NotConnected {
+                    text: ended.to_string().into(),
+                    called: Called::default(),
+                });
+            }
         }
     }
     Ok(match Rc::try_unwrap(flight) {

@@ -28,6 +28,8 @@ pub(crate) const MARK_LINE: usize = 9 * LINE_WORDS;
 pub(crate) const RING_LINE: usize = 11 * LINE_WORDS;
 /// The index of the second process's counts, with a word for each count.
 pub const COUNT_LINE: usize = 13 * LINE_WORDS;
+/// The index of the words that say how the second process's node has waited.
+pub(crate) const WAITS_LINE: usize = 15 * LINE_WORDS;
 /// The index of the first of the lines that one side writes and the other loads.
 pub(crate) const DIRTY: usize = PAGE / WORD;
 /// The step between two such loads: odd, so that all lines are loaded, and large, so that none is prefetched.

@@ -4,16 +4,24 @@
 //! two threads. The calling side ends a round by a last call, `rest`, and the other side's node then
 //! leaves its loop. Sessions last from round to round.
 
+use crate::bench::control::Job;
 use crate::bench::echo::{EchoClient, EchoHandle, EchoServer, EchoService, Rest};
 use crate::bench::error::BenchError;
-use crate::bench::ground::{Ground, MARK_LINE};
+use crate::bench::ground::{Ground, MARK_LINE, WAITS_LINE};
+use crate::bench::pair::Pair;
 use crate::bench::pin;
 use crate::bench::timing::{Round, Work};
+use crate::bench::waits::{Condition, NodeCounts, Waits};
+use crate::keys;
 use std::cell::OnceCell;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 use upbeat::export::ReadError;
 use upbeat::{Builder, CallError, Counter, Identity, Node, Waiting};
+
+/// The longest time that a node of the other process may need to start.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The program to which all nodes of a benchmark belong.
 pub(crate) const PROGRAM: &str = "upbeat-bench";
@@ -39,6 +47,15 @@ impl Policy {
             Policy::Polling => "polling",
             Policy::Sleeping => "sleeping",
             Policy::Adaptive => "adaptive",
+        }
+    }
+
+    /// Returns the condition of operations one after another between nodes of this policy.
+    pub fn condition(self) -> Condition {
+        match self {
+            Policy::Polling => Condition::Polling,
+            Policy::Sleeping => Condition::Sleeping,
+            Policy::Adaptive => Condition::Any,
         }
     }
 
@@ -73,11 +90,6 @@ impl Flow {
     }
 }
 
-/// Returns the name of the second process's node that serves with this policy.
-pub fn host_name(policy: Policy) -> String {
-    format!("bench/{}", policy.word())
-}
-
 /// Returns a function for `map_err` that names the failed action `act`.
 pub fn refused<E: std::fmt::Display>(act: &'static str) -> impl FnOnce(E) -> BenchError {
     move |error| BenchError::Runtime { act, text: error.to_string() }
@@ -88,10 +100,9 @@ pub fn node(name: &str, directory: Option<&Path>, policy: Policy) -> Result<Node
     builder(name, directory, policy).build().map_err(refused("a node"))
 }
 
-/// Creates a node that sends in this way, regardless of the environment.
-fn flowing(name: &str, directory: &Path, policy: Policy, flow: Flow) -> Result<Node, BenchError> {
-    let builder = builder(name, Some(directory), policy);
-    builder.conservative(flow == Flow::Conservative).build().map_err(refused("a node"))
+/// Returns a builder of a node that sends in this way, regardless of the environment.
+fn flowing(name: &str, directory: &Path, policy: Policy, flow: Flow) -> Builder {
+    builder(name, Some(directory), policy).conservative(flow == Flow::Conservative)
 }
 
 /// The size of the longest message of a benchmark, which has 64 MiB and its count.
@@ -105,6 +116,13 @@ pub fn builder(name: &str, directory: Option<&Path>, policy: Policy) -> Builder 
         Some(directory) => builder.directory(directory),
         None => builder.local_only(),
     }
+}
+
+/// Makes an identity of all nodes of a program, in a directory that exists.
+pub fn identity(program: &str, directory: &Path) -> Result<Identity, BenchError> {
+    let all = "*".parse().map_err(refused("naming nodes"))?;
+    let program = program.parse().map_err(refused("naming a program"))?;
+    keys::temporary(program, all, directory).map_err(refused("making an identity"))
 }
 
 /// Uses TLS between hosts if there is an identity, and plaintext otherwise.
@@ -131,7 +149,7 @@ impl Host {
         policy: Policy,
         ground: Option<&Ground>,
     ) -> Result<Host, BenchError> {
-        Host::of(node(name, directory, policy)?, ground)
+        Host::of(builder(name, directory, policy), ground)
     }
 
     /// Creates a serving node that listens at a port of this host, with TLS if there is an identity.
@@ -142,8 +160,7 @@ impl Host {
         identity: Option<&Identity>,
     ) -> Result<Host, BenchError> {
         let builder = builder(name, Some(directory), policy).listen("127.0.0.1:0");
-        let node = secured(builder, identity).build().map_err(refused("a node"))?;
-        Host::of(node, None)
+        Host::of(secured(builder, identity), None)
     }
 
     /// Creates a serving node that sends in this way.
@@ -153,10 +170,12 @@ impl Host {
         policy: Policy,
         flow: Flow,
     ) -> Result<Host, BenchError> {
-        Host::of(flowing(name, directory, policy, flow)?, None)
+        Host::of(flowing(name, directory, policy, flow), None)
     }
 
-    fn of(node: Node, ground: Option<&Ground>) -> Result<Host, BenchError> {
+    /// Creates a node by a builder.
+    pub fn of(builder: Builder, ground: Option<&Ground>) -> Result<Host, BenchError> {
+        let node = builder.build().map_err(refused("a node"))?;
         let rest = Rest::default();
         let marks = ground.map(|ground| (ground.ours.clone(), MARK_LINE));
         let service = EchoService::new(rest.clone(), marks);
@@ -164,9 +183,16 @@ impl Host {
         Ok(Host { node, rest })
     }
 
-    /// Serves until the caller ends the round.
-    pub fn round(&self) {
+    /// Serves until the caller ends the round. Returns what the node counted meanwhile.
+    pub fn round(&self) -> NodeCounts {
+        let before = NodeCounts::of(&self.node);
         self.node.block_on(self.rest.begun());
+        NodeCounts::of(&self.node).since(before)
+    }
+
+    /// Does the second process's side of a [`watched`] round.
+    pub fn watched_round(&self, ground: &Ground) {
+        publish(self.round(), ground);
     }
 }
 
@@ -221,7 +247,8 @@ impl Caller {
         policy: Policy,
         flow: Flow,
     ) -> Result<Caller, BenchError> {
-        Ok(Caller::of(flowing(name, directory, policy, flow)?, peer))
+        let builder = flowing(name, directory, policy, flow);
+        Ok(Caller::of(builder.build().map_err(refused("a node"))?, peer))
     }
 
     fn of(node: Node, peer: &str) -> Caller {
@@ -250,7 +277,7 @@ impl Caller {
     ) -> Result<T, BenchError> {
         self.node.block_on(async {
             if self.client.get().is_none() {
-                let client = self.node.connect(&self.peer).await;
+                let client = self.node.connect(&self.peer).wait_for(PATIENCE).await;
                 let _ = self.client.set(client.map_err(refused("connecting"))?);
             }
             let Some(client) = self.client.get() else {
@@ -280,6 +307,7 @@ pub fn handle(peer: &str, directory: &Path, policy: Policy) -> Result<EchoHandle
         .directory(directory)
         .waiting(policy.waiting())
         .max_message_bytes(LONGEST)
+        .wait_for(PATIENCE)
         .connect(peer)
         .map_err(refused("connecting a handle"))
 }
@@ -301,28 +329,26 @@ pub async fn each<T, E>(
 /// A serving node on a thread of this process, on a CPU of its own.
 pub struct LocalHost {
     orders: Sender<()>,
-    done: Receiver<Result<(), BenchError>>,
+    done: Receiver<Result<NodeCounts, BenchError>>,
 }
 
 impl LocalHost {
     /// Starts the thread, and waits until its node is ready. No other process can reach the node.
-    pub fn start(name: String, policy: Policy, cpu: usize) -> Result<LocalHost, BenchError> {
-        LocalHost::start_in(name, None, policy, cpu)
+    pub fn start(name: &str, policy: Policy, cpu: usize) -> Result<LocalHost, BenchError> {
+        let name = name.to_owned();
+        LocalHost::start_as(move || builder(&name, None, policy), cpu)
     }
 
-    /// Starts the thread with a node that other processes can reach if there is a directory.
-    pub fn start_in(
-        name: String,
-        directory: Option<PathBuf>,
-        policy: Policy,
+    /// Starts the thread with a node of the builder that `make` returns there.
+    pub fn start_as(
+        make: impl FnOnce() -> Builder + Send + 'static,
         cpu: usize,
     ) -> Result<LocalHost, BenchError> {
         let (orders, ordered) = channel::<()>();
         let (say, done) = channel();
         std::thread::spawn(move || {
-            let host = pin::pin(cpu)
-                .map_err(BenchError::from)
-                .and_then(|()| Host::new(&name, directory.as_deref(), policy, None));
+            let host =
+                pin::pin(cpu).map_err(BenchError::from).and_then(|()| Host::of(make(), None));
             let host = match host {
                 Ok(host) => host,
                 Err(error) => {
@@ -331,8 +357,9 @@ impl LocalHost {
                 }
             };
             // The loop ends when the benchmark drops its end of a channel.
-            while say.send(Ok(())).is_ok() && ordered.recv().is_ok() {
-                host.round();
+            let mut counts = NodeCounts::default();
+            while say.send(Ok(counts)).is_ok() && ordered.recv().is_ok() {
+                counts = host.round();
             }
         });
         let host = LocalHost { orders, done };
@@ -340,16 +367,68 @@ impl LocalHost {
         Ok(host)
     }
 
-    /// Does a round: the thread's node serves while `calls` runs.
-    pub fn round<T>(&self, calls: impl FnOnce() -> Result<T, BenchError>) -> Result<T, BenchError> {
+    /// Does a round: the thread's node serves while `calls` runs. Returns what the node counted as well.
+    pub fn round<T>(
+        &self,
+        calls: impl FnOnce() -> Result<T, BenchError>,
+    ) -> Result<(T, NodeCounts), BenchError> {
         let gone = |_| BenchError::protocol("the thread that serves is gone");
         self.orders.send(()).map_err(gone)?;
         let done = calls()?;
-        self.wait()?;
-        Ok(done)
+        Ok((done, self.wait()?))
     }
 
-    fn wait(&self) -> Result<(), BenchError> {
+    /// Does a round of calls by a node of this process, and adds how both nodes have waited.
+    pub fn watched(
+        &self,
+        work: Work,
+        caller: &Node,
+        calls: impl FnOnce() -> Result<Round, BenchError>,
+    ) -> Result<Round, BenchError> {
+        let before = NodeCounts::of(caller);
+        let (round, callee) = self.round(calls)?;
+        let caller = Some(NodeCounts::of(caller).since(before));
+        let waits = Some(Waits { operations: work.total(), caller, callee, rounds: 1 });
+        Ok(Round { waits, ..round })
+    }
+
+    /// Does the second process's side of a [`watched`] round.
+    pub fn watched_round(&self, ground: &Ground) -> Result<(), BenchError> {
+        let ((), counts) = self.round(|| Ok(()))?;
+        publish(counts, ground);
+        Ok(())
+    }
+
+    fn wait(&self) -> Result<NodeCounts, BenchError> {
         self.done.recv().map_err(|_| BenchError::protocol("the thread that serves is gone"))?
+    }
+}
+
+/// Does a round whose callee is in the second process, and adds how both nodes have waited. A handle has no counts.
+pub fn watched(
+    pair: &mut Pair,
+    job: Job,
+    work: Work,
+    caller: Option<&Node>,
+    calls: impl FnOnce(&mut Ground) -> Result<Round, BenchError>,
+) -> Result<Round, BenchError> {
+    let before = caller.map(NodeCounts::of);
+    let round = pair.round(job, work, calls)?;
+    let caller = caller.map(NodeCounts::of).zip(before).map(|(after, before)| after.since(before));
+    let waits =
+        Waits { operations: work.total(), caller, callee: published(&pair.ground), rounds: 1 };
+    let waits = Some(waits);
+    Ok(Round { waits, ..round })
+}
+
+/// Returns the counts that the second process has published before it ended a round.
+pub(crate) fn published(ground: &Ground) -> NodeCounts {
+    NodeCounts::of_words(std::array::from_fn(|at| ground.theirs.load(WAITS_LINE + at)))
+}
+
+/// Publishes the counts of the second process's node to the first process.
+pub(crate) fn publish(counts: NodeCounts, ground: &Ground) {
+    for (at, word) in counts.words().into_iter().enumerate() {
+        ground.ours.publish(WAITS_LINE + at, word);
     }
 }

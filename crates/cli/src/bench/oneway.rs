@@ -6,14 +6,14 @@ use crate::bench::echo::EchoClient;
 use crate::bench::error::BenchError;
 use crate::bench::flight::{burst, streams};
 use crate::bench::ground::{Ground, MARK_LINE};
-use crate::bench::hosts::{Caller, Host, Policy, each, host_name};
+use crate::bench::hosts::{Caller, Host, Policy, each, watched};
 use crate::bench::line::await_word;
 use crate::bench::pair::{Pair, Server};
 use crate::bench::rounds::{Floor, Rate, Subject};
 use crate::bench::timing::{Round, Shape, Work};
+use crate::bench::waits::Condition;
 use std::collections::HashMap;
 use std::path::Path;
-use std::rc::Rc;
 use upbeat::{CallError, Stream};
 
 /// The name of this benchmark.
@@ -95,27 +95,24 @@ pub(crate) fn subjects(
     wanted: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<Box<dyn Subject>>, BenchError> {
     let Done = pair.control().receive()?;
-    let mut senders: HashMap<&str, Rc<Caller>> = HashMap::new();
     let mut subjects: Vec<Box<dyn Subject>> = Vec::new();
     for case in CASES.iter().filter(|case| wanted(case.path)) {
-        let word = case.policy.word();
-        if !senders.contains_key(word) {
-            let name = format!("bench-oneway-sender/{word}");
-            let peer = host_name(case.policy);
-            let sender = Caller::new(&name, &peer, Some(pair.scratch()), case.policy)?;
-            senders.insert(word, Rc::new(sender));
-        }
-        if let Some(sender) = senders.get(word) {
-            subjects.push(Box::new(Oneway { case, sender: Rc::clone(sender), marks: 0 }));
-        }
+        let name = format!("bench-sender/{}", case.path);
+        let sender = Caller::new(&name, &host_name(case.path), Some(pair.scratch()), case.policy)?;
+        subjects.push(Box::new(Oneway { case, sender, marks: 0 }));
     }
     Ok(subjects)
+}
+
+/// Returns the name of the node that receives the messages of a case. No two cases share a node.
+fn host_name(case: &str) -> String {
+    format!("bench-receiver/{case}")
 }
 
 /// A case as a subject.
 struct Oneway {
     case: &'static Case,
-    sender: Rc<Caller>,
+    sender: Caller,
     /// The number of single messages so far.
     marks: u64,
 }
@@ -140,13 +137,22 @@ impl Subject for Oneway {
         }
     }
 
+    fn condition(&self) -> Condition {
+        match (self.case.kind, self.case.policy) {
+            (Kind::Lone, _) => Condition::Lone,
+            (_, Policy::Polling) => Condition::Polling,
+            _ => Condition::Any,
+        }
+    }
+
     fn rate(&self) -> Rate {
         if self.case.kind == Kind::Lone { Rate::Nothing } else { Rate::Operations }
     }
 
     fn round(&mut self, pair: &mut Pair, work: Work) -> Result<Round, BenchError> {
         let (sender, marks, kind) = (&self.sender, &mut self.marks, self.case.kind);
-        pair.round(Job::Case(self.case.path.to_owned()), work, |ground| match kind {
+        let (job, node) = (Job::Case(self.case.path.to_owned()), Some(sender.node()));
+        watched(pair, job, work, node, |ground| match kind {
             Kind::Small => burst(sender, work, async |client, n| client.hit(n).await),
             Kind::Medium => burst(sender, work, async |client, _| client.hit64([7; 64]).await),
             Kind::Results => streams(sender, work, async |client, items| {
@@ -190,24 +196,18 @@ pub(crate) fn server(
     scratch: &Path,
 ) -> Result<OnewayServer, BenchError> {
     let mut hosts = HashMap::new();
-    for policy in CASES.iter().map(|case| case.policy) {
-        if !hosts.contains_key(policy.word()) {
-            let host = Host::new(&host_name(policy), Some(scratch), policy, Some(ground))?;
-            hosts.insert(policy.word(), host);
-        }
+    for Case { path, policy, .. } in CASES {
+        let host = Host::new(&host_name(path), Some(scratch), *policy, Some(ground))?;
+        hosts.insert(*path, host);
     }
     control.send(&Done)?;
     Ok(OnewayServer { hosts })
 }
 
 impl Server for OnewayServer {
-    fn round(&mut self, case: &str, _: Work, _: &mut Ground) -> Result<(), BenchError> {
-        let host = CASES
-            .iter()
-            .find(|one| one.path == case)
-            .and_then(|one| self.hosts.get(one.policy.word()));
-        match host {
-            Some(host) => host.round(),
+    fn round(&mut self, case: &str, _: Work, ground: &mut Ground) -> Result<(), BenchError> {
+        match self.hosts.get(case) {
+            Some(host) => host.watched_round(ground),
             None => return Err(BenchError::protocol(format!("nobody receives `{case}`"))),
         }
         Ok(())

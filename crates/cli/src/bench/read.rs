@@ -100,7 +100,9 @@ fn cases() -> Vec<Case> {
     add("stream/number", about, Kind::Stream(Asked::Number), Some("stream/null"));
     let about = "a read of 8 bytes of an array over a byte stream, both polling";
     add("stream/qualified", about, Kind::Stream(Asked::Element), Some("stream/null"));
-    let about = "the same where a lock guards the array at its owner";
+    let about = "a read of an element whose index is another number there, both polling";
+    add("stream/routed", about, Kind::Stream(Asked::Routed), Some("stream/null"));
+    let about = "a read of 8 bytes of an array that a lock guards at its owner, both polling";
     let kind = Kind::Stream(Asked::GuardedElement);
     add("stream/synchronised", about, kind, Some("stream/qualified"));
     cases
@@ -266,6 +268,7 @@ mod tests {
             "stream/null",
             "stream/number",
             "stream/qualified",
+            "stream/routed",
             "stream/synchronised",
         ] {
             assert!(all.contains(promised), "{promised}");

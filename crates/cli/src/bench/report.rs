@@ -5,7 +5,8 @@ mod row;
 use std::io::{self, Write};
 
 pub use row::{
-    Billed, BilledItem, BilledPart, Compared, Kept, Placement, Rates, Row, Sizes, Traffic, rounded,
+    Billed, BilledItem, BilledPart, Compared, Kept, LeftOut, Placement, Rates, Row, Sizes, Traffic,
+    rounded,
 };
 
 /// Writes the items of a row for people.
@@ -63,6 +64,23 @@ pub fn json(rows: &[Row], to: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
+/// Writes the cases that were measured and left out, with the reasons.
+pub fn left_out(rows: &[LeftOut], json: bool, to: &mut impl Write) -> io::Result<()> {
+    for row in rows {
+        if json {
+            serde_json::to_writer(&mut *to, row)?;
+            writeln!(to)?;
+        } else {
+            let LeftOut { bench, case, placement, left_out, .. } = row;
+            writeln!(to, "left out: {bench}/{case} ({placement}): {left_out}")?;
+        }
+    }
+    if !json && !rows.is_empty() {
+        writeln!(to)?;
+    }
+    Ok(())
+}
+
 /// Writes rows for people: a table for each placement, without empty columns.
 pub fn table(rows: &[Row], to: &mut impl Write) -> io::Result<()> {
     let mut groups: Vec<(&str, Placement)> = Vec::new();
@@ -115,6 +133,7 @@ const COLUMNS: &[Column] = &[
         text: |row| plain(row.sizes.bytes_per_session.map(|b| b / 1024.0)),
     },
     Column { title: "polled %", text: |row| plain(row.traffic.polled_percent) },
+    Column { title: "sleeps each", text: sleeps },
     Column { title: "compared", text: compared },
 ];
 
@@ -153,13 +172,23 @@ min and p50 are the times of batches. p99 and p99.9 are the times of single oper
 one reading of the clock, or the times of batches if marked with *. The ratios are medians over
 rounds that alternate with rounds of their floor in the same two processes: `line` is the round trip
 of two cache lines at the faster of two polling rates, `tight` the round trip without a pause between
-polls.
+polls. `sleeps each` is how often the caller and the callee slept for each operation. A case whose
+nodes did not wait as its name says is left out, with the reason.
 ";
 
 fn compared(row: &Row) -> String {
     match (&row.compared.baseline, row.compared.ratio_to_baseline) {
         (Some(case), Some(ratio)) => format!("{ratio:.2} of {case}"),
         _ => String::new(),
+    }
+}
+
+/// Returns the sleeps of both sides for each operation, those of the caller first.
+fn sleeps(row: &Row) -> String {
+    let told = |sleeps: Option<f64>| sleeps.map_or("-".to_owned(), |sleeps| format!("{sleeps:.2}"));
+    match row.traffic.callee_sleeps {
+        None => String::new(),
+        callee => format!("{}, {}", told(row.traffic.caller_sleeps), told(callee)),
     }
 }
 
@@ -218,6 +247,7 @@ mod tests {
             p999_ns: 2_500_000.0,
             least_per_second: None,
             ratios: Ratios { line, ..Ratios::default() },
+            waits: None,
         };
         Row { cpus: [3, 1], ..Row::new("call", case, Placement::OneL3, &said) }
     }

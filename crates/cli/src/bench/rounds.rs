@@ -11,9 +11,10 @@ use crate::bench::ledger::Ledger;
 use crate::bench::pair::Pair;
 use crate::bench::placement::Probe;
 use crate::bench::progress::Progress;
-use crate::bench::report::{Placement, Row, rounded};
+use crate::bench::report::{LeftOut, Placement, Row, rounded};
 use crate::bench::stats::Ratios;
 use crate::bench::timing::{Round, Shape, Work};
+use crate::bench::waits::Condition;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -67,6 +68,11 @@ pub trait Subject {
         None
     }
 
+    /// Returns what the name of the case says about the waiting of its nodes.
+    fn condition(&self) -> Condition {
+        Condition::Any
+    }
+
     /// Does both sides of a round.
     fn round(&mut self, pair: &mut Pair, work: Work) -> Result<Round, BenchError>;
 
@@ -101,6 +107,15 @@ impl Schedule {
     }
 }
 
+/// The results of subjects.
+#[derive(Debug, Default)]
+pub struct Measured {
+    /// The results, those of a subject in the placement of most rounds first.
+    pub rows: Vec<Row>,
+    /// The subjects that did not measure what they are named after.
+    pub left_out: Vec<LeftOut>,
+}
+
 /// Measures the subjects of `bench` alternately.
 pub fn alternate(
     bench: &'static str,
@@ -108,7 +123,7 @@ pub fn alternate(
     subjects: Vec<Box<dyn Subject + '_>>,
     schedule: Schedule,
     progress: &mut Progress,
-) -> Result<Vec<Row>, BenchError> {
+) -> Result<Measured, BenchError> {
     let start = Instant::now();
     let mut alternation = Alternation::new(pair, subjects)?;
     let all = alternation.entries.len();
@@ -130,7 +145,7 @@ pub fn alternate(
         alternation.settle(probe.placement(), after.placement());
         probe = after;
     }
-    Ok(alternation.rows(bench))
+    Ok(alternation.measured(bench))
 }
 
 /// A subject and its measurements.
@@ -270,14 +285,19 @@ impl<'a, 'p> Alternation<'a, 'p> {
         }
     }
 
-    fn rows(self, bench: &'static str) -> Vec<Row> {
+    fn measured(self, bench: &'static str) -> Measured {
         let cpus = [self.pair.cpus.client, self.pair.cpus.server];
-        let mut rows = Vec::new();
+        let Measured { mut rows, mut left_out } = Measured::default();
         for mut entry in self.entries {
             for told in entry.ledger.told() {
                 let case = entry.subject.case();
                 let row = Row::new(bench, case, told.placement, &told.summary);
                 let mut row = Row { cpus, ..row };
+                let condition = entry.subject.condition();
+                if let Some(reason) = condition.broken(told.summary.waits.as_ref()) {
+                    left_out.push(row.without_figures(reason));
+                    continue;
+                }
                 row.kept.rounds_dropped = told.rounds_dropped;
                 row.compared.baseline = entry.subject.baseline().map(str::to_owned);
                 match entry.subject.rate() {
@@ -291,7 +311,7 @@ impl<'a, 'p> Alternation<'a, 'p> {
                 rows.push(row);
             }
         }
-        rows
+        Measured { rows, left_out }
     }
 }
 

@@ -5,6 +5,7 @@
 //! own neighbours, so that drift cancels.
 
 use crate::bench::timing::{Round, nanoseconds};
+use crate::bench::waits::Waits;
 use hdrhistogram::Histogram;
 
 /// The significant digits of a histogram.
@@ -23,6 +24,7 @@ pub(crate) struct Figures {
     eventfd: Vec<f64>,
     baseline: Vec<f64>,
     load: Vec<f64>,
+    waits: Option<Waits>,
 }
 
 /// The ratios of a round to the measurements next to it.
@@ -63,6 +65,8 @@ pub(crate) struct Summary {
     pub(crate) least_per_second: Option<f64>,
     /// The medians of the rounds' ratios.
     pub(crate) ratios: Ratios,
+    /// How the nodes of both sides have waited, if they counted it.
+    pub(crate) waits: Option<Waits>,
 }
 
 impl Figures {
@@ -81,6 +85,7 @@ impl Figures {
             eventfd: Vec::new(),
             baseline: Vec::new(),
             load: Vec::new(),
+            waits: None,
         }
     }
 
@@ -96,6 +101,9 @@ impl Figures {
         self.eventfd.extend(ratios.eventfd);
         self.baseline.extend(ratios.baseline);
         self.load.extend(round.ratio_to_load);
+        if let Some(waits) = round.waits {
+            *self.waits.get_or_insert_default() += waits;
+        }
     }
 
     /// Returns the number of rounds.
@@ -129,6 +137,7 @@ impl Figures {
                 baseline: median(&self.baseline),
                 load: median(&self.load),
             },
+            waits: self.waits,
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::bench::pair::{Pair, PeerArguments};
 use crate::bench::pin::{self, Cpus, Wanted};
 use crate::bench::progress::Progress;
 use crate::bench::report::{self, Row};
-use crate::bench::rounds::{self, Schedule, Subject};
+use crate::bench::rounds::{self, Measured, Schedule, Subject};
 use clap::Args;
 use std::io::{BufWriter, StdoutLock, Write};
 use std::path::Path;
@@ -201,27 +201,43 @@ impl Chosen<'_> {
         left_out: impl Fn(&Bench, &str) -> bool,
         mut then: impl FnMut(&Bench, &[Row]) -> Result<(), E>,
     ) -> Result<(), E> {
+        let mut notes = "";
+        self.collect(&left_out, |bench, measured| {
+            let wanted = |case: &str| self.wants(bench, case) && !left_out(bench, case);
+            print(bench, &measured, &wanted, self.choice.json).map_err(output)?;
+            if !measured.rows.is_empty() && !bench.notes.is_empty() {
+                notes = bench.notes;
+            }
+            then(bench, &measured.rows)
+        })?;
+        if !self.choice.json {
+            write!(std::io::stdout(), "{notes}").map_err(output)?;
+        }
+        Ok(())
+    }
+
+    /// Measures the cases, without those that are left out, and prints nothing. `then` receives the
+    /// results of each benchmark.
+    pub fn collect<E: From<BenchError>>(
+        &self,
+        left_out: impl Fn(&Bench, &str) -> bool,
+        mut then: impl FnMut(&Bench, Measured) -> Result<(), E>,
+    ) -> Result<(), E> {
         let allowed = pin::allowed().map_err(BenchError::from)?;
         let cpus = Cpus::choose(self.choice.pin, &allowed).map_err(BenchError::from)?;
         let mut progress = Progress::new();
-        let mut notes = "";
         for bench in self.suite.benches {
             let wanted = |case: &str| self.wants(bench, case) && !left_out(bench, case);
             if !(bench.list)().iter().any(|(case, _)| wanted(case)) {
                 continue;
             }
             let schedule = self.choice.schedule(bench);
-            let rows = measure(bench, cpus, schedule, &wanted, &mut progress)?;
+            let measured = measure(bench, cpus, schedule, &wanted, &mut progress)?;
             progress.end();
-            print(bench, &rows, &wanted, self.choice.json).map_err(output)?;
-            then(bench, &rows)?;
-            if !rows.is_empty() && !bench.notes.is_empty() {
-                notes = bench.notes;
-            }
+            then(bench, measured)?;
         }
-        if !self.choice.json {
-            write!(std::io::stdout(), "{notes}").map_err(output)?;
-        }
+        // The pairs have pinned this thread, and another choice of cases begins with all CPUs.
+        pin::keep_on(&allowed).map_err(BenchError::from)?;
         Ok(())
     }
 }
@@ -236,23 +252,24 @@ fn measure(
     schedule: Schedule,
     wanted: &dyn Fn(&str) -> bool,
     progress: &mut Progress,
-) -> Result<Vec<Row>, BenchError> {
+) -> Result<Measured, BenchError> {
     let mut pair = Pair::start(bench.name, cpus)?;
     let subjects = (bench.subjects)(&pair, wanted)?;
     let schedule = schedule.for_part(subjects.len(), (bench.list)().len());
-    let rows = rounds::alternate(bench.name, &mut pair, subjects, schedule, progress)?;
+    let measured = rounds::alternate(bench.name, &mut pair, subjects, schedule, progress)?;
     pair.end()?;
-    Ok(rows)
+    Ok(measured)
 }
 
 fn print(
     bench: &Bench,
-    rows: &[Row],
+    measured: &Measured,
     wanted: &dyn Fn(&str) -> bool,
     json: bool,
 ) -> std::io::Result<()> {
     let mut to = BufWriter::new(std::io::stdout().lock());
-    (bench.tell)(rows, wanted, json, &mut to)?;
+    (bench.tell)(&measured.rows, wanted, json, &mut to)?;
+    report::left_out(&measured.left_out, json, &mut to)?;
     to.flush()
 }
 

@@ -11,14 +11,14 @@ use crate::bench::control::{Control, Job, Offer};
 use crate::bench::error::BenchError;
 use crate::bench::flight::burst;
 use crate::bench::ground::{self, Ground};
-use crate::bench::hosts::{Caller, Host, PROGRAM, Policy, each, refused};
+use crate::bench::hosts::{Caller, Host, PROGRAM, Policy, each, identity, refused, watched};
 use crate::bench::message::{Lying, Message};
 use crate::bench::pair::{Pair, Server};
 use crate::bench::report::Row;
 use crate::bench::rounds::{Floor, Rate, Subject};
 use crate::bench::socket::tcp_pair;
 use crate::bench::timing::{Round, Shape, Work};
-use crate::keys;
+use crate::bench::waits::Condition;
 use bare::{Connection, Traffic};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
@@ -183,15 +183,15 @@ pub(crate) fn list() -> Vec<(String, String)> {
     cases().into_iter().map(|case| (case.path, case.about)).collect()
 }
 
-/// Returns the name of the second process's node that serves a case.
-fn host_name(carrier: Carrier, policy: Policy) -> String {
-    format!("bench/{}/{}", carrier.word(), policy.word())
+/// Returns the name of the second process's node that serves a case. No two cases share a node.
+fn host_name(case: &str) -> String {
+    format!("bench/{case}")
 }
 
 /// The message with which the second process tells the first how to connect.
 #[derive(Serialize, Deserialize)]
 struct Meeting {
-    /// The addresses of the nodes, by the names of the nodes.
+    /// The addresses of the nodes, by the cases that they serve.
     nodes: Vec<(String, String)>,
     /// The file of the identity of all nodes.
     identity: PathBuf,
@@ -216,7 +216,6 @@ pub(crate) fn subjects(
         directory: pair.scratch().join("callers"),
         identity: Identity::load(&meeting.identity).map_err(refused("loading an identity"))?,
         nodes: meeting.nodes.into_iter().collect(),
-        callers: RefCell::default(),
         tcp: RefCell::new(Connection::plain(tcp)),
         tls: RefCell::new(Connection::client(tls, meeting.certificate)?),
     });
@@ -226,19 +225,17 @@ pub(crate) fn subjects(
             let message = Message::of(case.what.bytes());
             let lying = Lying::of(&message);
             let stage = Rc::clone(&stage);
-            subjects.push(Box::new(TcpSubject { case, stage, message, lying }));
+            subjects.push(Box::new(TcpSubject { case, stage, message, lying, caller: None }));
         }
     }
     Ok(subjects)
 }
 
-/// The connections and nodes of this process, which its cases share.
+/// The connections of this process, which its cases share, and the addresses of the nodes that they call.
 struct Stage {
     directory: PathBuf,
     identity: Identity,
     nodes: HashMap<String, String>,
-    /// The calling nodes, by the names of the nodes that they call.
-    callers: RefCell<HashMap<String, Rc<Caller>>>,
     tcp: RefCell<Connection>,
     tls: RefCell<Connection>,
 }
@@ -251,20 +248,14 @@ impl Stage {
         }
     }
 
-    /// Returns the node that calls, and makes it at the first use.
-    fn caller(&self, carrier: Carrier, policy: Policy) -> Result<Rc<Caller>, BenchError> {
-        let peer = host_name(carrier, policy);
-        if let Some(caller) = self.callers.borrow().get(&peer) {
-            return Ok(Rc::clone(caller));
-        }
-        let at = self.nodes.get(&peer);
+    /// Creates the node that calls in a case.
+    fn caller(&self, case: &Case) -> Result<Caller, BenchError> {
+        let peer = host_name(&case.path);
+        let at = self.nodes.get(&case.path);
         let at = at.ok_or_else(|| BenchError::protocol(format!("nobody serves as `{peer}`")))?;
-        let name = format!("bench-caller/{}/{}", carrier.word(), policy.word());
-        let identity = Some(&self.identity).filter(|_| carrier == Carrier::Tls);
-        let address = format!("{peer}@{at}");
-        let caller = Rc::new(Caller::far(&name, &address, &self.directory, policy, identity)?);
-        self.callers.borrow_mut().insert(peer, Rc::clone(&caller));
-        Ok(caller)
+        let name = format!("bench-caller/{}", case.path);
+        let identity = Some(&self.identity).filter(|_| case.carrier == Carrier::Tls);
+        Caller::far(&name, &format!("{peer}@{at}"), &self.directory, case.policy, identity)
     }
 }
 
@@ -274,6 +265,8 @@ struct TcpSubject {
     stage: Rc<Stage>,
     message: Message,
     lying: Lying,
+    /// The node that calls, after the first round has begun.
+    caller: Option<Caller>,
 }
 
 impl Subject for TcpSubject {
@@ -301,6 +294,11 @@ impl Subject for TcpSubject {
         self.case.baseline.as_deref()
     }
 
+    fn condition(&self) -> Condition {
+        let is_bare = self.case.baseline.is_none();
+        if is_bare { Condition::Any } else { self.case.policy.condition() }
+    }
+
     fn round(&mut self, pair: &mut Pair, work: Work) -> Result<Round, BenchError> {
         let Case { carrier, policy, what, .. } = self.case;
         let job = Job::Case(self.case.path.clone());
@@ -310,9 +308,13 @@ impl Subject for TcpSubject {
             return pair
                 .round(job, work, |_| bare.ask(traffic, self.message.bytes(), policy, work));
         }
-        let caller = self.stage.caller(carrier, policy)?;
+        let caller = match self.caller.take() {
+            Some(caller) => caller,
+            None => self.stage.caller(&self.case)?,
+        };
+        let caller = &*self.caller.insert(caller);
         let (message, lying) = (&self.message, &self.lying);
-        let round = pair.round(job, work, |_| match what {
+        let round = watched(pair, job, work, Some(caller.node()), |_| match what {
             What::Null => caller.round(async |client| each(work, || client.null()).await),
             What::KiB1 => {
                 caller.round(async |client| each(work, || client.bytes1024([7; 1 << 10])).await)
@@ -320,11 +322,11 @@ impl Subject for TcpSubject {
             What::KiB64 => {
                 caller.round(async |client| each(work, || client.bounce(message.clone())).await)
             }
-            What::MiB1 => burst(&caller, work, async |client, _| client.sum(message.clone()).await),
+            What::MiB1 => burst(caller, work, async |client, _| client.sum(message.clone()).await),
             What::MiB1InPlace => {
-                burst(&caller, work, async |client, _| client.lie(lying.clone()).await)
+                burst(caller, work, async |client, _| client.lie(lying.clone()).await)
             }
-            What::Small => burst(&caller, work, async |client, n| client.hit(n).await),
+            What::Small => burst(caller, work, async |client, n| client.hit(n).await),
         })?;
         caller.check_far()?;
         Ok(round)
@@ -344,19 +346,15 @@ pub(crate) struct TcpServer {
 
 /// Creates the second process's side.
 pub(crate) fn server(control: &Control, scratch: &Path) -> Result<TcpServer, BenchError> {
-    let all = "*".parse().map_err(refused("naming nodes"))?;
-    let program = PROGRAM.parse().map_err(refused("naming a program"))?;
-    let identity = keys::temporary(program, all, scratch).map_err(refused("making an identity"))?;
+    let identity = identity(PROGRAM, scratch)?;
     let (mut hosts, mut nodes) = (HashMap::new(), Vec::new());
-    for carrier in Carrier::ALL {
-        for policy in [Policy::Polling, Policy::Sleeping] {
-            let name = host_name(carrier, policy);
-            let shown = Some(&identity).filter(|_| carrier == Carrier::Tls);
-            let host = Host::listening(&name, scratch, policy, shown)?;
-            let at = host.node.listens_at();
-            nodes.extend(at.map(|at| (name.clone(), at.to_string())));
-            hosts.insert(name, host);
-        }
+    for Case { path, carrier, policy, .. } in
+        cases().into_iter().filter(|case| case.baseline.is_some())
+    {
+        let shown = Some(&identity).filter(|_| carrier == Carrier::Tls);
+        let host = Host::listening(&host_name(&path), scratch, policy, shown)?;
+        nodes.extend(host.node.listens_at().map(|at| (path.clone(), at.to_string())));
+        hosts.insert(path, host);
     }
     let [(tcp, their_tcp), (tls, their_tls)] = [tcp_pair()?, tcp_pair()?];
     let (tls, certificate) = Connection::server(tls)?;
@@ -367,14 +365,14 @@ pub(crate) fn server(control: &Control, scratch: &Path) -> Result<TcpServer, Ben
 }
 
 impl Server for TcpServer {
-    fn round(&mut self, case: &str, work: Work, _: &mut Ground) -> Result<(), BenchError> {
-        let unknown = || BenchError::protocol(format!("nobody serves `{case}`"));
-        let case = cases().into_iter().find(|one| one.path == case).ok_or_else(unknown)?;
-        let Case { carrier, policy, what, baseline, .. } = case;
-        if baseline.is_some() {
-            self.hosts.get(&host_name(carrier, policy)).ok_or_else(unknown)?.round();
+    fn round(&mut self, case: &str, work: Work, ground: &mut Ground) -> Result<(), BenchError> {
+        if let Some(host) = self.hosts.get(case) {
+            host.watched_round(ground);
             return Ok(());
         }
+        let unknown = || BenchError::protocol(format!("nobody serves `{case}`"));
+        let case = cases().into_iter().find(|one| one.path == case).ok_or_else(unknown)?;
+        let Case { carrier, policy, what, .. } = case;
         let bare = match carrier {
             Carrier::Tcp => &mut self.tcp,
             Carrier::Tls => &mut self.tls,

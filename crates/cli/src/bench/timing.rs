@@ -5,6 +5,7 @@
 //! the clock does not matter. The last operations are timed one by one, because the mean of a batch hides
 //! its tail; each of them contains the cost of one reading.
 
+use crate::bench::waits::{NodeCounts, Waits};
 use serde::{Deserialize, Serialize};
 use std::convert::Infallible;
 use std::time::Duration;
@@ -153,6 +154,7 @@ impl Laps {
             singles: self.singles,
             least_per_second: None,
             ratio_to_load: None,
+            waits: None,
         }
     }
 }
@@ -199,14 +201,31 @@ pub struct Round {
     pub(crate) least_per_second: Option<f64>,
     /// The ratio to bare loads that alternated with the operations, if there were any.
     pub(crate) ratio_to_load: Option<f64>,
+    /// How the nodes of both sides have waited, if they counted it.
+    pub(crate) waits: Option<Waits>,
 }
 
 impl Round {
     /// Creates a round that has only batches.
     pub fn of_batches(size: u32, batches: Vec<u64>) -> Round {
         let operations = u64::from(size) * batches.len() as u64;
-        let (singles, least_per_second, ratio_to_load) = (Vec::new(), None, None);
-        Round { size, operations, batches, singles, least_per_second, ratio_to_load }
+        Round {
+            size,
+            operations,
+            batches,
+            singles: Vec::new(),
+            least_per_second: None,
+            ratio_to_load: None,
+            waits: None,
+        }
+    }
+
+    /// Adds what the second process's nodes counted.
+    pub(crate) fn with_callee(mut self, callee: NodeCounts) -> Round {
+        if let Some(waits) = &mut self.waits {
+            waits.callee = callee;
+        }
+        self
     }
 
     /// Adds the operations of another round with batches of the same size.

@@ -45,7 +45,9 @@ impl Yardstick {
     ) -> Result<Vec<Row>, BenchError> {
         let subjects: Vec<Box<dyn Subject + '_>> = vec![Box::new(Other { case, operation })];
         let schedule = Schedule { round: ROUND, total };
-        rounds::alternate(case, &mut self.pair, subjects, schedule, &mut Progress::new())
+        let measured =
+            rounds::alternate(case, &mut self.pair, subjects, schedule, &mut Progress::new())?;
+        Ok(measured.rows)
     }
 
     /// Ends the second process.

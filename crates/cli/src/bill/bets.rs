@@ -10,7 +10,8 @@ const ROWS: usize = 32;
 pub(crate) struct Row<'a> {
     pub(crate) node: &'a Node,
     pub(crate) bet: &'static Bet,
-    pub(crate) won: u64,
+    /// `None` if nobody counts that.
+    pub(crate) won: Option<u64>,
     pub(crate) lost: u64,
 }
 
@@ -21,22 +22,26 @@ impl<'a> Row<'a> {
         Row { node, bet, won, lost }
     }
 
-    /// Returns how often the node took the bet.
-    pub(crate) fn taken(&self) -> u64 {
-        self.won.saturating_add(self.lost)
+    /// Returns how often the node took the bet, where that is known.
+    pub(crate) fn taken(&self) -> Option<u64> {
+        Some(self.won?.saturating_add(self.lost))
     }
 
-    /// Returns the share of lost bets, in percent.
-    pub(crate) fn percent(&self) -> f64 {
-        100.0 * self.lost as f64 / self.taken().max(1) as f64
+    /// Returns the share of lost bets, in percent, where it is known.
+    pub(crate) fn percent(&self) -> Option<f64> {
+        Some(100.0 * self.lost as f64 / self.taken()?.max(1) as f64)
     }
 }
 
-/// Returns the bets that were taken, and the number of rows that are left out because they have no loss.
+/// Returns the bets that are known to be taken, and the number of rows that are left out because they have no loss.
 pub(crate) fn rows(recording: &Recording) -> (Vec<Row<'_>>, usize) {
     let of = |node| BETS.iter().map(move |bet| Row::of(node, bet));
-    let mut rows: Vec<Row<'_>> =
-        recording.nodes.iter().flat_map(of).filter(|row| row.taken() > 0).collect();
+    let mut rows: Vec<Row<'_>> = recording
+        .nodes
+        .iter()
+        .flat_map(of)
+        .filter(|row| row.taken().unwrap_or(row.lost) > 0)
+        .collect();
     let all = rows.len();
     if all > ROWS {
         rows.retain(|row| row.lost > 0);
@@ -58,7 +63,8 @@ mod tests {
         let node = recording.nodes[2].clone();
         recording.nodes.extend(std::iter::repeat_n(node, ROWS));
         let (lossy, left_out) = rows(&recording);
-        assert_eq!((lossy.len(), lossy[0].lost, lossy[0].taken()), (1, 1_200, 10_000));
-        assert!(left_out > ROWS && (lossy[0].percent() - 12.0).abs() < 1e-9);
+        assert_eq!((lossy[0].lost, lossy[0].taken(), lossy[0].percent()), (21, None, None));
+        assert_eq!((lossy.len(), lossy[1].lost, lossy[1].taken()), (2, 1_200, Some(10_000)));
+        assert!(left_out > ROWS && (lossy[1].percent().unwrap() - 12.0).abs() < 1e-9);
     }
 }

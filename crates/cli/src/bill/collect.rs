@@ -7,16 +7,19 @@ use crate::bill::delay::delays;
 use crate::bill::histogram::Histogram;
 use crate::bill::recording::carried::Carried;
 use crate::bill::recording::{
-    Amount, Leg, Line, MessageTimes, Missed, Node, Recording, Samples, Subject, cleaned,
+    Amount, Before, Ended, KeptThread, Leg, Line, MessageTimes, Missed, Node, P99_LEAST,
+    P999_LEAST, Recording, Samples, Subject, cleaned,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use upbeat_core::bill::Counter;
 use upbeat_core::bill::collected::{
     Breakdown, CollectedSamples, MeanSource, PhaseTime, Spread, Story,
 };
-use upbeat_core::bill::way::{MessageEvents, StampMode, WAYS, Way};
+use upbeat_core::bill::event::{BadEnd, Event};
+use upbeat_core::bill::way::{MessageEvents, SERVED, StampMode, WAYS, Way};
 use upbeat_memory::counters::CountersView;
 use upbeat_memory::samples::{RECORDS, Record, SamplesView};
+use upbeat_memory::ticks::ticks;
 
 /// The number of slowest stories of a subject that the recording keeps.
 const TOLD_SLOWEST: usize = 16;
@@ -27,7 +30,12 @@ const TOLD_OTHERS: usize = 48;
 #[derive(Default)]
 pub(crate) struct Collector {
     groups: BTreeMap<Key, Group>,
+    /// The nanoseconds after which sampled calls ended without a result.
+    ended: BTreeMap<(Key, BadEnd), Vec<f64>>,
+    /// The last record about each method or task that kept its thread.
+    kept: BTreeMap<(String, String, String), KeptThread>,
     missed: Missed,
+    before: Before,
 }
 
 /// The properties that are common to the samples of a group.
@@ -54,14 +62,38 @@ struct Group {
 pub(crate) struct Source {
     view: SamplesView,
     next: u64,
+    /// The number of the first record that was written while the page was observed.
+    start: u64,
     texts: HashMap<u16, String>,
 }
 
 impl Source {
     /// Creates a source that starts at the oldest record of the page.
     pub(crate) fn new(view: SamplesView) -> Source {
-        let next = view.oldest();
-        Source { view, next, texts: HashMap::new() }
+        let (next, start) = (view.oldest(), view.written());
+        Source { view, next, start, texts: HashMap::new() }
+    }
+
+    /// Creates a source that leaves out what the page has already.
+    pub(crate) fn from_now(view: SamplesView) -> Source {
+        let start = view.written();
+        Source { view, next: start, start, texts: HashMap::new() }
+    }
+
+    /// Creates a source of a node that has begun while others were observed.
+    pub(crate) fn of_new_node(view: SamplesView) -> Source {
+        let start = view.oldest();
+        Source { view, next: start, start, texts: HashMap::new() }
+    }
+
+    /// Returns the number of records that were there before the page was observed.
+    pub(crate) fn older(&self) -> u64 {
+        self.start - self.view.oldest().min(self.start)
+    }
+
+    /// Returns the seconds since the beginning of a record.
+    fn age(&self, record: &Record) -> f64 {
+        ticks().saturating_sub(record.stamps[0]) as f64 / self.view.ticks_per_second() as f64
     }
 
     /// Returns the text of a subject, if the node has entered it.
@@ -91,6 +123,29 @@ impl Source {
     }
 }
 
+impl Key {
+    /// Returns whether these are the same calls as the other ones, which are those that a node has served.
+    fn includes(&self, served: &Key) -> bool {
+        let same =
+            |key: &Key| (key.from.clone(), key.to.clone(), key.service.clone(), key.method.clone());
+        served.kind == SERVED.number() && self.kind != served.kind && same(self) == same(served)
+    }
+}
+
+fn ended_badly(key: &Key, how: BadEnd, lasted: &[f64]) -> Ended {
+    let spread = Spread::of(lasted.iter().copied());
+    Ended {
+        from: key.from.clone(),
+        to: key.to.clone(),
+        service: key.service.clone(),
+        method: key.method.clone(),
+        how: how.name().into(),
+        calls: lasted.len() as u64,
+        p50: spread.p50,
+        max: spread.max,
+    }
+}
+
 impl Collector {
     /// Adds the records that were written to a page since the last read.
     pub(crate) fn look(&mut self, source: &mut Source) {
@@ -103,7 +158,15 @@ impl Collector {
         let until = written.min(source.next.saturating_add(RECORDS as u64));
         while source.next < until {
             match source.view.read(source.next) {
-                Some(record) if self.take(source, &record).is_some() => {}
+                Some(record) if record.subject == 0 => {
+                    self.missed.unnamed = self.missed.unnamed.saturating_add(1);
+                }
+                Some(record) if self.take(source, &record).is_some() => {
+                    if source.next < source.start {
+                        self.before.samples += 1;
+                        self.before.oldest_s = self.before.oldest_s.max(source.age(&record));
+                    }
+                }
                 Some(_) => self.missed.unusable = self.missed.unusable.saturating_add(1),
                 None => self.miss(1),
             }
@@ -117,6 +180,9 @@ impl Collector {
 
     /// Adds a record. Returns `None` if this version does not understand the record.
     fn take(&mut self, source: &mut Source, record: &Record) -> Option<()> {
+        if let Some(event) = Event::from_byte(record.rung) {
+            return self.take_event(source, record, event);
+        }
         let manner = StampMode::from_byte(record.rung)?;
         let key = source.key(record)?;
         let way: &'static Way = WAYS.get(usize::from(record.kind))?;
@@ -135,6 +201,42 @@ impl Collector {
         taken.ok()
     }
 
+    /// Adds a record of an event.
+    fn take_event(&mut self, source: &mut Source, record: &Record, event: Event) -> Option<()> {
+        let key = source.key(record)?;
+        let ns = |ticks: u64| ticks as f64 * 1e9 / key.ticks_per_second as f64;
+        let [began, ended, budget, count, blocked, longest, ..] = record.stamps;
+        match event {
+            Event::Ended(how) => {
+                let lasted = ns(ended.checked_sub(began)?);
+                self.ended.entry((key, how)).or_default().push(lasted);
+            }
+            Event::OverRan | Event::Blocked => {
+                let (node, service, method) =
+                    (cleaned(&source.view.node()), key.service, key.method);
+                let (longest, budget) = (ns(longest), ns(budget));
+                let at = (node.clone(), service.clone(), method.clone());
+                let kept = KeptThread { node, service, method, count, blocked, longest, budget };
+                self.kept.insert(at, kept);
+            }
+        }
+        Some(())
+    }
+
+    /// Has the recording say that older samples, and counters since the nodes began, are included, or how many older
+    /// samples there are.
+    pub(crate) fn includes(&mut self, before: bool, older: u64) {
+        self.before.included = before;
+        if !before {
+            self.before.samples = older;
+        }
+    }
+
+    /// Returns whether there is nothing to show.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.groups.is_empty() && self.ended.is_empty() && self.kept.is_empty()
+    }
+
     /// Returns the number of samples that were added so far.
     pub(crate) fn samples(&self) -> u64 {
         let counts = self.groups.values().map(|group| group.collected.counts());
@@ -149,10 +251,17 @@ impl Collector {
     /// Returns the recording of `seconds` seconds that ended at `taken` (in seconds since 1970).
     pub(crate) fn recording(&self, taken: u64, seconds: f64) -> Recording {
         let mut recording = Recording::new(taken, seconds);
-        recording.missed = self.missed;
+        (recording.missed, recording.before) = (self.missed, self.before);
+        recording.kept = self.kept.values().cloned().collect();
+        let ended = self.ended.iter();
+        recording.ended =
+            ended.map(|((key, how), lasted)| ended_badly(key, *how, lasted)).collect();
         let first = self.groups.values().flat_map(|group| group.collected.stories());
         let first = first.map(|story| story.began).min().unwrap_or(0);
-        let subjects = self.groups.iter().filter_map(|(key, group)| subject(key, group, first));
+        // The caller's view of a call includes that of the node that serves it.
+        let groups =
+            self.groups.iter().filter(|(key, _)| !self.groups.keys().any(|one| one.includes(key)));
+        let subjects = groups.filter_map(|(key, group)| subject(key, group, first));
         recording.subjects = subjects.collect();
         let weight = |subject: &Subject| subject.samples.count();
         recording.subjects.sort_by_key(|subject| std::cmp::Reverse(weight(subject)));
@@ -176,15 +285,22 @@ impl Group {
     }
 }
 
-/// Returns a node as its counters describe it.
-pub(crate) fn node(pid: u32, view: &CountersView, samples: bool) -> Node {
-    let value = |counter: &Counter| Some((counter.name().into(), view.get(counter.index())?));
+/// Returns a node as its counters describe it, which had these values before.
+pub(crate) fn node(pid: u32, view: &CountersView, before: &[u64]) -> Node {
+    let value = |counter: &Counter| {
+        let before = before.get(counter.index()).copied().unwrap_or(0);
+        Some((counter.name().into(), view.get(counter.index())?.saturating_sub(before)))
+    };
+    // Counters have names by their positions, if the node has the same list of them.
+    let is_known = view.names() == Counter::NAMES;
     Node {
         name: cleaned(&view.node()),
         pid,
         incarnation: format!("{:016x}", view.incarnation()),
-        samples,
-        counters: Counter::ALL.iter().filter_map(value).collect(),
+        samples: false,
+        program: cleaned(&view.program()),
+        ended: false,
+        counters: is_known.then(|| Counter::ALL.iter().filter_map(value).collect()),
     }
 }
 
@@ -229,7 +345,7 @@ fn subject(key: &Key, group: &Group, first: u64) -> Option<Subject> {
             },
             stamp_ns: breakdown.stamp,
         },
-        whole: amount(&breakdown.whole),
+        whole: amount(&breakdown.whole, stories.len()),
         totals: Histogram::of(stories.iter().map(Story::total)),
         lines: lines(&breakdown, &stories),
         causes: delays(breakdown.way, &stories, lock),
@@ -240,8 +356,11 @@ fn subject(key: &Key, group: &Group, first: u64) -> Option<Subject> {
     })
 }
 
-fn amount(charged: &PhaseTime) -> Amount {
+/// Returns the mean and the percentiles of so many values.
+fn amount(charged: &PhaseTime, values: usize) -> Amount {
     let Spread { p50, p99, p999, max } = charged.spread;
+    let at = |least: u64, percentile| (values as u64 >= least).then_some(percentile);
+    let (p99, p999) = (at(P99_LEAST, p99), at(P999_LEAST, p999));
     Amount { mean: charged.mean, p50, p99, p999, max }
 }
 
@@ -262,7 +381,8 @@ fn lines(breakdown: &Breakdown, stories: &[Story]) -> Vec<Line> {
             stories.iter().map(|story| at.iter().map(|at| story.phases[*at]).sum()).collect();
         let mean = at.iter().map(|at| breakdown.phases[*at].mean).sum();
         let spread = Histogram::of(took.iter().copied());
-        Line { item, leg, ns: amount(&PhaseTime { mean, spread: Spread::of(took) }), spread }
+        let ns = amount(&PhaseTime { mean, spread: Spread::of(took) }, stories.len());
+        Line { item, leg, ns, spread }
     };
     seen.into_iter().map(line).collect()
 }

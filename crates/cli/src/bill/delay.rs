@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use upbeat_core::bill::Item;
 use upbeat_core::bill::collected::{Spread, Story};
 use upbeat_core::bill::way::{MessageEvents, Way};
-use upbeat_core::limits::HANDLER_BUDGET_NS;
 
 /// The shortest time that counts as a delay.
 const LEAST_NS: f64 = 1_000.0;
@@ -33,9 +32,12 @@ pub(crate) fn cause(item: Item, leg: Leg) -> Cause {
     }
 }
 
-/// Tells whether the name in a story is the name of a condition.
-fn is_condition(story: &Story) -> bool {
-    story.happened.has(MessageEvents::CONDITION)
+/// Returns the cause of a long phase of one message.
+pub(crate) fn cause_in(happened: MessageEvents, item: Item, leg: Leg) -> Cause {
+    match cause(item, leg) {
+        Cause::Wait if happened.has(MessageEvents::CALL) => Cause::Call,
+        other => other,
+    }
 }
 
 /// Returns the delays in stories of one way. `lock` returns the name for the note of a story.
@@ -44,35 +46,40 @@ pub(crate) fn delays(
     stories: &[Story],
     lock: impl Fn(u64) -> Option<String>,
 ) -> Vec<Delay> {
-    let phases: Vec<(Item, Cause)> = way
-        .phases
-        .iter()
-        .zip(Leg::of(way))
-        .map(|(phase, leg)| (phase.item, cause(phase.item, leg)))
-        .collect();
+    let phases: Vec<(Item, Leg)> =
+        way.phases.iter().zip(Leg::of(way)).map(|(phase, leg)| (phase.item, leg)).collect();
     let median = |at: usize| Spread::of(stories.iter().map(|story| story.phases[at])).p50;
     let medians: Vec<f64> = (0..phases.len()).map(median).collect();
     let mut found: BTreeMap<(Cause, Option<String>), Vec<f64>> = BTreeMap::new();
     for story in stories {
         let total = story.total();
         let mut late: BTreeMap<(Cause, Option<String>), f64> = BTreeMap::new();
-        for (at, (item, cause)) in phases.iter().enumerate() {
-            let took = story.phases[at];
+        let run = story.happened.run_us().map(|us| f64::from(us) * 1e3);
+        for (at, (item, leg)) in phases.iter().enumerate() {
+            let cause = cause_in(story.happened, *item, *leg);
+            // The callee knows the budget of the method, and which of the handler's runs was the longest.
+            let took = match (cause, run) {
+                (Cause::Budget, Some(run)) => run.min(story.phases[at]),
+                _ => story.phases[at],
+            };
             let counts = match cause {
-                Cause::Budget => took > HANDLER_BUDGET_NS as f64,
+                Cause::Budget => run.is_some() && took >= LEAST_NS,
                 Cause::Pause => took >= LEAST_NS.max(TIMES_MEDIAN * medians[at]),
                 _ => took >= LEAST_NS,
             };
             if !counts || took < LEAST_PART * total {
                 continue;
             }
+            let is_condition = story.happened.has(MessageEvents::CONDITION);
+            let is_call = story.happened.has(MessageEvents::CALL);
             let name = match cause {
-                Cause::Lock if !is_condition(story) => lock(story.note),
-                Cause::Wait if is_condition(story) => lock(story.note),
+                Cause::Lock if !is_condition && !is_call => lock(story.note),
+                Cause::Wait if is_condition => lock(story.note),
+                Cause::Call => lock(story.note),
                 Cause::Pause => Some(item.name().to_owned()),
                 _ => None,
             };
-            let longest = late.entry((*cause, name)).or_default();
+            let longest = late.entry((cause, name)).or_default();
             *longest = longest.max(took);
         }
         late.into_iter().for_each(|(key, took)| found.entry(key).or_default().push(took));
@@ -93,7 +100,7 @@ mod tests {
     fn story(long: impl Fn(Item, Leg) -> f64, note: u64) -> Story {
         let phases = CALL.phases.iter().zip(Leg::of(CALL));
         let phases = phases.map(|(phase, leg)| long(phase.item, leg)).collect();
-        Story { began: 0, phases, happened: MessageEvents::default(), note }
+        Story { began: 0, phases, happened: MessageEvents::default().with_run_us(200), note }
     }
 
     fn found(long: impl Fn(Item, Leg) -> f64) -> Vec<(Cause, Option<String>, u64)> {
@@ -123,21 +130,29 @@ mod tests {
         let long = |items: &'static [Item]| {
             move |item: Item, _: Leg| if items.contains(&item) { 200_000.0 } else { 10.0 }
         };
-        let named = |items| {
-            let happened = MessageEvents::CONDITION;
+        let named = |items, happened| {
             let story = Story { happened, ..story(long(items), 1) };
             let delays = delays(CALL, &[story], |_| Some("not empty".to_owned()));
             delays.into_iter().map(|one| (one.cause, one.name)).collect::<Vec<_>>()
         };
         let waits = (Cause::Wait, Some("not empty".to_owned()));
-        assert_eq!(named(&[Item::Wait]), std::slice::from_ref(&waits));
-        assert_eq!(named(&[Item::Lock, Item::Wait]), [(Cause::Lock, None), waits]);
+        let condition = MessageEvents::CONDITION;
+        assert_eq!(named(&[Item::Wait], condition), std::slice::from_ref(&waits));
+        assert_eq!(named(&[Item::Lock, Item::Wait], condition), [(Cause::Lock, None), waits]);
+        // The longest wait was that for a node's reply.
+        let called = (Cause::Call, Some("not empty".to_owned()));
+        assert_eq!(
+            named(&[Item::Lock, Item::Wait], MessageEvents::CALL),
+            [(Cause::Lock, None), called]
+        );
     }
 
     #[test]
     fn short_or_usual_phases_are_not_delays() {
         assert_eq!(found(|_, _| 900.0), []);
-        assert_eq!(found(|item, _| if item == Item::Execute { 90_000.0 } else { 10.0 }), []);
+        let runs = |item, _| if item == Item::Execute { 900_000.0 } else { 10.0 };
+        let within = Story { happened: MessageEvents::default(), ..story(runs, 0) };
+        assert_eq!(delays(CALL, &[within], |_| None), [], "the method may run for that long");
         let mut stories: Vec<Story> = Vec::new();
         let long = |item, _| if item == Item::Marshal { 50_000.0 } else { 10.0 };
         (0..20).for_each(|_| stories.push(story(long, 0)));
@@ -153,6 +168,6 @@ mod tests {
         assert!(delays.iter().all(|delay| delay.stories <= 2));
         let two = |item, _| if item == Item::Execute { 400_000.0 } else { 10.0 };
         let one = super::delays(CALL, &[story(two, 0)], |_| None);
-        assert_eq!((one.len(), one[0].stories, one[0].max), (1, 1, 400_000.0));
+        assert_eq!((one.len(), one[0].stories, one[0].max), (1, 1, 200_000.0), "the longest run");
     }
 }

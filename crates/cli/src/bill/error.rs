@@ -37,6 +37,13 @@ pub(crate) enum BillError {
         /// The names of the existing nodes.
         seen: Vec<String>,
     },
+    /// No node is of this program.
+    NoSuchProgram {
+        /// The name that the user gave.
+        program: String,
+        /// The programs of the existing nodes.
+        seen: Vec<String>,
+    },
     /// No process of this user has a node.
     NoNodes,
     /// None of these nodes has a page of samples; a node creates the page with its first sample.
@@ -49,6 +56,8 @@ pub(crate) enum BillError {
         seconds: f64,
         /// The number of samples that were not usable.
         unusable: u64,
+        /// The number of samples that were there before.
+        older: u64,
     },
     /// No method has this text in its name.
     NoSuchMethod {
@@ -95,10 +104,18 @@ impl fmt::Display for BillError {
                  version with which the program was built"
             ),
             BillError::NoNode(pid) => {
-                write!(f, "process {pid} has no node of Upbeat that can be observed")
+                write!(
+                    f,
+                    "process {pid} has nothing of Upbeat to observe: it has no node, and its handles, if it has any, \
+                     have sampled no message yet. A handle can be observed from its first sample on, which is one \
+                     message in 1,000 unless `UPBEAT_SAMPLING` or `sampling` says otherwise"
+                )
             }
             BillError::NoSuchNode { name, seen } => {
                 write!(f, "no node is named `{name}`; {}", listed("nodes", seen))
+            }
+            BillError::NoSuchProgram { program, seen } => {
+                write!(f, "no node is of the program `{program}`; {}", listed("programs", seen))
             }
             BillError::NoNodes => {
                 write!(
@@ -110,12 +127,15 @@ impl fmt::Display for BillError {
                 let nodes = listed("nodes", nodes);
                 write!(f, "no message was sampled yet, or sampling is off; {nodes}; {SAMPLE_MORE}")
             }
-            BillError::NoSamples { nodes, seconds, unusable } => {
+            BillError::NoSamples { nodes, seconds, unusable, older } => {
                 write!(
                     f,
                     "no message was sampled within {seconds:.1} s; {}",
                     listed("nodes", nodes)
                 )?;
+                if *older > 0 {
+                    write!(f, "; --all includes {older} samples that were taken before")?;
+                }
                 match unusable {
                     0 => write!(f, "; collect for longer with --seconds; {SAMPLE_MORE}"),
                     n => write!(

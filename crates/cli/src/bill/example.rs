@@ -87,7 +87,14 @@ pub(crate) fn recording() -> Recording {
     }
     let mut recording = collector.recording(1_700_000_000, 1.0);
     recording.nodes = vec![
-        node("desk", [(Counter::CallsSent, 90_000), (Counter::RepliesInPlace, 90_000)]),
+        node(
+            "desk",
+            [
+                (Counter::CallsSent, 90_000),
+                (Counter::RepliesInPlace, 90_000),
+                (Counter::ReadsByCall, 21),
+            ],
+        ),
         node("bank", [(Counter::HandlersInline, 8_800), (Counter::PromotedByLock, 1_200)]),
         node("sink", [(Counter::HandlersInline, 30_000), (Counter::PromotedByLock, 0)]),
     ];
@@ -117,7 +124,9 @@ fn write_calls(desk: &Samples, clock: &mut u64) {
         }
         if n % 2 == 0 {
             let took = if n % 100 == 0 { 310_000 } else { 2_000 + n };
-            call(audit).write(*clock, |item, _| (item == Item::Execute).then_some(took));
+            let ran = MessageEvents::default().with_run_us(if n % 100 == 0 { 310 } else { 0 });
+            let audit = Message { happened: ran, ..call(audit) };
+            audit.write(*clock, |item, _| (item == Item::Execute).then_some(took));
         }
         if n % 3 == 0 {
             let slept = |item, leg| (item == Item::Wake && leg == Leg::Out).then_some(48_000);
@@ -130,5 +139,7 @@ fn node<const N: usize>(name: &str, counters: [(Counter, u64); N]) -> Node {
     let counters: BTreeMap<String, u64> =
         counters.into_iter().map(|(one, count)| (one.name().into(), count)).collect();
     let incarnation = format!("{:016x}", name.len());
-    Node { name: name.into(), pid: 4_711, incarnation, samples: name != "bank", counters }
+    let (name, program, samples) = (name.to_owned(), "bank".to_owned(), name != "bank");
+    let (counters, ended) = (Some(counters), false);
+    Node { name, pid: 4_711, incarnation, samples, program, ended, counters }
 }

@@ -31,7 +31,7 @@ impl Found {
 }
 
 /// Finds the pages of processes and nodes. A target is a process number or a node's name; no target means all.
-pub(crate) fn find(targets: &[String]) -> Result<Vec<Found>, BillError> {
+pub(crate) fn find(targets: &[String], program: Option<&str>) -> Result<Vec<Found>, BillError> {
     let (mut found, mut names) = (Vec::new(), Vec::new());
     for target in targets {
         match target.parse() {
@@ -56,8 +56,38 @@ pub(crate) fn find(targets: &[String]) -> Result<Vec<Found>, BillError> {
             counters: one.counters.into_iter().filter(|view| wanted(&view.node())).collect(),
         }));
     }
-    let found = deduplicated(found);
-    if found.is_empty() { Err(BillError::NoNodes) } else { Ok(found) }
+    let mut found = deduplicated(found);
+    if found.is_empty() {
+        return Err(BillError::NoNodes);
+    }
+    if let Some(program) = program {
+        let seen = programs(&found);
+        for one in &mut found {
+            one.samples.retain(|view| view.program() == program);
+            one.counters.retain(|view| view.program() == program);
+        }
+        found.retain(|one| !one.is_empty());
+        if found.is_empty() {
+            return Err(BillError::NoSuchProgram { program: program.into(), seen });
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the programs of all nodes, each once.
+fn programs(found: &[Found]) -> Vec<String> {
+    let counted = found.iter().flat_map(|one| &one.counters).map(CountersView::program);
+    let sampled = found.iter().flat_map(|one| &one.samples).map(SamplesView::program);
+    let mut programs: Vec<String> = counted.chain(sampled).filter(|one| !one.is_empty()).collect();
+    programs.sort();
+    programs.dedup();
+    programs
+}
+
+/// Returns whether a process still shows these counters.
+pub(crate) fn shows(pid: u32, view: &CountersView) -> bool {
+    let same = |one: &CountersView| one.incarnation() == view.incarnation();
+    counters::observe(pid).is_ok_and(|all| all.iter().any(same))
 }
 
 fn of_process(pid: u32) -> Result<Found, BillError> {

@@ -5,13 +5,16 @@
 //! in a sentence comes from the figures of the recording.
 
 use crate::bill::bets::Row;
-use crate::bill::delay::cause;
+use crate::bill::delay::cause_in;
 use crate::bill::grid::{brief as time, capital, counted, grouped, percent};
-use crate::bill::recording::{Cause, Delay, Leg, MessageTimes, Node, Recording, Subject};
+use crate::bill::recording::{
+    Cause, Delay, Ended, KeptThread, Leg, MessageTimes, Node, Recording, Subject,
+};
 use serde::Serialize;
-use upbeat_core::bill::Item;
 use upbeat_core::bill::bet::{BETS, Bet};
-use upbeat_core::limits::HANDLER_BUDGET_NS;
+use upbeat_core::bill::event::BadEnd;
+use upbeat_core::bill::way::MessageEvents;
+use upbeat_core::bill::{Counter, Item};
 
 /// A slow message takes at least this many times the median.
 const SLOW_TIMES: f64 = 2.0;
@@ -82,8 +85,9 @@ pub(crate) fn findings(recording: &Recording) -> Vec<Finding> {
         found.extend(others.map(|delay| Finding { subject: Some(at), ..other(subject, delay) }));
     }
     for node in &recording.nodes {
-        found.extend(BETS.iter().filter_map(|bet| lost(node, bet)));
+        found.extend(BETS.iter().filter_map(|bet| lost(recording, node, bet)));
     }
+    found.extend(events(recording));
     found.extend(missed(recording));
     found.sort_by(|one, other| {
         one.level.cmp(&other.level).then(other.weight.total_cmp(&one.weight))
@@ -119,6 +123,7 @@ fn headline(subject: &Subject) -> Option<(Finding, Vec<Cause>)> {
         time(most),
         doing(subject, item, leg, slow),
     );
+    let cause = |item, leg| cause_in(MessageEvents(slow.happened), item, leg);
     let mut told = vec![cause(item, leg)];
     if let Some((item, leg, took)) = parts.next().filter(|part| part.2 >= SECOND_PART * total) {
         let doing = doing(subject, item, leg, slow);
@@ -128,6 +133,7 @@ fn headline(subject: &Subject) -> Option<(Finding, Vec<Cause>)> {
     let named = slow.named().filter(|(word, _)| match told[0] {
         Cause::Lock => *word == "lock",
         Cause::Wait => *word == "condition",
+        Cause::Call => *word == "node",
         _ => false,
     });
     let delay = subject.causes.iter().find(|delay| {
@@ -164,11 +170,8 @@ fn headline(subject: &Subject) -> Option<(Finding, Vec<Cause>)> {
 /// Describes a part of a message, as the end of a sentence.
 fn doing(subject: &Subject, item: Item, leg: Leg, told: &MessageTimes) -> String {
     let Subject { from, to, .. } = subject;
-    // A handler that waits runs twice, and each run has the whole budget.
-    let phases = subject.way.phases.iter().zip(&told.phases);
-    let runs = phases.filter(|(phase, _)| phase.item == Item::Execute).map(|(_, took)| *took);
-    let longest_run = runs.fold(0.0, f64::max);
-    match (cause(item, leg), told.lock.as_deref()) {
+    let named = told.named();
+    match (cause_in(MessageEvents(told.happened), item, leg), named) {
         (Cause::Room, _) => format!("waiting for room in a full lane to `{to}`"),
         (Cause::CalleeSlept, _) => format!("waking `{to}`, which slept"),
         (Cause::CallerSlept, _) => format!("waking `{from}`, which slept when the reply came"),
@@ -178,16 +181,22 @@ fn doing(subject: &Subject, item: Item, leg: Leg, told: &MessageTimes) -> String
         (Cause::CallerBusy, _) => {
             format!("the reply waiting for `{from}`, which was busy or had no CPU")
         }
-        (Cause::Budget, _) if longest_run > HANDLER_BUDGET_NS as f64 => {
-            format!("running the handler without a pause (its budget is {})", budget())
-        }
-        (Cause::Budget, _) => "running the handler".into(),
-        (Cause::Lock, Some(name)) => format!("waiting for the lock `{name}`"),
-        (Cause::Lock, None) => "waiting for a lock".into(),
-        (Cause::Wait, _) => match told.named() {
-            Some(("condition", name)) => format!("the handler waiting for the condition `{name}`"),
-            _ => "the handler waiting for a call, a timer or an event".into(),
+        // The time of a handler that waits is that of all its runs.
+        (Cause::Budget, _) => match told.run() {
+            None => "running the handler".into(),
+            Some(run) => format!(
+                "running the handler, up to {} without a pause and beyond its budget",
+                time(run)
+            ),
         },
+        (Cause::Lock, Some(("lock", name))) => format!("waiting for the lock `{name}`"),
+        (Cause::Lock, _) => "waiting for a lock".into(),
+        (Cause::Call, Some((_, name))) => format!("the handler waiting for a reply of `{name}`"),
+        (Cause::Call, None) => "the handler waiting for a reply".into(),
+        (Cause::Wait, Some(("condition", name))) => {
+            format!("the handler waiting for the condition `{name}`")
+        }
+        (Cause::Wait, _) => "the handler waiting for a call, a timer or an event".into(),
         (Cause::Queue, _) => format!("the handler being ready while `{to}` ran other tasks"),
         (Cause::Pause, _) => match leg {
             Leg::Caller => format!("in `{item}` at `{from}`"),
@@ -202,10 +211,6 @@ fn doing(subject: &Subject, item: Item, leg: Leg, told: &MessageTimes) -> String
 fn slow_title(subject: &Subject) -> String {
     let name = subject.slow_name();
     if name.starts_with('p') { name } else { capital(&name) }
-}
-
-fn budget() -> String {
-    format!("{} us", HANDLER_BUDGET_NS / 1_000)
 }
 
 fn messages(subject: &Subject) -> &'static str {
@@ -234,7 +239,7 @@ fn is_told(subject: &Subject, delay: &Delay) -> bool {
         let befell = |one_in: u64| delay.stories.saturating_mul(one_in) >= subject.samples.stories;
         // On a busy machine the pauses of the machine are longer than the delays that the program causes.
         let late = delay.p50 >= MUCH_MORE * subject.whole.p50 && befell(ONE_IN_MANY);
-        let much = delay.max >= OTHER_PART * subject.whole.p999 || late;
+        let much = delay.max >= OTHER_PART * subject.whole.slowest() || late;
         much && delay.stories >= SOME && befell(one_in)
     };
     match delay.cause {
@@ -264,7 +269,7 @@ fn other(subject: &Subject, delay: &Delay) -> Finding {
             format!("`{from}` was busy or had no CPU: replies waited for up to {most}")
         }
         (Cause::Budget, _) => {
-            format!("the handler ran for {most} without a pause; its budget is {}", budget())
+            format!("the handler ran for {most} without a pause, beyond its budget")
         }
         (Cause::Lock, Some(name)) => {
             format!("the handler waited up to {most} for the lock `{name}`")
@@ -275,6 +280,10 @@ fn other(subject: &Subject, delay: &Delay) -> Finding {
         }
         (Cause::Wait, None) => {
             format!("the handler waited up to {most} for a call, a timer or an event")
+        }
+        (Cause::Call, name) => {
+            let of = name.map_or_else(String::new, |name| format!(" of `{name}`"));
+            format!("the handler waited up to {most} for a reply{of}")
         }
         (Cause::Queue, _) => {
             format!("the handler was ready for up to {most} while `{to}` ran other tasks")
@@ -291,26 +300,85 @@ fn other(subject: &Subject, delay: &Delay) -> Finding {
 }
 
 /// Describes a bet that a node loses too often.
-fn lost(node: &Node, bet: &'static Bet) -> Option<Finding> {
+fn lost(recording: &Recording, node: &Node, bet: &'static Bet) -> Option<Finding> {
     let row = Row::of(node, bet);
-    let part = row.percent() / 100.0;
-    if row.taken() < TAKEN_LEAST || part < LOST_PART {
+    let (taken, of_hundred) = (row.taken()?, row.percent()?);
+    let part = of_hundred / 100.0;
+    if taken < TAKEN_LEAST || part < LOST_PART {
         return None;
     }
     let title = format!(
         "`{}` lost {} of its bets on {}: {}",
         node.name,
-        percent(row.percent()),
+        percent(of_hundred),
         bet.name,
         reasons(node, bet)
     );
     let detail = format!(
-        "The bet: {} Taken {} times and lost {} times since the node started.",
+        "The bet: {} Taken {} times and lost {} times {}.",
         bet.sentence,
-        grouped(row.taken()),
-        grouped(row.lost)
+        grouped(taken),
+        grouped(row.lost),
+        since(recording)
     );
     Some(Finding { level: Level::Note, subject: None, title, detail, weight: part })
+}
+
+/// Returns the words for the time to which counters refer.
+pub(crate) fn since(recording: &Recording) -> &'static str {
+    match recording.before.included {
+        true => "since the nodes started",
+        false => "while they were observed",
+    }
+}
+
+/// Describes futures that kept the thread of their node, and calls that ended without a result.
+fn events(recording: &Recording) -> Vec<Finding> {
+    let late = |title, detail, weight| {
+        let (level, subject) = (Level::Late, None);
+        Finding { level, subject, title, detail, weight }
+    };
+    let kept = |one: &KeptThread| {
+        let (longest, times) = (time(one.longest), counted(one.count, "time", "times"));
+        let (title, node) = (one.title(), &one.node);
+        match one.blocked {
+            0 => late(
+                format!("{title} kept the thread of `{node}` for up to {longest} without a pause"),
+                format!(
+                    "{times} since the node started, beyond its budget of {}. Write `upbeat::compute(move || …).await` \
+                     for a long computation, or `upbeat::checkpoint().await` in its loops.",
+                    time(one.budget)
+                ),
+                one.longest,
+            ),
+            blocked => late(
+                format!("{title} blocked the thread of `{node}`, for up to {longest}"),
+                format!(
+                    "{times} since the node started, of which {} in system calls, while the node served nobody else. \
+                     Write `upbeat::sleep(…).await` for `std::thread::sleep`, a type of `upbeat::sync` for one of \
+                     `std::sync`, and `upbeat::compute(move || …).await` around work with files and sockets.",
+                    grouped(blocked)
+                ),
+                one.longest,
+            ),
+        }
+    };
+    let ended = |one: &Ended| {
+        let Ended { from, to, service, method, calls, .. } = one;
+        let words = BadEnd::ALL.into_iter().find(|end| end.name() == one.how);
+        let words = words.map_or("ended without a result", BadEnd::words);
+        let calls = counted(*calls, "sampled call", "sampled calls");
+        late(
+            format!("{calls} of {service}.{method} from `{from}` to `{to}` {words}"),
+            format!(
+                "After {} at the median, and {} at most. No other figure includes these calls.",
+                time(one.p50),
+                time(one.max)
+            ),
+            one.max,
+        )
+    };
+    recording.kept.iter().map(kept).chain(recording.ended.iter().map(ended)).collect()
 }
 
 /// Lists the reasons for which a bet was lost, with their counts, the most frequent first.
@@ -347,6 +415,39 @@ fn missed(recording: &Recording) -> Vec<Finding> {
             format!("{samples} not included: this version cannot read them"),
             "Use the `upbeat` of the version with which the program was built.",
         ));
+    }
+    if missed.unnamed > 0 {
+        let samples = counted(missed.unnamed, "sample has", "samples have");
+        found.push(note(
+            format!("{samples} no name, and no figure includes them: the table of names of a node is full"),
+            "A node has room for 256 names of peers with their methods, and of locks. Restart it to empty the table.",
+        ));
+    }
+    let nodes = recording.nodes.iter();
+    for node in nodes {
+        let (taken, lost) = (node.count(Counter::SamplesTaken), node.count(Counter::SamplesLost));
+        if lost.saturating_mul(10) > taken {
+            found.push(note(
+                format!("`{}` lost {} {}", node.name, counted(lost, "sample", "samples"), since(recording)),
+                "A stamp or the room for it was missing: of messages that were refused at first, of more than 1,024 \
+                 sampled calls that were open at once in a session, and where lanes were full. Sample fewer messages.",
+            ));
+        }
+        if node.ended {
+            found.push(note(
+                format!("`{}` (process {}) has ended while it was observed", node.name, node.pid),
+                "The figures include what it recorded until then.",
+            ));
+        }
+        if node.counters.is_none() {
+            found.push(note(
+                format!(
+                    "the counters of `{}` are left out, and its bets with them: it has others",
+                    node.name
+                ),
+                "Use the `upbeat` of the version with which the program was built.",
+            ));
+        }
     }
     found
 }

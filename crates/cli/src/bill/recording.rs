@@ -7,20 +7,31 @@
 //! control a terminal.
 
 pub(crate) mod carried;
+mod text;
+mod event;
+mod names;
 
 use crate::bill::error::BillError;
 use crate::bill::histogram::Histogram;
 use carried::Carried;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+pub(crate) use carried::Session;
+pub(crate) use event::{Before, Ended, KeptThread};
+use names::{item_in, item_out, way_in, way_out};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
-use upbeat_core::bill::way::{MessageEvents, Place, WAYS, Way};
+use text::clean;
+pub(crate) use text::cleaned;
+use upbeat_core::bill::way::{MessageEvents, Place, Way};
 use upbeat_core::bill::{Counter, Item};
 
 /// The format name at the beginning of a file.
 const FORMAT: &str = "upbeat bill";
 /// The version of the format.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// The smallest numbers of values that have a p99 and a p99.9.
+pub(crate) const P99_LEAST: u64 = 100;
+pub(crate) const P999_LEAST: u64 = 1_000;
 /// The largest size of a file, in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
@@ -33,12 +44,18 @@ pub(crate) struct Recording {
     pub(crate) taken: u64,
     /// The duration of collecting, in seconds.
     pub(crate) seconds: f64,
+    /// The part of the recording that is older than the time of collecting.
+    pub(crate) before: Before,
     /// The samples that no figure contains.
     pub(crate) missed: Missed,
     /// The nodes that were found.
     pub(crate) nodes: Vec<Node>,
     /// The kinds of messages that were sampled.
     pub(crate) subjects: Vec<Subject>,
+    /// The sampled calls that ended without a result.
+    pub(crate) ended: Vec<Ended>,
+    /// The methods and tasks that kept the thread of their node for too long.
+    pub(crate) kept: Vec<KeptThread>,
 }
 
 /// The numbers of samples that no figure contains.
@@ -48,6 +65,8 @@ pub(crate) struct Missed {
     pub(crate) overwritten: u64,
     /// Samples that this version does not understand.
     pub(crate) unusable: u64,
+    /// Samples of messages for whose names their node had no room.
+    pub(crate) unnamed: u64,
 }
 
 /// A node of the program.
@@ -61,8 +80,13 @@ pub(crate) struct Node {
     pub(crate) incarnation: String,
     /// Whether the node takes samples.
     pub(crate) samples: bool,
-    /// The node's counters by name, since the node began.
-    pub(crate) counters: BTreeMap<String, u64>,
+    /// The node's program.
+    pub(crate) program: String,
+    /// Whether the node has ended while it was observed.
+    pub(crate) ended: bool,
+    /// The node's counters by name: what was added while it was observed, or since the node began. None if the node
+    /// is of a version with other counters.
+    pub(crate) counters: Option<BTreeMap<String, u64>>,
 }
 
 /// A kind of message: a method, between two nodes.
@@ -123,9 +147,18 @@ impl Samples {
 pub(crate) struct Amount {
     pub(crate) mean: f64,
     pub(crate) p50: f64,
-    pub(crate) p99: f64,
-    pub(crate) p999: f64,
+    /// None if there are fewer than a hundred values.
+    pub(crate) p99: Option<f64>,
+    /// None if there are fewer than a thousand values.
+    pub(crate) p999: Option<f64>,
     pub(crate) max: f64,
+}
+
+impl Amount {
+    /// Returns p99.9, or the maximum if there are too few values for that.
+    pub(crate) fn slowest(&self) -> f64 {
+        self.p999.unwrap_or(self.max)
+    }
 }
 
 /// A line of the bill: an item in one leg.
@@ -171,8 +204,10 @@ pub(crate) enum Cause {
     Budget,
     /// The handler waited for a lock.
     Lock,
-    /// The handler waited for a call, a timer or an event.
+    /// The handler waited for a timer, a condition or an event.
     Wait,
+    /// The handler waited for the reply of a node.
+    Call,
     /// The handler was ready while other handlers ran.
     Queue,
     /// A step that is usually short was long, although nothing was waited for.
@@ -207,18 +242,6 @@ pub(crate) struct MessageTimes {
     pub(crate) lock: Option<String>,
 }
 
-/// A session whose messages were sampled, in the direction of requests.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Session<'r> {
-    pub(crate) from: &'r str,
-    pub(crate) to: &'r str,
-    /// The carrier of the session, and the peer's address.
-    pub(crate) carried: String,
-    pub(crate) samples: u64,
-    /// The possible error of the wire's time in nanoseconds, if the clocks are those of two hosts.
-    pub(crate) doubt: Option<f64>,
-}
-
 impl Recording {
     /// Creates an empty recording.
     pub(crate) fn new(taken: u64, seconds: f64) -> Recording {
@@ -227,9 +250,12 @@ impl Recording {
             version: VERSION,
             taken,
             seconds,
+            before: Before::default(),
             missed: Missed::default(),
             nodes: Vec::new(),
             subjects: Vec::new(),
+            ended: Vec::new(),
+            kept: Vec::new(),
         }
     }
 
@@ -315,9 +341,10 @@ impl Recording {
 
     fn clean(&mut self) {
         for node in &mut self.nodes {
-            clean(&mut node.name);
-            clean(&mut node.incarnation);
+            [&mut node.name, &mut node.incarnation, &mut node.program].into_iter().for_each(clean);
         }
+        self.ended.iter_mut().for_each(Ended::clean);
+        self.kept.iter_mut().for_each(KeptThread::clean);
         for subject in &mut self.subjects {
             let Subject { from, to, service, method, samples, .. } = subject;
             [from, to, service, method, &mut samples.means_from].into_iter().for_each(clean);
@@ -332,7 +359,8 @@ impl Recording {
 impl Node {
     /// Returns the value of a counter, or 0 if the node has no such counter.
     pub(crate) fn count(&self, counter: Counter) -> u64 {
-        self.counters.get(counter.name()).copied().unwrap_or(0)
+        let value = |counters: &BTreeMap<String, u64>| counters.get(counter.name()).copied();
+        self.counters.as_ref().and_then(value).unwrap_or(0)
     }
 }
 
@@ -345,7 +373,7 @@ impl Subject {
     /// Returns the name of the samples from which the means come.
     pub(crate) fn means_from(&self) -> &str {
         match self.samples.means_from.as_str() {
-            "pairs" => "pairs of stamps",
+            "pairs" => "pairs of stamps, without the fastest and the slowest 5%",
             "stories" => "full samples",
             other => other,
         }
@@ -363,7 +391,7 @@ impl Subject {
 
     /// Returns the name of p99.9. With fewer than a thousand stories it is the slowest one.
     pub(crate) fn slow_name(&self) -> String {
-        if self.samples.stories >= 1000 {
+        if self.samples.stories >= P999_LEAST {
             "p99.9".into()
         } else {
             format!("slowest of {} samples", self.samples.stories)
@@ -408,10 +436,20 @@ impl MessageTimes {
         self.phases.iter().sum()
     }
 
-    /// Returns the kind (lock or condition) and the name of what the handler waited for.
+    /// Returns the kind (lock, condition or node) and the name of what the handler waited for longest.
     pub(crate) fn named(&self) -> Option<(&'static str, &str)> {
-        let is_condition = MessageEvents(self.happened).has(MessageEvents::CONDITION);
-        Some((if is_condition { "condition" } else { "lock" }, self.lock.as_deref()?))
+        let happened = MessageEvents(self.happened);
+        let kind = match () {
+            () if happened.has(MessageEvents::CONDITION) => "condition",
+            () if happened.has(MessageEvents::CALL) => "node",
+            () => "lock",
+        };
+        Some((kind, self.lock.as_deref()?))
+    }
+
+    /// Returns the nanoseconds of the longest run of the handler, if that exceeded the budget of its method.
+    pub(crate) fn run(&self) -> Option<f64> {
+        MessageEvents(self.happened).run_us().map(|us| f64::from(us) * 1e3)
     }
 
     /// Returns the names of the events of the message.
@@ -448,41 +486,6 @@ impl Leg {
             }
         })
     }
-}
-
-/// Replaces characters that control a terminal or change the direction of the text after them.
-pub(crate) fn cleaned(text: &str) -> String {
-    const DIRECTIONS: [char; 5] = ['\u{200e}', '\u{200f}', '\u{061c}', '\u{2028}', '\u{2029}'];
-    let harmless = |one: char| {
-        !one.is_control()
-            && !matches!(one, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-            && !DIRECTIONS.contains(&one)
-    };
-    text.chars().map(|one| if harmless(one) { one } else { char::REPLACEMENT_CHARACTER }).collect()
-}
-
-fn clean(text: &mut String) {
-    *text = cleaned(text);
-}
-
-fn way_out<S: Serializer>(way: &&'static Way, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(way.name)
-}
-
-fn way_in<'de, D: Deserializer<'de>>(from: D) -> Result<&'static Way, D::Error> {
-    let name = String::deserialize(from)?;
-    let known = WAYS.iter().copied().find(|way| way.name == name);
-    known.ok_or_else(|| serde::de::Error::custom(format_args!("unknown way `{}`", cleaned(&name))))
-}
-
-fn item_out<S: Serializer>(item: &Item, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(item.name())
-}
-
-fn item_in<'de, D: Deserializer<'de>>(from: D) -> Result<Item, D::Error> {
-    let name = String::deserialize(from)?;
-    let known = Item::ALL.iter().copied().find(|item| item.name() == name);
-    known.ok_or_else(|| serde::de::Error::custom(format_args!("unknown item `{}`", cleaned(&name))))
 }
 
 #[cfg(test)]

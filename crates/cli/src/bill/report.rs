@@ -3,9 +3,9 @@
 use crate::bench::report::time;
 use crate::bill::bets::{Row, rows};
 use crate::bill::compare::Compared;
-use crate::bill::findings::{Finding, Level, reasons};
+use crate::bill::findings::{Finding, Level, reasons, since};
 use crate::bill::grid::{counted, grid, grouped, percent};
-use crate::bill::recording::{Line, Recording, Session, Subject};
+use crate::bill::recording::{Amount, Line, Recording, Session, Subject};
 use std::io::{self, Write};
 
 /// The width of a line of text, in columns.
@@ -47,12 +47,31 @@ pub(crate) fn summary(recording: &Recording) -> String {
         1..=4 => format!("`{}`", samples.join("`, `")),
         more => format!("{more} nodes"),
     };
+    let before = recording.before;
+    let older = match before.included && before.samples > 0 {
+        true => format!(
+            "; {} older, the oldest by {}",
+            counted(before.samples, "sample is", "samples are"),
+            age(before.oldest_s)
+        ),
+        false => String::new(),
+    };
     format!(
-        "{} of {} seen by {nodes}, collected for {:.1} s",
+        "{} of {} seen by {nodes}, collected for {:.1} s{older}",
         counted(recording.samples(), "sample", "samples"),
         counted(recording.subjects.len() as u64, "kind of message", "kinds of messages"),
         recording.seconds,
     )
+}
+
+/// Formats an age with one digit behind the point.
+fn age(seconds: f64) -> String {
+    match seconds {
+        s if s < 120.0 => format!("{s:.1} s"),
+        s if s < 7_200.0 => format!("{:.1} min", s / 60.0),
+        s if s < 172_800.0 => format!("{:.1} h", s / 3_600.0),
+        s => format!("{:.1} days", s / 86_400.0),
+    }
 }
 
 fn wrapped(text: &str, first: &str, to: &mut impl Write) -> io::Result<()> {
@@ -109,15 +128,20 @@ fn breakdown(subject: &Subject, to: &mut impl Write) -> io::Result<()> {
         let doubt = subject.doubt_of(line).map(|ns| format!(" ± {}", time(ns)));
         let mean = time(line.ns.mean) + doubt.as_deref().unwrap_or_default();
         row.extend([percent(subject.percent(line)), mean]);
-        row.extend([line.ns.p50, line.ns.p99, line.ns.p999].map(time));
+        row.extend(percentiles(&line.ns));
         row
     };
-    let counts = |line: &&Line| line.ns.mean.abs() >= 0.05 || line.ns.p999 >= 0.05;
+    let counts = |line: &&Line| line.ns.mean.abs() >= 0.05 || line.ns.slowest() >= 0.05;
     let mut rows: Vec<Vec<String>> = subject.lines.iter().filter(counts).map(row).collect();
     let mut sum = vec!["all".into(), String::new(), "100%".into(), time(whole.mean)];
-    sum.extend([whole.p50, whole.p99, whole.p999].map(time));
+    sum.extend(percentiles(whole));
     rows.push(sum);
     grid(&["item", "where", ">part", ">mean", ">p50", ">p99", ">p99.9"], &rows, "  ", to)
+}
+
+/// Returns the median, p99 and p99.9. Of too few samples a percentile is not shown.
+fn percentiles(of: &Amount) -> [String; 3] {
+    [Some(of.p50), of.p99, of.p999].map(|ns| ns.map_or_else(|| "-".into(), time))
 }
 
 fn bets(recording: &Recording, to: &mut impl Write) -> io::Result<()> {
@@ -127,12 +151,14 @@ fn bets(recording: &Recording, to: &mut impl Write) -> io::Result<()> {
     }
     let cells = |row: &Row<'_>| {
         let mut cells = vec![row.node.name.clone(), row.bet.name.into()];
-        cells.extend([row.taken(), row.won, row.lost].map(grouped));
-        cells.extend([percent(row.percent()), reasons(row.node, row.bet)]);
+        let counts = [row.taken(), row.won, Some(row.lost)];
+        cells.extend(counts.map(|count| count.map_or_else(|| "-".into(), grouped)));
+        cells.push(row.percent().map_or_else(|| "-".into(), percent));
+        cells.push(reasons(row.node, row.bet));
         cells
     };
     let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
-    writeln!(to, "\nBets since the nodes started")?;
+    writeln!(to, "\nBets {}", since(recording))?;
     grid(&["node", "bet on", ">taken", ">won", ">lost", ">part", "lost because"], &rows, "  ", to)?;
     match left_out {
         0 => Ok(()),
@@ -185,8 +211,9 @@ mod tests {
             "Bank.transfer call from `desk` to `bank`",
             "item where part mean",
             "p99.9",
-            "Bets since the nodes started",
+            "Bets while they were observed",
             "waited for a lock (1,200)",
+            "desk reads - - 21 - became calls (21)",
             "compared",
             "+0.0%",
         ] {

@@ -235,7 +235,7 @@ impl Desk {
         let call = "delivery(1 s), deadline 2 ms";
         let mut late = self.kind(clients, Callee::Stock, call, late, |ended| match ended {
             Ok(()) => Err("Ok".into()),
-            Err(error @ (CallError::Deadline | CallError::Failed { .. })) => {
+            Err(error @ (CallError::Deadline(_) | CallError::Failed { .. })) => {
                 Ok(format!("Err: {error}"))
             }
             Err(error) => Err(error.to_string()),

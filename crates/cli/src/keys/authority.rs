@@ -1,6 +1,6 @@
 //! The private authority of a program: making it, and loading it to sign certificates.
 
-use super::error::KeysError;
+use super::error::{AUTHORITY, KeysError};
 use super::target::Target;
 use crate::exit;
 use rcgen::{
@@ -27,13 +27,13 @@ pub(crate) struct Authority {
 
 /// Returns the path of a program's authority.
 pub(crate) fn path(program: &ProgramName, directory: &Path) -> PathBuf {
-    directory.join(format!("{program}.authority.pem"))
+    directory.join(format!("{program}{AUTHORITY}"))
 }
 
-/// Runs `upbeat keys init`.
+/// Runs `upbeat keys init` for a directory, and the option that has named it.
 pub(crate) fn init(
     program: &ProgramName,
-    directory: &Path,
+    (directory, option): (&Path, &str),
     days: u32,
     force: bool,
 ) -> Result<(), KeysError> {
@@ -41,7 +41,7 @@ pub(crate) fn init(
     let text = format!(
         "the authority of program `{program}` is in {}\n\
          valid until {}, SHA-256 {}\n\
-         issue an identity: upbeat keys issue --program {program} NODE -o NODE.pem\n",
+         issue an identity: upbeat keys issue --program {program}{option} NODE -o NODE.pem\n",
         path(program, directory).display(),
         certificate.valid().end,
         certificate.fingerprint()

@@ -3,9 +3,12 @@
 use crate::exit::{self, Failure};
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use upbeat_core::name::NameError;
 use upbeat_transport::identity::{IdentityError, IdentityFlaw, Moment};
+
+/// The end of the file name of an authority, behind the name of its program.
+pub(crate) const AUTHORITY: &str = ".authority.pem";
 
 /// The reason why keys cannot be made or shown.
 #[derive(Debug)]
@@ -108,20 +111,23 @@ impl fmt::Display for KeysError {
             KeysError::Names(reason) => write!(f, "{reason}"),
             KeysError::NoAuthority { path, program } => write!(
                 f,
-                "program `{program}` has no authority at {}: make one with `upbeat keys init --program \
-                 {program}`, or name its directory with --dir",
-                path.display()
+                "program `{program}` has no authority at {}: make one with `{}`, or name its directory with --dir",
+                path.display(),
+                init_command(path)
             ),
             KeysError::Authority { path, reason } => write!(
                 f,
-                "{} cannot be used as an authority: {reason}; `upbeat keys init` makes an authority",
-                path.display()
+                "{} cannot be used as an authority: {reason}; `{} --force` makes another, and all identities \
+                 have to be issued anew",
+                path.display(),
+                init_command(path)
             ),
             KeysError::Expired { path, at } => write!(
                 f,
-                "the authority at {} expired at {at}: make another with `upbeat keys init --force`, \
-                 and issue all identities anew",
-                path.display()
+                "the authority at {} expired at {at}: make another with `{} --force`, and issue all \
+                 identities anew",
+                path.display(),
+                init_command(path)
             ),
             KeysError::Identity(error) => write!(f, "the new identity cannot be loaded: {error}"),
             KeysError::Read(error) => write!(f, "{error}"),
@@ -132,6 +138,24 @@ impl fmt::Display for KeysError {
 }
 
 impl std::error::Error for KeysError {}
+
+/// Returns the command that makes the authority at a path.
+fn init_command(path: &Path) -> String {
+    let (directory, file) = (path.parent().unwrap_or(path), path.file_name().unwrap_or_default());
+    let file = file.to_string_lossy();
+    let program = file.strip_suffix(AUTHORITY).unwrap_or(&file);
+    format!("upbeat keys init --program {program} --dir {}", quoted(directory))
+}
+
+/// Returns a path as a shell takes it.
+pub(crate) fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%".contains(&byte);
+    match text.bytes().all(is_plain) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
 
 impl Failure for KeysError {
     fn code(&self) -> u8 {

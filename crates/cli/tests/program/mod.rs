@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use upbeat_core::bill::way::{CALL, MessageEvents, ONEWAY, Place, StampMode, Way};
 use upbeat_core::bill::{Counter, Item};
@@ -29,10 +30,18 @@ pub(crate) struct Pages {
 impl Pages {
     /// Creates the pages of a node without messages, under a name of its own.
     pub(crate) fn new(name: &str) -> Pages {
-        let incarnation = u64::from(std::process::id());
-        let samples = Samples::create(name, incarnation).unwrap();
-        let counters = Counters::create(Counter::COUNT, name, incarnation).unwrap();
-        Pages { name: name.into(), samples, counters }
+        Pages::of(name, "invented")
+    }
+
+    /// Creates the pages of a node of a program.
+    pub(crate) fn of(name: &str, program: &str) -> Pages {
+        static COUNT: AtomicU64 = AtomicU64::new(1);
+        let nth = COUNT.fetch_add(1, Ordering::Relaxed) << 32;
+        let (incarnation, names) =
+            (nth | u64::from(std::process::id()), format!("{name}\n{program}"));
+        let samples = Samples::create(&names, incarnation).unwrap();
+        let counters = Counters::create(Counter::COUNT, &names, incarnation).unwrap();
+        Pages { name: name.into(), samples, counters: counters.named(Counter::NAMES) }
     }
 
     /// Writes a message. `long` returns the nanoseconds of phases that do not take 20 ns. The second run of a
@@ -56,7 +65,10 @@ impl Pages {
             stamps[nth + 1] = ticks(at);
         }
         let (kind, rung) = (way.number(), StampMode::Whole.byte());
-        let flags = if lock == 0 { 0 } else { MessageEvents::PROMOTED.0 };
+        let flags = if lock == 0 { MessageEvents::default() } else { MessageEvents::PROMOTED };
+        // A run beyond the usual budget is told by the callee.
+        let ran = long(Item::Execute, Place::There).filter(|ns| *ns > 100_000).unwrap_or(0);
+        let flags = flags.with_run_us(ran / 1_000).0;
         let (note, doubt, peer) = (lock, 0, 1);
         self.samples.write(&Record { subject, kind, rung, flags, note, doubt, peer, stamps });
     }

@@ -24,8 +24,8 @@ fn handshakes() -> impl Strategy<Value = Vec<Handshake<usize>>> {
 }
 
 proptest! {
-    /// In any span of time the gate accepts no more than the rate allows, plus a second's worth. A caller that
-    /// comes at the returned time is accepted.
+    /// In any span of time the gate permits no more answers than the rate allows, plus a second's worth. At the end
+    /// of the pause one is permitted.
     #[test]
     fn no_span_of_time_exceeds_the_rate(
         rate in 1..3000u32,
@@ -35,10 +35,12 @@ proptest! {
         let (mut now, mut accepted) = (0, Vec::new());
         for pause in pauses {
             now += pause;
-            while gate.accept(now).is_ok() {
-                accepted.push(now);
-            }
-            let at = gate.opens_at(now).unwrap();
+            let at = loop {
+                match gate.answer(now) {
+                    Ok(()) => accepted.push(now),
+                    Err(pause) => break pause.until_ns(),
+                }
+            };
             prop_assert!(at > now && at - now <= SECOND_NS.div_ceil(u64::from(rate)));
         }
         for first in 0..accepted.len() {
@@ -46,8 +48,8 @@ proptest! {
             let most = u64::from(rate) * (SECOND_NS + stretch) / SECOND_NS;
             prop_assert!((accepted.len() - first) as u64 <= most.max(1));
         }
-        let at = gate.opens_at(now).unwrap();
-        prop_assert_eq!(gate.accept(at), Ok(()));
+        let at = gate.answer(now).unwrap_err().until_ns();
+        prop_assert_eq!(gate.answer(at), Ok(()));
     }
 
     /// Sessions are counted by address, and the end of a session frees its place.
@@ -92,19 +94,119 @@ proptest! {
                 prop_assert!(gone.began_ms <= other.began_ms);
             }
         }
-        let spoke = gone.heard_ms.is_some();
-        let wanted = match crowds {
-            true => gone.began_ms + if spoke { CROWD_AGE_MS_MAX } else { CROWD_HELLO_MS_MAX },
-            false => gone.heard_ms.unwrap_or(gone.began_ms) + HandshakeLimit::Hosts.patience_ms(spoke),
+        let wanted = match gone.heard_ms {
+            None => gone.began_ms + REMOTE_HELLO_MS_MAX,
+            Some(_) if crowds => gone.began_ms + CROWD_AGE_MS_MAX,
+            Some(heard_ms) => heard_ms + REMOTE_SILENCE_MS_MAX,
         };
         prop_assert_eq!(at, wanted);
     }
+
+    /// A node that pauses whenever it must, sleeps until the first end of its pauses at most, and then decides again,
+    /// accepts every caller, however late it wakes and whichever handshakes end.
+    #[test]
+    fn callers_who_wait_are_accepted(
+        limit in prop::sample::select(&[HandshakeLimit::Processes, HandshakeLimit::Hosts]),
+        callers in 1..1000usize,
+        late in prop::collection::vec(0..30_000_000u64, 1..20),
+        elsewhere in 0..300usize,
+    ) {
+        let mut pauses = Pauses::default();
+        let (mut now, mut waiting, mut key) = (0, callers, 0);
+        let mut elsewhere = elsewhere.min(limit.handshakes_max());
+        let mut under_way: Vec<Handshake<usize>> = Vec::new();
+        for round in 0.. {
+            prop_assert!(round < 10_000, "{} callers are left at {}", waiting, now);
+            let turn = limit.next(under_way.len() + elsewhere, under_way.iter().copied(), now);
+            if let Next::Wait(pause) = turn {
+                prop_assert!(pause.until_ns() > now || elsewhere > 0);
+                let _ = pauses.begin(Paused::Hosts, pause);
+                // The thread sleeps until then, and wakes later than that.
+                let next = pauses.next_ns();
+                prop_assert!(next.is_some_and(|at| at <= now + PAUSE_MS_MAX * 1_000_000));
+                now = next.unwrap().max(now) + late[round % late.len()];
+                prop_assert!(pauses.of(Paused::Hosts).unwrap().is_due(now));
+                // Another node ends one of those that it has.
+                elsewhere = elsewhere.saturating_sub(1);
+                continue;
+            }
+            pauses.end(Paused::Hosts);
+            if let Next::Instead(gone) = turn {
+                under_way.retain(|handshake| handshake.key != gone);
+            }
+            prop_assert!(under_way.len() + elsewhere < limit.handshakes_max());
+            let Some(left) = waiting.checked_sub(1) else { break };
+            let heard_ms = (key % 3 == 0).then_some(now / 1_000_000);
+            let from = (limit == HandshakeLimit::Hosts).then(|| caller((key % 7) as u8));
+            under_way.push(Handshake { key, from, began_ms: now / 1_000_000, heard_ms });
+            (waiting, key) = (left, key + 1);
+        }
+    }
 }
 
-/// Callers of one address that send a byte now and then lose their handshakes, and do not displace those of
+/// The end of a pause may pass before the node computes how long it sleeps: the pause is due then, and not forgotten.
+#[test]
+fn a_pause_that_is_over_stays_due() {
+    let terms = Terms { accepts_per_second: 1_000, ..Terms::default() };
+    let mut gate = AdmissionPolicy::new(terms, 0);
+    let pause = loop {
+        if let Err(pause) = gate.answer(0) {
+            break pause;
+        }
+    };
+    let mut pauses = Pauses::default();
+    assert!(pauses.begin(Paused::Answers, pause));
+    let late = pause.until_ns() + 500_000;
+    assert!(pauses.next_ns().is_some_and(|at| at < late), "the node does not sleep");
+    assert!(pauses.of(Paused::Answers).unwrap().is_due(late));
+    assert_eq!(gate.answer(late), Ok(()));
+}
+
+/// Callers that say nothing leave a place for the next soon, whether they are of one address or of many.
+#[test]
+fn silent_callers_of_many_addresses_hold_nobody_up() {
+    for addresses in [1, 5, 250] {
+        let silent = (0..REMOTE_PENDING_MAX).map(|key| Handshake {
+            key,
+            from: Some(caller((key % addresses) as u8)),
+            began_ms: 7,
+            heard_ms: None,
+        });
+        let next = |now_ms: u64| {
+            HandshakeLimit::Hosts.next(REMOTE_PENDING_MAX, silent.clone(), now_ms * 1_000_000)
+        };
+        let Next::Wait(pause) = next(7) else { panic!("{:?}", next(7)) };
+        assert_eq!((pause.cause(), pause.until_ns()), (Cause::Handshakes, 27_000_000));
+        assert!(matches!(next(7 + REMOTE_HELLO_MS_MAX), Next::Instead(_)));
+    }
+}
+
+/// A silent process of the same host gives way when its time is over, and no nanosecond sooner.
+#[test]
+fn a_silent_process_of_the_host_gives_way_when_its_time_is_over() {
+    let over_ms = [(None, 7 + HELLO_MS_MAX), (Some(50), 50 + HANDSHAKE_SILENCE_MS_MAX)];
+    for (heard_ms, over_ms) in over_ms {
+        let silent = (0..PENDING_HANDSHAKES_MAX).map(|key| Handshake {
+            key,
+            from: None,
+            began_ms: 7,
+            heard_ms,
+        });
+        let next = |pending: usize, now_ns: u64| {
+            HandshakeLimit::Processes.next(pending, silent.clone(), now_ns)
+        };
+        let over_ns = over_ms * 1_000_000;
+        let wait = Next::Wait(Pause::new(Cause::Handshakes, over_ns));
+        assert_eq!(next(PENDING_HANDSHAKES_MAX, over_ns - 1), wait);
+        assert_eq!(next(PENDING_HANDSHAKES_MAX, over_ns), Next::Instead(0));
+        assert_eq!(next(PENDING_HANDSHAKES_MAX - 1, over_ns), Next::Accept);
+    }
+}
+
+/// Callers of one address that send a message now and then lose their handshakes, and do not displace those of
 /// another address.
 #[test]
-fn sending_single_bytes_gains_no_time_in_a_crowd() {
+fn sending_now_and_then_gains_no_time_in_a_crowd() {
     let trickle = (0..=REMOTE_PENDING_SHARE).map(|key| Handshake {
         key,
         from: Some(caller(1)),
@@ -116,7 +218,7 @@ fn sending_single_bytes_gains_no_time_in_a_crowd() {
     assert_eq!(HandshakeLimit::Hosts.gives_way(all), Some((CROWD_AGE_MS_MAX, 0)));
     // An address within its share is treated as any other.
     let all = trickle.take(REMOTE_PENDING_SHARE).chain([other]);
-    assert_eq!(HandshakeLimit::Hosts.gives_way(all), Some((REMOTE_SILENCE_MS_MAX / 2, 1000)));
+    assert_eq!(HandshakeLimit::Hosts.gives_way(all), Some((REMOTE_HELLO_MS_MAX, 1000)));
 }
 
 #[test]
@@ -124,8 +226,8 @@ fn a_clock_that_stands_still_admits_no_caller() {
     let mut gate = AdmissionPolicy::new(Terms { accepts_per_second: 3, ..Terms::default() }, 50);
     for _ in 0..3 {
         // Three thirds of a second, rounded up, are more than a second.
-        let _ = gate.accept(50);
+        let _ = gate.answer(50);
     }
-    assert!(gate.accept(40).is_err());
-    assert!(gate.accept(50 + SECOND_NS).is_ok());
+    assert!(gate.answer(40).is_err());
+    assert!(gate.answer(50 + SECOND_NS).is_ok());
 }

@@ -244,8 +244,25 @@ pub const ONEWAY_TCP: &Way = &Way { name: "one-way over TCP", phases: oneway(OVE
 /// The way of a one-way message between hosts that is encrypted.
 pub const ONEWAY_TLS: &Way = &Way { name: "one-way over TLS", phases: oneway(&PHASES) };
 
+/// Returns the phases of a call at the node that serves it, from the opened request to the written reply.
+const fn served(phases: &'static [Phase]) -> &'static [Phase] {
+    let mut first = 0;
+    while phases[first].item as usize != Item::Check as usize {
+        first += 1;
+    }
+    let mut end = first;
+    while phases[end].ends as usize != Point::Replied as usize {
+        end += 1;
+    }
+    phases.split_at(end + 1).0.split_at(first).1
+}
+
+/// The way of a call as the node that serves it sees it, over any carrier. It begins where the node has opened the
+/// request.
+pub const SERVED: &Way = &Way { name: "served call", phases: served(IN_MEMORY) };
+
 /// All ways. A record names its way by the index in this list.
-pub const WAYS: &[&Way] = &[CALL, ONEWAY, CALL_TCP, CALL_TLS, ONEWAY_TCP, ONEWAY_TLS];
+pub const WAYS: &[&Way] = &[CALL, ONEWAY, CALL_TCP, CALL_TLS, ONEWAY_TCP, ONEWAY_TLS, SERVED];
 
 const _: () = assert!(PHASES.len() < POINTS_MAX && POINTS_MAX == u32::BITS as usize);
 const _: () = assert!(Point::ReadHere.index() < POINTS_MAX);
@@ -391,7 +408,8 @@ pub const fn whole_stamp(low: u64, now: u64) -> u64 {
     if ahead < MOMENT { now } else { now.saturating_sub(SPAN - ahead) }
 }
 
-/// Further events of a sampled message, one bit each.
+/// Further events of a sampled message, one bit each; and the longest run of its handler, if that exceeded the budget
+/// of its method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct MessageEvents(pub u32);
 
@@ -408,6 +426,13 @@ impl MessageEvents {
     pub const FULL: MessageEvents = MessageEvents(16);
     /// The name that the handler waited for is that of a condition, not of a lock.
     pub const CONDITION: MessageEvents = MessageEvents(32);
+    /// The name that the handler waited for is that of a node from which it awaited a reply.
+    pub const CALL: MessageEvents = MessageEvents(64);
+
+    /// The first bit of the longest run, in microseconds.
+    const RUN_AT: u32 = 8;
+    /// The longest run that can be told.
+    const RUN_US_MAX: u32 = u32::MAX >> Self::RUN_AT;
 
     /// The events that are shown, and their names.
     pub const ALL: [(MessageEvents, &str); 5] = [
@@ -430,6 +455,24 @@ impl MessageEvents {
     #[must_use]
     pub const fn without(self, other: MessageEvents) -> MessageEvents {
         MessageEvents(self.0 & !other.0)
+    }
+
+    /// Returns this set with a run of the handler without a pause that exceeded the budget of its method. The longest
+    /// run of a message is kept.
+    #[must_use]
+    pub const fn with_run_us(self, us: u64) -> MessageEvents {
+        let us = if us > Self::RUN_US_MAX as u64 { Self::RUN_US_MAX } else { us as u32 };
+        let is_longer = us > self.0 >> Self::RUN_AT;
+        let others = self.0 & !(Self::RUN_US_MAX << Self::RUN_AT);
+        if is_longer { MessageEvents(others | us << Self::RUN_AT) } else { self }
+    }
+
+    /// Returns the longest run of the handler in microseconds, if it exceeded the budget of its method.
+    pub const fn run_us(self) -> Option<u32> {
+        match self.0 >> Self::RUN_AT {
+            0 => None,
+            us => Some(us),
+        }
     }
 
     /// Returns whether this set includes the other.

@@ -95,10 +95,26 @@ fn a_clash_names_both_signatures() {
     let theirs = Offered::new("Counter", "add", "Counter.add(n: u32) -> u32", 1);
     let request = BindRequest::new("Counter", &[ours]).unwrap();
     let reply = bind(&request, &[theirs]);
-    let clashes: Vec<Clash> = reply.clashes(&request).collect();
+    let clashes: Vec<Clash> = reply.clashes(&request, "counter").collect();
     let text = clashes[0].to_string();
     assert_eq!((clashes.len(), clashes[0].method()), (1, "add"));
-    assert!(text.contains("add(n: u64)") && text.contains("add(n: u32)"));
+    assert!(text.contains("add(n: u64)") && text.contains("add(n: u32)"), "{text}");
+    assert!(text.contains("another at counter\n"), "{text}");
+}
+
+#[test]
+fn only_clashes_that_leave_no_method_make_a_binding_useless() {
+    let method = |name, text: &str| Signature::new("S", name, text).unwrap();
+    let is_useless = |ours: &[Signature]| {
+        let (same, other) =
+            (Offered::new("S", "same", "S.same()", 1), Offered::new("S", "other", "S.other()", 2));
+        bind(&BindRequest::new("S", ours).unwrap(), &[same, other]).is_useless()
+    };
+    let (same, other) = (method("same", "S.same()"), method("other", "S.other(n: u8)"));
+    let missing = method("missing", "S.missing()");
+    assert!(!is_useless(&[]) && !is_useless(std::slice::from_ref(&missing)));
+    assert!(!is_useless(&[same, other.clone()]));
+    assert!(is_useless(std::slice::from_ref(&other)) && is_useless(&[other, missing]));
 }
 
 #[test]
@@ -181,4 +197,18 @@ fn a_method_of_another_service_is_refused() {
     let stray = Signature::new("T", "add", "T.add()").unwrap();
     let error = BindRequest::new("S", &[stray]).unwrap_err();
     assert!(error.to_string().contains("`T` and not to `S`"));
+}
+
+#[test]
+fn a_reply_has_numbers_that_a_session_may_give_and_no_others() {
+    let known = [Signature::new("S", "a", "S.a()").unwrap()];
+    let request = BindRequest::new("S", &known).unwrap();
+    let decoded = |number: u16| {
+        let reply = BindReply { served: true, methods: vec![Bound::Number(number)] };
+        BindReply::decode(&reply.encode(), &request).map(|decoded| decoded == reply)
+    };
+    let most = METHODS_PER_SESSION_MAX as u16;
+    assert_eq!((decoded(1), decoded(most - 1)), (Ok(true), Ok(true)));
+    let broken = Err(Rule::RecordField { field: "number of a method" });
+    assert_eq!([decoded(BIND), decoded(most), decoded(u16::MAX)], [broken; 3]);
 }

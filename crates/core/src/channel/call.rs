@@ -330,6 +330,16 @@ impl<W: Copy + Default> CallTable<W> {
         (is_open && entry.number.get().generation() == call.generation()).then_some(entry)
     }
 
+    /// Returns the waiters of the open calls that have no reply.
+    pub fn waiters(&self) -> impl Iterator<Item = W> + '_ {
+        let entries = (0..self.used.get()).filter_map(|index| Some((index, self.entry(index)?)));
+        let waits = |(index, entry): (u32, &Entry<W>)| {
+            let call = CallNumber::new(index, entry.number.get().generation());
+            entry.awaits(call).then(|| entry.waiter.get())
+        };
+        entries.filter_map(waits)
+    }
+
     /// Ends every call without a reply, because no reply can come any more, and yields their waiters.
     ///
     /// Abandoned calls end without a waiter, and answered calls stay until they are closed. Calls that the

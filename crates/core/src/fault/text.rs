@@ -56,14 +56,8 @@ impl Rule {
                 let name = kind_name(kind);
                 write!(f, "stray method: number {method} in a {name}, which names none")
             }
-            Rule::UnknownMethod { method, known } => {
-                write!(f, "unknown method: number {method}, with {known} assigned")
-            }
             Rule::UnknownControl { code } => {
                 write!(f, "unknown control: no channel has code {code:#x}")
-            }
-            Rule::Undecodable { method, len } => {
-                write!(f, "undecodable payload: {len} bytes for method number {method}")
             }
             Rule::UnknownFailCode { code } => {
                 write!(f, "unknown failure: no call fails with code {code}")

@@ -197,6 +197,15 @@ mod tests {
     }
 
     #[test]
+    fn a_code_that_does_not_exist_breaks_a_rule() {
+        let known = FailCode::ALL.map(|code| code as u8);
+        let unknown = (0..=u8::MAX).filter(|code| !known.contains(code));
+        for code in unknown {
+            assert_eq!(Failure::parse(&[code]), Err(Rule::UnknownFailCode { code }));
+        }
+    }
+
+    #[test]
     fn a_long_text_is_cut_at_a_character() {
         let text = "é".repeat(ERROR_TEXT_BYTES_MAX);
         let failure = Failure::new(FailCode::Panicked, &text);

@@ -65,6 +65,9 @@ pub struct Networked {
     pub session: u64,
     /// The slots of the receiver's lane that the sender has received, which is 0 in a new session.
     pub position: u64,
+    /// The number of the caller's attempt to resume the session, or 0 in a new session. A listener accepts no attempt
+    /// with a smaller number than one that it has accepted.
+    pub attempt: u64,
     /// The milliseconds for which the sender keeps the session after its connection is lost, or 0 if it does not
     /// keep it.
     pub resume_ms: u32,
@@ -81,6 +84,7 @@ impl Networked {
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.session.to_le_bytes());
         out.extend_from_slice(&self.position.to_le_bytes());
+        out.extend_from_slice(&self.attempt.to_le_bytes());
         out.extend_from_slice(&self.resume_ms.to_le_bytes());
         let Timestamps { sent, echo, heard } = self.stamps;
         for word in [self.pace, sent, echo, heard] {
@@ -95,6 +99,7 @@ impl Networked {
     pub(super) fn parse(mut fields: Fields<'_>) -> Result<Networked, Rule> {
         let session = fields.u64("number of the session")?;
         let position = fields.u64("position")?;
+        let attempt = fields.u64("number of an attempt")?;
         let resume_ms = fields.u32("milliseconds of a break")?;
         let pace = fields.u64("pace of a counter")?;
         let mut stamp = || fields.u64("time stamp");
@@ -106,6 +111,6 @@ impl Networked {
             _ => return Err(Rule::RecordField { field }),
         };
         fields.end()?;
-        Ok(Networked { session, position, resume_ms, pace, stamps, ticket })
+        Ok(Networked { session, position, attempt, resume_ms, pace, stamps, ticket })
     }
 }

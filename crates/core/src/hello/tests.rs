@@ -51,12 +51,12 @@ fn record() -> impl Strategy<Value = Record> {
         any::<u64>().prop_map(|session| Record::Stream(Streamed { session })),
         any::<u64>().prop_map(|session| Record::Joined(Streamed { session })),
         (
-            any::<(u64, u64, u32)>(),
+            any::<(u64, u64, u64, u32)>(),
             any::<[u64; 4]>(),
             prop::option::of(any::<(u64, u64, [u8; 16])>())
         )
             .prop_map(
-                |((session, position, resume_ms), [pace, sent, echo, heard], ticket)| {
+                |((session, position, attempt, resume_ms), [pace, sent, echo, heard], ticket)| {
                     let ticket = ticket.map(|(session, incarnation, key)| Ticket {
                         session,
                         incarnation,
@@ -66,6 +66,7 @@ fn record() -> impl Strategy<Value = Record> {
                     Record::Network(Networked {
                         session,
                         position,
+                        attempt,
                         resume_ms,
                         pace,
                         stamps,

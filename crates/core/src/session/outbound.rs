@@ -85,6 +85,8 @@ pub struct Outbound<W> {
     bounds: Bounds,
     /// The resources that waiting requests lack, one bit each.
     lacking: Cell<u8>,
+    /// The fewest slots in a row that a waiting request needs and did not find, or 0.
+    missing_slots: Cell<u32>,
     line: SenderQueue<W>,
     machine: RefCell<Machine<W>>,
     /// The senders that wait for room outside the queue, in no order, since the numbers of their requests order
@@ -112,6 +114,7 @@ impl<W: Clone> Outbound<W> {
             barred: Cell::new(false),
             bounds,
             lacking: Cell::new(0),
+            missing_slots: Cell::new(0),
             line: SenderQueue::new(),
             machine: RefCell::new(Machine {
                 sender,
@@ -366,8 +369,23 @@ impl<W: Clone> Outbound<W> {
         self.lacking.set(self.lacking.get() | what as u8);
     }
 
+    /// Records that a waiting request found fewer free slots in a row than the `span` that it needs.
+    pub fn record_missing_slots(&self, span: u32) {
+        let known = self.missing_slots.get();
+        self.missing_slots.set(if known == 0 { span } else { known.min(span) });
+        self.record_missing(MissingResource::Slot);
+    }
+
+    /// Returns how many slots of a ring of `slots` must be free in a row before senders that lack slots try again: as
+    /// many as the shortest of their requests needs, because a sender that tries with fewer finds no room again, and
+    /// a good part of the ring, so that senders are not woken for each message. A claim of `longest` slots is granted
+    /// sooner or later at any position, and a claim of more may never be.
+    pub fn wanted_slots(&self, slots: u32, longest: u32) -> u32 {
+        (slots / 4).max(self.missing_slots.get()).min(longest).max(1)
+    }
+
     /// Returns whether any lacking resource may be available now. With `part`, a good part of it must be, so that
-    /// senders are not woken for each message.
+    /// senders are not woken for each message. `has_slots` looks for the [wanted slots](Outbound::wanted_slots).
     pub fn has_room(
         &self,
         part: bool,
@@ -390,6 +408,7 @@ impl<W: Clone> Outbound<W> {
     /// Handles new room: calls `wake` for the senders that wait for it, including the first of the queue.
     pub fn room_came(&self, now: u64, mut wake: impl FnMut(&W)) {
         self.lacking.set(0);
+        self.missing_slots.set(0);
         self.room.take().iter().for_each(&mut wake);
         self.line.wake_first(usize::MAX, wake);
         self.machine.borrow_mut().reservations.note_woken(now);

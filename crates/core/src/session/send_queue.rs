@@ -104,9 +104,10 @@ impl<F> SendQueue<F> {
     /// Returns whether a reply of `bytes` bytes may wait. A short reply always may, since the number of open calls
     /// bounds them.
     pub fn admits(&self, bytes: usize, budget: &Budget) -> bool {
-        bytes <= SHORT_BYTES
+        let admits = bytes <= SHORT_BYTES
             || budget.admits(&self.share, Budget::price(bytes))
-            || mutated(Mutant::RepliesUnbounded)
+            || mutated(Mutant::RepliesUnbounded);
+        admits && !mutated(Mutant::OverloadedAlways)
     }
 
     /// Returns whether requests of the session are accepted. Their replies would wait behind the waiting ones.

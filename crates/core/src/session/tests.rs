@@ -4,7 +4,8 @@ use super::*;
 use crate::fault::Rule;
 use crate::flow::{Budget, ReceiverAction, Share};
 use crate::limits::{
-    CALLS_PER_SESSION_MAX, FLUSH_MESSAGES, GRANT_KEPT_NS, IN_RING_BYTES_MAX, PLACES_MAX,
+    CALLS_PER_SESSION_MAX, COPIED_BYTES_MAX, FLUSH_MESSAGES, GRANT_KEPT_NS, IN_RING_BYTES_MAX,
+    PLACES_MAX, SESSION_BUDGET_BYTES,
 };
 use proptest::prelude::*;
 
@@ -147,6 +148,27 @@ fn no_request_is_sent_before_waiting_frames() {
     assert!(outbound.has_room(false, || 0, || true, || true), "a slot was lacking");
 }
 
+/// Senders try again only where the shortest of their requests fits, and where a good part of the ring is free.
+#[test]
+fn senders_that_lack_slots_are_woken_for_as_many_as_they_need() {
+    let outbound = outbound(4, 4, 0);
+    assert_eq!(outbound.wanted_slots(60, 26), 15, "a quarter");
+    outbound.record_missing_slots(2);
+    assert_eq!(outbound.wanted_slots(60, 26), 15);
+    assert_eq!(woken(&outbound, 0), []);
+    outbound.record_missing_slots(24);
+    assert_eq!(outbound.wanted_slots(60, 26), 24);
+    outbound.record_missing_slots(20);
+    outbound.record_missing_slots(26);
+    assert_eq!(outbound.wanted_slots(60, 26), 20, "one of them can go");
+    assert_eq!(outbound.wanted_slots(508, 250), 127, "the lane has grown");
+    woken(&outbound, 0);
+    assert_eq!(outbound.wanted_slots(60, 26), 15);
+    outbound.record_missing_slots(40);
+    assert_eq!(outbound.wanted_slots(60, 26), 26, "a longer claim is not granted everywhere");
+    assert_eq!(outbound.wanted_slots(2, 0), 1);
+}
+
 #[test]
 fn an_unresponsive_sender_loses_its_turn_and_returns_before_later_ones() {
     let outbound = outbound(0, 1, 0);
@@ -270,6 +292,21 @@ fn copied_bytes_are_bounded_and_released_with_their_requests() {
     assert_eq!(inbound.reserve(u64::MAX), Err(rule));
 }
 
+/// Both sides count to the same limit: the sender writes no request to the ring that its receiver could not copy.
+#[test]
+fn the_copied_bytes_of_a_session_reach_their_limit_and_not_beyond() {
+    let (outbound, rest) = (Outbound::<u32>::new(Bounds::new(true)), 1_000);
+    outbound.record_in_ring(COPIED_BYTES_MAX - rest);
+    outbound.went();
+    assert_eq!(outbound.placement(rest, || 0), Ok(RequestPlacement::Ring));
+    assert_eq!(outbound.placement(rest + 1, || 0), Ok(RequestPlacement::Buffer));
+
+    let inbound = Inbound::new(Bounds::new(true), Share::new(1), 1, |copied: &usize| *copied);
+    assert_eq!(inbound.keep(COPIED_BYTES_MAX, 200), Ok(Placed { nack: Some(0) }));
+    let max = COPIED_BYTES_MAX as u64;
+    assert_eq!(inbound.keep(1, 200), Err(Rule::TooManyCopies { seen: max + 1, max }));
+}
+
 #[test]
 fn replies_queue_by_class_and_many_waiting_replies_hold_up_requests() {
     let mut budget = Budget::new(20_000);
@@ -381,6 +418,21 @@ fn frames_are_sent_before_requests_and_longer_replies_when_there_is_room() {
     assert!(session.write_replies(|_| SendOutcome::Refused) && session.may_step());
     assert_eq!(session.step(&shared_budget), Some(ReceiverAction::Grant(0)));
     assert_eq!((session.owed(), session.classes()), ((0, 0), 0));
+}
+
+#[test]
+fn replies_of_the_limit_hold_up_the_requests_of_their_session() {
+    let waiting = REPLIES_AHEAD_BYTES - 1 - 2 * Budget::price(0);
+    for (more, takes) in [(0, true), (1, false)] {
+        let terms = Terms::new(true, SESSION_BUDGET_BYTES);
+        let session = Session::<Numbers>::new(&terms, ReplyBudget::default());
+        let shared_budget = SharedBudget::new(1_000);
+        session.inbound().reserve(300).unwrap();
+        session.queue_reply("long", waiting as usize).unwrap();
+        session.queue_reply("short", more).unwrap();
+        assert_eq!(session.owed().1, REPLIES_AHEAD_BYTES - 1 + more as u64);
+        assert_eq!(session.step(&shared_budget).is_some(), takes);
+    }
 }
 
 #[test]

@@ -48,6 +48,7 @@ const COUNTER_TYPES: &[&str] = &[
     "CounterFilling",
     "CounterCaller",
     "CounterLocal",
+    "CounterWithOptions",
 ];
 
 /// The head and body of a method of the type with that name.
@@ -196,11 +197,18 @@ fn one_trait_is_common_to_all_who_call() {
          Output=::core::result::Result<u64,::upbeat::CallError>>;",
         "Output=::core::result::Result<Vec<Description>,::upbeat::CallError<Fault>>>;",
         "fnreset(&self)->impl::core::future::Future<Output=::core::result::Result<(),::upbeat::CallError>>;",
+        "fndeadline(&self,after:::core::time::Duration)->CounterWithOptions<'_,Self>{",
+        "{self.add(n)}",
     ] {
         assert!(written.contains(expected), "{expected} in {written}");
     }
     for (of, expected) in [
         ("CounterClient", "{CounterClient::add(self,n)}"),
+        ("CounterClient", "{CounterClient::add(self,n).options(__options)}"),
+        (
+            "CounterWithOptions",
+            "{<ServiceasCounterCaller>::__with_options_add(self.caller,&self.options,n)}",
+        ),
         ("CounterHandle", "{CounterHandle::reset(self)}"),
         (
             "CounterLocal",
@@ -283,8 +291,9 @@ fn methods_under_a_condition_have_their_places_counted_by_the_compiler() {
     assert!(method(&file, "CClient", "b").contains("CMethodIndex::basusize"));
     let entries = text(&file).matches("#[cfg(unix)]").count();
     // The method is in the trait, twice, in the index, the server, the signatures, the three stubs, the trait of
-    // callers, and in that trait for the client, the handle and the plain implementation.
-    assert_eq!(entries, 12);
+    // callers, and in that trait for the client, the handle and the plain implementation; then in the callers with
+    // options, which call each of these.
+    assert_eq!(entries, 17);
 }
 
 #[test]

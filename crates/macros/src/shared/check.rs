@@ -39,6 +39,11 @@ pub(super) fn check(input: &DeriveInput, has_name: bool, complaints: &mut Compla
     }
     match &input.data {
         Data::Struct(data) => check_struct(input, data, complaints),
+        Data::Enum(data) if data.variants.iter().all(|variant| variant.fields.is_empty()) => {
+            let text = "a reader could find a number that is no variant here: export the number, and make the variant \
+                        of it where it is read";
+            complaints.about(data.enum_token, text);
+        }
         Data::Enum(data) => complaints.about(
             data.enum_token,
             "a reader could see the case of one value with the fields of another: write a struct, and a number or bool \

@@ -123,6 +123,11 @@ fn wrong_uses_are_told_once_and_leave_something_to_use() {
     };
     for (code, words) in [
         ("enum A { B, C { d: u64 } }".into(), "write a struct, and a number or bool for the case"),
+        (
+            "enum A { B, C }".into(),
+            "export the number, and make the variant of it where it is read",
+        ),
+        ("enum A {}".into(), "export the number"),
         ("union A { b: u64 }".into(), "which case of a union is meant"),
         ("struct A(u64);".into(), "give the fields names, as in `struct Row { bid: f64 }`"),
         ("struct A;".into(), "give the struct fields with names, or write `struct A {}`"),

@@ -1,7 +1,6 @@
 //! Tests of counters, from the side of the owner and of an observer.
 
 use super::*;
-use crate::observe::OWN_AT;
 
 #[test]
 fn a_view_sees_what_the_owner_adds() {
@@ -14,8 +13,18 @@ fn a_view_sees_what_the_owner_adds() {
     assert_eq!(view.values().collect::<Vec<_>>(), [1, 9, 5]);
     assert_eq!((view.get(2), view.get(3)), (Some(5), None));
     assert_eq!((view.incarnation(), view.pid()), (7, u64::from(std::process::id())));
-    assert_eq!(view.node(), "a/1");
+    assert_eq!((view.node().as_str(), view.program().as_str()), ("a/1", ""));
     assert!(!counters.is_shared());
+}
+
+#[test]
+fn a_page_names_its_counters_and_the_program_of_its_node() {
+    let counters = Counters::heap(3, "a/1\nshop", 7);
+    let view = counters.view();
+    assert_eq!((view.node().as_str(), view.program().as_str()), ("a/1", "shop"));
+    assert_eq!(view.names(), 0);
+    let counters = counters.named(77);
+    assert_eq!((view.names(), counters.view().names(), counters.view().get(0)), (77, 77, Some(0)));
 }
 
 #[test]

@@ -93,10 +93,10 @@ fn a_page_is_checked_before_it_is_read() {
     let samples = Samples::over(page.clone(), SMALL, "a/1", 7);
     assert!(SamplesView::new(&page).is_ok());
     assert_eq!(fault(0, 5), Some(ObserveError::Foreign { magic: 5 }));
-    assert_eq!(fault(1, 3), Some(ObserveError::Version { found: 3, known: 2 }));
-    let name = |bytes| ObserveError::Name { bytes, max: 120 };
-    assert_eq!(fault(NODE_AT, 120), None);
-    assert_eq!(fault(NODE_AT, 121), Some(name(121)));
+    assert_eq!(fault(1, 2), Some(ObserveError::Version { found: 2, known: 3 }));
+    let name = |bytes| ObserveError::Name { bytes, max: 184 };
+    assert_eq!(fault(NODE_AT, 184), None);
+    assert_eq!(fault(NODE_AT, 185), Some(name(185)));
     assert_eq!(fault(NODE_AT, u64::MAX), Some(name(u64::MAX)));
     for (records, held) in [(0, false), (1, true), (2, true), (3, false), (4, true), (8, false)] {
         assert_eq!(fault(OWN_AT, records).is_none(), held, "{records} records");
@@ -155,7 +155,7 @@ proptest! {
         if let Ok(view) = SamplesView::new(&page) {
             prop_assert!(words_of(view.shape) <= page.words());
             // A byte that is no UTF-8 becomes three bytes.
-            prop_assert!(view.node().len() <= 3 * 120);
+            prop_assert!(view.node().len() <= 3 * 184);
             look(&view);
         }
     }

@@ -59,6 +59,33 @@ impl Carrier {
         }
     }
 
+    /// Returns whether messages wait until the system takes them or, while the session is suspended, are not known to
+    /// have come. Messages in shared memory outlive their sender.
+    pub fn has_unsent(&self) -> bool {
+        match &self.medium {
+            Medium::Lanes { .. } => false,
+            Medium::Stream { stream, .. } => stream.has_unsent(&self.lanes),
+        }
+    }
+
+    /// Returns whether the peer's host has every byte that the system has taken.
+    pub fn is_acknowledged(&self) -> bool {
+        match &self.medium {
+            Medium::Lanes { .. } => true,
+            Medium::Stream { stream, .. } => stream.is_acknowledged(),
+        }
+    }
+
+    /// Ends a session over a stream in order, before [`Carrier::close`]: sends everything that waits, then says that
+    /// nothing follows. Returns whether the peer's host has all of it, or the connection is gone. Until then the owner
+    /// calls again, when the socket is ready and after a short while. Lanes in shared memory need nothing of this.
+    pub fn leave(&self) -> bool {
+        match &self.medium {
+            Medium::Lanes { .. } => true,
+            Medium::Stream { stream, .. } => stream.leave(&self.lanes),
+        }
+    }
+
     /// Returns the session's socket, which becomes readable when data has come or the peer is gone, or None while the
     /// session is suspended. The socket must be dropped before the carrier is used again.
     pub fn socket(&self) -> Option<Socket<'_>> {

@@ -322,7 +322,8 @@ impl OpenError {
             ),
             OpenError::WrongNode { peer, wanted, reached } => write!(
                 f,
-                "{peer} wants node `{wanted}` and has reached `{reached}`: a socket was moved"
+                "{peer} wants node `{wanted}` and has reached node `{reached}`, which listens there: connect to \
+                 `{reached}`, or give the address at which `{wanted}` listens"
             ),
             OpenError::Tls { peer, why } => write!(f, "{peer}: {why}"),
             OpenError::Refused { peer, code, text } => write!(f, "{peer} refused ({code}): {text}"),

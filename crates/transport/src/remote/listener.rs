@@ -69,6 +69,8 @@ impl Caller for Called {
 /// A listening port.
 struct Port {
     socket: OwnedFd,
+    /// The node that was the first to listen.
+    name: NodeName,
     at: SocketAddr,
     /// Whether callers over IPv4 reach the port of an IPv6 address.
     also_ipv4: bool,
@@ -78,7 +80,7 @@ struct Port {
 
 impl Port {
     /// Listens at an address.
-    fn new(at: SocketAddr) -> Result<Port, BindError> {
+    fn new(at: SocketAddr, name: &NodeName) -> Result<Port, BindError> {
         let open = || {
             let socket = socket(at)?;
             // A port whose last owner has just died is free.
@@ -89,7 +91,7 @@ impl Port {
             let also_ipv4 = at.is_ipv6() && !sockopt::ipv6_v6only(&socket)?;
             let at = SocketAddr::try_from(bound).unwrap_or(at);
             let (spare, group) = (SpareDescriptor::new()?, Arc::new(Group::new()));
-            Ok(Port { socket, at, also_ipv4, spare, group })
+            Ok(Port { socket, name: name.clone(), at, also_ipv4, spare, group })
         };
         open().map_err(|error| match error {
             Errno::MFILE => BindError::Descriptors { limit: descriptor_limit() },
@@ -99,6 +101,22 @@ impl Port {
 
     fn accept(&self) -> Result<OwnedFd, Errno> {
         rustix::net::accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
+    }
+}
+
+/// Names the node of this process that has the port, if an address is taken by one.
+fn own_port(ports: &Ports, error: BindError) -> BindError {
+    let BindError::Port { at, error: Errno::ADDRINUSE } = error else { return error };
+    let ours = ports.iter().filter(|((pid, ..), _)| *pid == std::process::id());
+    // An address of all interfaces is in the way of each of them.
+    let is_in_way = |port: &&Arc<Port>| {
+        let (one, other) = (port.at.ip(), at.ip());
+        port.at.port() == at.port()
+            && (one == other || one.is_unspecified() || other.is_unspecified())
+    };
+    match ours.map(|(_, port)| port).find(is_in_way) {
+        Some(port) => BindError::OwnPort { at, by: port.name.clone() },
+        None => error,
     }
 }
 
@@ -117,10 +135,10 @@ impl Listener {
         let ports = ports.get_or_insert_default();
         let port = match key.as_ref().and_then(|key| ports.get(key)) {
             Some(port) => Arc::clone(port),
-            None => Arc::new(Port::new(at)?),
+            None => Arc::new(Port::new(at, &name).map_err(|error| own_port(ports, error))?),
         };
         let Some(membership) = Membership::take(&port.group, home)? else {
-            return Err(BindError::Port { at, error: Errno::ADDRINUSE });
+            return Err(own_port(ports, BindError::Port { at, error: Errno::ADDRINUSE }));
         };
         if let Some(network) = host::network() {
             home.info().listens(Listening::new(port.at, port.also_ipv4, network));
@@ -173,12 +191,17 @@ impl Listener {
         }
     }
 
+    /// Returns whether the descriptor is there with which the next caller can be turned away.
+    pub fn has_spare(&self) -> bool {
+        self.part().port.spare.is_open()
+    }
+
     /// Accepts the next caller, for the session of this number; None if nobody calls. Callers that are other nodes' of
     /// this name are left with those.
     ///
     /// An error is one caller's; the next may be accepted at once. The exception is
-    /// [`OpenError::Descriptors`]: callers are turned away as long as the descriptor in spare can be had
-    /// again, so leave the rest for the next turn.
+    /// [`OpenError::Descriptors`]: callers are turned away as long as [`Listener::has_spare`], so leave the rest for the
+    /// next turn, or for later.
     pub fn accept(
         &self,
         home: &LocalNode,

@@ -19,6 +19,14 @@ use upbeat_core::resume::{self, Agreed};
 use upbeat_memory::ticks::{ticks, ticks_per_second};
 
 impl RemoteHandshake {
+    /// Has a caller ask for a session: a new one, or the one that it resumes.
+    pub(crate) fn ask(&mut self) {
+        let Role::Caller { wanted, again } = &self.role else { return };
+        Record::Hello(self.us.hello(wanted, false)).write(&mut self.write);
+        Record::Network(self.said(*again)).write(&mut self.write);
+        self.state = State::Welcome;
+    }
+
     /// Takes the peer's description of the session.
     pub(super) fn meet(&mut self, incarnation: u64, said: Networked) -> Result<State, OpenError> {
         let (session, said_ms) = (said.session, [self.resume_ms, said.resume_ms]);
@@ -96,6 +104,11 @@ impl Resuming {
         self.said.ticket.map(|ticket| ticket.incarnation)
     }
 
+    /// Returns the number of the caller's attempt.
+    pub fn attempt(&self) -> u64 {
+        self.said.attempt
+    }
+
     pub(crate) fn peer(&self) -> &PeerIdentity {
         self.handshake.peer()
     }
@@ -118,7 +131,8 @@ impl Resuming {
     pub fn with(mut self, carrier: &Carrier) -> Result<(), ResumeError> {
         let Some(ticket) = self.said.ticket else { return Ok(()) };
         let handshake = &mut self.handshake;
-        let again = ResumeProof { ticket, position: carrier.position() };
+        let (position, attempt) = (carrier.position(), self.said.attempt);
+        let again = ResumeProof { ticket, position, attempt };
         let answer = Networked { session: ticket.session, ..handshake.said(Some(again)) };
         Record::Network(answer).write(&mut handshake.write);
         handshake.send().map_err(ResumeError::Open)?;

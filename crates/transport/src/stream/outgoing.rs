@@ -52,6 +52,8 @@ pub(super) struct Outgoing {
     backlog: Backlog<Frame>,
     /// The result of the last push.
     pushed: Pushed,
+    /// Whether the end of the session is encoded, behind which nothing follows.
+    ended: bool,
     /// The progress that the peer was told.
     told: SentHeader,
     /// Our segments that no frame has named yet; without their memory if it is no longer needed.
@@ -134,11 +136,26 @@ impl Outgoing {
 
     /// Announces the end of the session after the encoded records, if the pipe takes that.
     pub(super) fn end(&mut self, pipe: &Pipe) {
-        if self.unsent.bulks() == 0 {
-            stream::write_end(&mut self.unsent.encoded);
+        if !self.pushed.broken && self.write_end() {
             // A peer that cannot be told sees the end of the connection.
             let _ = pipe.send_parts(self.unsent.parts().as_slice(), None);
         }
+    }
+
+    /// Encodes the end of the session behind everything that is encoded, once. Returns false if a chunk is under way,
+    /// or the end was encoded before.
+    pub(super) fn write_end(&mut self) -> bool {
+        let writes = !self.ended && self.unsent.bulks() == 0;
+        if writes {
+            stream::write_end(&mut self.unsent.encoded);
+            self.ended = true;
+        }
+        writes
+    }
+
+    /// Returns whether the end of the session is encoded.
+    pub(super) fn has_written_end(&self) -> bool {
+        self.ended
     }
 
     /// Returns whether sending has found the connection broken.
@@ -211,6 +228,9 @@ impl Outgoing {
         clock: &mut Option<PeerClock>,
         why: PushReason,
     ) {
+        if self.ended {
+            return;
+        }
         let frames = mirror.has_more();
         if let Some(progress) = self.progress(mirror, slabs, why, frames) {
             progress.write(&mut self.unsent.encoded);

@@ -7,7 +7,11 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use upbeat_core::name::{NodeName, ProgramName};
-use upbeat_memory::socket::{self, Part, Span};
+use upbeat_memory::socket::{self, Part, Span, sending};
+
+/// The bytes that one read discards, and the most reads before other sessions have their turn.
+const DISCARD_BYTES: usize = 8 << 10;
+const DISCARDS_MAX: usize = 64;
 
 /// A connected stream socket, in plaintext or under TLS.
 pub(crate) enum Pipe {
@@ -59,6 +63,14 @@ impl Pipe {
                 Err(Errno::INTR) => {}
                 received => return received.map(|(bytes, _)| bytes),
             }
+        }
+    }
+
+    /// Reads the first message of a client of TLS. Returns whether it is whole, or TLS is not used.
+    pub(crate) fn greet(&self) -> Result<bool, TlsError> {
+        match self {
+            Pipe::Plain(_) => Ok(true),
+            Pipe::Tls(secured) => secured.greet(),
         }
     }
 
@@ -117,6 +129,37 @@ impl Pipe {
     /// Returns whether the bytes go in plaintext.
     pub(crate) fn is_plain(&self) -> bool {
         matches!(self, Pipe::Plain(_))
+    }
+
+    /// Says that nothing more is sent. The peer's bytes are still received.
+    pub(crate) fn finish(&self) {
+        match self {
+            // An error means that the socket is no longer connected.
+            Pipe::Plain(socket) => {
+                let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Write);
+            }
+            Pipe::Tls(secured) => secured.finish(),
+        }
+    }
+
+    /// Receives everything that has come, and drops it: a socket that is closed with unread input drops its output.
+    /// Returns whether the peer has closed the connection.
+    pub(crate) fn discard(&self) -> bool {
+        let mut scratch = [0; DISCARD_BYTES];
+        for _ in 0..DISCARDS_MAX {
+            match self.receive(None, &mut scratch) {
+                Ok(1..) => {}
+                Err(Errno::AGAIN) => return false,
+                Ok(0) | Err(_) => return true,
+            }
+        }
+        false
+    }
+
+    /// Returns whether the peer's host has acknowledged everything that was sent. A socket of this host hands bytes
+    /// over at once.
+    pub(crate) fn is_acknowledged(&self) -> bool {
+        sending(self.as_fd()).is_none_or(|seen| seen.unacked == 0 && seen.unsent == 0)
     }
 
     /// Ends the connection for both sides, even if another process holds the socket too.

@@ -5,16 +5,20 @@
 use super::error::TlsError;
 use super::socket::Raw;
 use rustix::io::Errno;
-use rustls::Connection;
+use rustls::server::{Accepted, Acceptor};
+use rustls::{Connection, ServerConfig};
 use std::io::{BufRead, Write};
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use upbeat_memory::socket::Span;
 
 /// The bytes of the longest plaintext in a record of TLS.
 pub(super) const RECORD_BYTES: usize = 16 << 10;
 
+/// The type of a record with an alert.
+pub(super) const ALERT: u8 = 21;
 /// The types of the records with which a peer may begin: an alert, and the handshake.
-const BEGINNINGS: [u8; 2] = [21, 22];
+const BEGINNINGS: [u8; 2] = [ALERT, 22];
 /// The first byte of a version in a record, of all versions of TLS.
 const VERSION: u8 = 3;
 
@@ -53,13 +57,27 @@ impl<'a> Room<'a> {
     }
 }
 
+/// A client's first message: a part of it, or the whole.
+pub(super) struct Greeting {
+    pub(super) config: Arc<ServerConfig>,
+    pub(super) acceptor: Acceptor,
+    pub(super) whole: Option<Accepted>,
+}
+
+impl Greeting {
+    pub(super) fn new(config: Arc<ServerConfig>) -> Greeting {
+        Greeting { config, acceptor: Acceptor::default(), whole: None }
+    }
+}
+
 /// A connection of rustls, with its input.
 pub(super) struct Engine {
     pub(super) tls: Connection,
     /// Ciphertext that waits until the owner has taken the plaintext before it.
     undecrypted: Vec<u8>,
-    /// The number of the first two bytes that have come: they say whether the peer speaks TLS.
-    seen: usize,
+    /// The client's first message, until a server answers it. The connection has seen nothing until then.
+    pub(super) greeting: Option<Box<Greeting>>,
+    pub(super) beginning: Beginning,
     /// The reason why the connection cannot continue.
     pub(super) fault: Option<TlsError>,
     /// Whether the socket takes no more output. Input of the peer can still be read.
@@ -77,7 +95,8 @@ impl Engine {
         Engine {
             tls,
             undecrypted: Vec::new(),
-            seen: 0,
+            greeting: None,
+            beginning: Beginning::default(),
             fault: None,
             deaf: false,
             ended: false,
@@ -177,7 +196,29 @@ impl Engine {
     }
 
     /// Checks the first two bytes: a peer that speaks plaintext gets an error of its own.
-    fn look(&mut self, come: &[u8]) -> Result<(), TlsError> {
+    pub(super) fn look(&mut self, come: &[u8]) -> Result<(), TlsError> {
+        match self.beginning.is_tls(come) {
+            true => Ok(()),
+            false => Err(self.fail(TlsError::PlaintextPeer)),
+        }
+    }
+
+    /// Stores the reason why the connection cannot continue. The first reason is kept.
+    pub(super) fn fail(&mut self, error: TlsError) -> TlsError {
+        self.fault.get_or_insert(error).clone()
+    }
+}
+
+/// The first two bytes of a peer, which say whether it speaks TLS.
+#[derive(Default)]
+pub(super) struct Beginning {
+    /// The number of those that have come.
+    seen: usize,
+}
+
+impl Beginning {
+    /// Returns whether bytes that have come may be those of a peer that speaks TLS.
+    pub(super) fn is_tls(&mut self, come: &[u8]) -> bool {
         let is_tls = match (self.seen, come) {
             (0, [kind, VERSION, ..] | [kind]) => BEGINNINGS.contains(kind),
             (0, [_, ..]) => false,
@@ -185,12 +226,7 @@ impl Engine {
             _ => true,
         };
         self.seen = (self.seen + come.len()).min(2);
-        if is_tls { Ok(()) } else { Err(self.fail(TlsError::PlaintextPeer)) }
-    }
-
-    /// Stores the reason why the connection cannot continue. The first reason is kept.
-    pub(super) fn fail(&mut self, error: TlsError) -> TlsError {
-        self.fault.get_or_insert(error).clone()
+        is_tls
     }
 }
 

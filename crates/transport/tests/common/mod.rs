@@ -172,6 +172,15 @@ impl Fixture {
         self.try_accept(session, now_ms).unwrap()
     }
 
+    /// Returns the number of handshakes of the listener that are under way, if it counts them.
+    pub(crate) fn pending(&self) -> usize {
+        match &self.listener {
+            TestListener::Local(_) => 0,
+            TestListener::Shared(listener) => listener.pending(),
+            TestListener::Remote(listener) => listener.pending(),
+        }
+    }
+
     pub(crate) fn pair(&self, near: usize, far: usize) -> Pair {
         let mut caller = self.connect(near, 0).unwrap();
         let mut listener = self.accept(far, 0).expect("a caller");

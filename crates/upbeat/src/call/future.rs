@@ -256,7 +256,9 @@ impl<B: Borrow<Bound>, A: Content, T: Take> CallFuture<NodeRoute<B>, A, T> {
     /// ```
     pub fn try_send(mut self) -> Result<Self, CallError> {
         self.open.notes_streams::<T>();
-        self.open.try_send()?;
-        Ok(self)
+        match self.open.try_send() {
+            Ok(()) => Ok(self),
+            Err(error) => Err(self.open.failed(error)),
+        }
     }
 }

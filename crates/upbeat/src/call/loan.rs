@@ -1,6 +1,7 @@
 //! Messages that are built in place: a buffer of the session is loaned, filled, and sent without a copy.
 
 use super::node::NodeRare;
+use super::open::Route;
 use super::reconnect::{Reconnect, may_reconnect};
 use super::waits::{not_sent, not_waiting};
 use super::{
@@ -49,11 +50,11 @@ impl<'c, A: Content, T: Plain, K> Loaning<'c, A, T, K> {
             out.align();
             Wire::put(&(self.items as u64), &mut out)
         });
-        written.map_err(|error| CallError::Value { text: error.to_string().into() })?;
+        written.map_err(|error| CallError::value(&error))?;
         let begin = out.len();
         let bytes = self.items.saturating_mul(size_of::<T>()).saturating_add(begin);
         if bytes > MESSAGE_BYTES_MAX {
-            return Err(CallError::TooLarge { bytes, most: MESSAGE_BYTES_MAX });
+            return Err(CallError::too_large(bytes));
         }
         let text = "the allocator has none";
         let beginning = out.into_bytes();
@@ -67,18 +68,29 @@ impl<'c, A: Content, T: Plain, K> Future for Loaning<'c, A, T, K> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         const { assert!(!A::STREAMS, "a message that is built in place carries no streams") };
+        let polled = self.poll_loan(context);
+        polled.map_err(|error| {
+            let method = self.to.method;
+            error.at(|| NodeRoute(self.bound).callee(Some(&self.rare), method))
+        })
+    }
+}
+
+impl<'c, A: Content, T: Plain, K> Loaning<'c, A, T, K> {
+    fn poll_loan(&mut self, context: &mut Context<'_>) -> Poll<Result<Loan<'c, T, K>, CallError>> {
         let client = NodeRoute(self.bound);
         loop {
-            let Loaning { to, rare, .. } = &mut *self;
+            let Loaning { to, rare, .. } = self;
             if rare.reconnect.as_ref().is_some_and(Reconnect::waits) {
                 to.number = ready!(client.poll_reconnect(rare, to.method, context))?;
             }
             if to.number == MISSING {
-                return Poll::Ready(Err(CallError::NoSuchMethod { method: to.method }));
+                let moved = rare.reconnect.as_ref().and_then(Reconnect::moved);
+                return Poll::Ready(Err(moved.unwrap_or(client.0).unbound(to.method)));
             }
             // The number says in which form the session takes the arguments, and each session has its own.
             let (beginning, bytes) = self.beginning()?;
-            let Loaning { to, rare, items, .. } = &mut *self;
+            let Loaning { to, rare, items, .. } = self;
             let NodeRare { waits, reconnect, .. } = rare;
             let bound = reconnect.as_ref().and_then(Reconnect::moved).unwrap_or(client.0);
             match bound.session.reserve(bytes) {

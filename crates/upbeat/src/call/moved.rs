@@ -99,8 +99,9 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
         node.heat(session);
     }
 
+    /// Returns the error of a call whose method has no number.
     #[cold]
-    pub(super) fn no_such_method(&self) -> CallError {
-        CallError::NoSuchMethod { method: self.method }
+    pub(super) fn unbound(&self) -> CallError {
+        self.bound().unbound(self.method)
     }
 }

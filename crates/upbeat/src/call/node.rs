@@ -1,26 +1,21 @@
 //! The calls of a node: how they are sent, and how their replies are read.
 
 use super::again::Refusals;
-use super::open::{Open, Rare, Reads, Route, State};
+use super::open::{Open, Reads, Route, State};
 use super::reconnect::{Reconnect, poll_reconnect};
 use super::waits::{Waits, not_waiting, still_asks};
 use super::{Bound, MISSING, SendFuture, Take, request_head};
 use crate::dispatch::Dispatcher;
-use crate::error::CallError;
-use crate::metadata::Attached;
+use crate::error::{CallError, Callee};
 use crate::sample::{Half, Message, Stamps, Unsampled, Wants};
-use crate::session::{Answer, Extensions, Front, Lent, Plain, SendError, Session};
+use crate::session::{Answer, Front, Lent, Plain, SendError, Session};
 use crate::time::Sleep;
 use crate::wire::{Attaching, Content, Input, MessageContext, WireError};
 use std::borrow::Borrow;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use upbeat_core::bill::Counter;
 use upbeat_core::bill::way::{CALL, MessageEvents, Point};
-use upbeat_core::context::Context as Entries;
 use upbeat_core::frame::{CallNumber, Head};
-use upbeat_core::orphan::inherited;
-use upbeat_core::term::Term;
 
 /// The route of a node's calls: the session that the client is bound to.
 #[derive(Clone)]
@@ -34,7 +29,7 @@ pub(crate) struct NodeRare {
     /// The refusals so far, if the callee may send the call back.
     pub(super) refusals: Option<Refusals>,
     /// The loan through which the callee may ask for more time.
-    lent: Option<Lent>,
+    pub(super) lent: Option<Lent>,
     /// Set once the client's session was lost.
     pub(super) reconnect: Option<Reconnect>,
 }
@@ -92,7 +87,7 @@ impl<B: Borrow<Bound>> Route for NodeRoute<B> {
             return Ok(false);
         }
         if number == MISSING {
-            return Err(call.no_such_method());
+            return Err(call.unbound());
         }
         let (bound, request) = (call.route.bound(), (number, arguments));
         match call.write_request(bound, request, context, Plain, &mut Unsampled) {
@@ -164,6 +159,9 @@ impl<B: Borrow<Bound>> Route for NodeRoute<B> {
 
     fn abandon(&self, rare: Option<&NodeRare>, call: &CallNumber, gives_streams: bool) {
         let Bound { node, session, .. } = self.session_of(rare);
+        if session.has_open_samples() {
+            node.count_sample(node.sampling().gives_up(session, *call));
+        }
         if session.abandon(*call) {
             node.count(Counter::CancelsSent);
             node.sent(session);
@@ -179,6 +177,15 @@ impl<B: Borrow<Bound>> Route for NodeRoute<B> {
 
     fn awaits_room(&self) {
         self.bound().node.awaits_room();
+    }
+
+    fn service(&self, rare: Option<&NodeRare>) -> &'static str {
+        self.session_of(rare).service
+    }
+
+    fn callee(&self, rare: Option<&NodeRare>, method: &'static str) -> Callee {
+        let bound = self.session_of(rare);
+        Callee { node: bound.session.peer_text(), service: bound.service, method }
     }
 
     fn now_ns(&self) -> u64 {
@@ -283,50 +290,6 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
         Ok(())
     }
 
-    /// Returns the extensions of the request. A call of a handler that has a deadline has no more time
-    /// than that handler. At this side the call ends with the handler, and at the callee by its own deadline.
-    fn extensions(&self) -> Extensions {
-        let (node, rare) = (&self.route.bound().node, self.rare.as_deref());
-        let until = rare.and_then(Rare::until);
-        let mut own = until.map_or(Extensions::NONE, |until| until.extensions(node.now_ns()));
-        if let Some(Rare { more, .. }) = rare {
-            own.granted = more.waits.number();
-            own.refusals = more.refusals.as_ref().map(Refusals::count);
-        }
-        own.deadline = inherited(own.deadline, node.time_left_us());
-        // The call may last longer if every deadline above it may be extended.
-        match node.bound() {
-            Some((_, None)) => own.extendable = None,
-            Some(_) if until.is_none() => own.extendable = Some((u64::MAX - node.now_ns()) / 1000),
-            _ => {}
-        }
-        own
-    }
-
-    /// Returns the context that travels with the call: that of the handler that makes it, and the values of the caller.
-    /// An operation of a stream has none.
-    fn carried(&self) -> Result<Option<Arc<Entries>>, CallError> {
-        if A::OPERATION {
-            return Ok(None);
-        }
-        let attached = self.rare.as_ref().and_then(|rare| rare.attached.as_ref());
-        Attached::outgoing(attached, self.route.bound().node.inherited_context())
-    }
-
-    /// Notes the terms for extensions of a call that was sent.
-    #[cold]
-    fn lend(&mut self) {
-        let (State::Sent(call) | State::Kept(call, ..)) = self.state else { return };
-        let Bound { node, session, .. } = &self.bound().clone();
-        let rare = self.rare.get_or_insert_default();
-        let (above, lease) = node.bound().unwrap_or((u64::MAX, None));
-        let until = rare.until();
-        let end = until.map_or(above, |until| until.end.min(above));
-        let term = Term::new(end, until.and_then(|until| until.most).unwrap_or(u64::MAX));
-        let above = lease.map(|lease| lease.served());
-        rare.more.lent = Some(Lent::new(session, call, term, above));
-    }
-
     /// Takes a number for the request, and writes it, if it was not sent before.
     #[inline(always)]
     fn put(
@@ -337,7 +300,7 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
     ) -> Result<Result<(), SendError>, CallError> {
         let State::Unsent(arguments) = &self.state else { return Ok(Ok(())) };
         if self.number == MISSING {
-            return Err(self.no_such_method());
+            return Err(self.unbound());
         }
         let (bound, request) = (self.bound(), (self.number, arguments));
         let written = self.write_request(bound, request, context, front, stamps);
@@ -433,7 +396,10 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
         };
         let Bound { session, service, .. } = self.bound();
         let message = Message::Call(call);
-        session.open_sample(Half { message, names: (service, self.method), sample });
+        let half = Half { message, names: (service, self.method), sample };
+        if let Some(sample) = session.open_sample(half) {
+            self.bound().node.sampling().free(sample);
+        }
         sent
     }
 

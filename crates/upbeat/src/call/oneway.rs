@@ -58,6 +58,14 @@ impl<W: Route, A> SendFuture<W, A> {
     fn drop_rare(&mut self) {
         drop(self.rare.take());
     }
+
+    /// Returns the error of a message that was not sent.
+    #[cold]
+    #[inline(never)]
+    fn failed(&self, error: CallError) -> CallError {
+        let rare = self.rare.as_deref().map(|rare| &rare.more);
+        error.at(|| self.route.callee(rare, self.method))
+    }
 }
 
 impl<W: Route, A: Content> SendFuture<W, A> {
@@ -110,7 +118,10 @@ impl<W: Route, A: Content> Future for SendFuture<W, A> {
 
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        W::send_oneway(&mut self, context)
+        match W::send_oneway(&mut self, context) {
+            Poll::Ready(Err(error)) => Poll::Ready(Err(self.failed(error))),
+            sent => sent,
+        }
     }
 }
 
@@ -137,6 +148,10 @@ impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
     /// # }
     /// ```
     pub fn try_send(mut self) -> Result<(), CallError> {
+        self.try_write().map_err(|error| self.failed(error))
+    }
+
+    fn try_write(&mut self) -> Result<(), CallError> {
         let carried = self.context()?;
         loop {
             let front = (Extensions::NONE, carried.as_deref());
@@ -243,7 +258,7 @@ impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
     ) -> Result<Result<(), SendError>, CallError> {
         let Bound { node, session, .. } = bound;
         if self.number == MISSING {
-            return Err(CallError::NoSuchMethod { method: self.method });
+            return Err(bound.unbound(self.method));
         }
         stamps.at(Point::Opened);
         let manner = stamps.sample().map(|sample| sample.manner);

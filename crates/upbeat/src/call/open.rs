@@ -6,10 +6,10 @@
 //! has replied and nothing of the reply is left; the same holds for streams in a result that nobody took.
 
 use super::{SendFuture, Take, Until};
-use crate::error::CallError;
+use crate::error::{CallError, Callee};
 use crate::metadata::Attached;
 use crate::session::Answer;
-use crate::wire::{Content, Input, MessageContext, WireError};
+use crate::wire::{CalledMethod, Content, Input, MessageContext, WireError};
 use std::mem::ManuallyDrop;
 use std::task::{Context, Poll, Waker};
 
@@ -76,6 +76,12 @@ pub(crate) trait Route: Sized {
 
     /// Notes that the polled task waits for room.
     fn awaits_room(&self) {}
+
+    /// Returns the name of the service that is called.
+    fn service(&self, rare: Option<&Self::Rare>) -> &'static str;
+
+    /// Returns the callee of a call of this method.
+    fn callee(&self, rare: Option<&Self::Rare>, method: &'static str) -> Callee;
 
     /// Returns the time.
     fn now_ns(&self) -> u64;
@@ -229,11 +235,20 @@ impl<W: Route, A> Open<W, A> {
         }
     }
 
-    /// Polls whether the time of a waiting call is over. If so, the call is given up.
+    /// Returns the error of a call that has failed.
     #[cold]
-    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    #[inline(never)]
+    pub(super) fn failed(&self, error: CallError) -> CallError {
+        let rare = self.rare.as_deref().map(|rare| &rare.more);
+        error.at(|| self.route.callee(rare, self.method))
+    }
+
+    /// Polls whether the time of a waiting call is over. If so, the call is given up, with this error.
+    #[cold]
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<CallError> {
         let Open { route, state, rare, .. } = self;
         let sent = state.sent().map(|(sent, _)| sent);
+        let is_sent = sent.is_some();
         match sent {
             None => route.awaits_room(),
             Some(_) => route.awaits_answer(),
@@ -245,8 +260,9 @@ impl<W: Route, A> Open<W, A> {
             route.wake_at(until.end, alarm, (sent, &rare.more), context.waker());
             return Poll::Pending;
         }
+        let error = self.failed(CallError::deadline(is_sent));
         self.give_up();
-        Poll::Ready(())
+        Poll::Ready(error)
     }
 
     /// Gives the call up, and tells its callee.
@@ -307,14 +323,14 @@ impl<W: Route, A: Content> Open<W, A> {
                 }
                 Answer::Failed(error) => {
                     self.state = State::Over;
-                    return Poll::Ready(Err(*error));
+                    return Poll::Ready(Err(self.failed(*error)));
                 }
             }
         } else if let State::Sampled(sent, sample) = &self.state {
             let answer = self.route.poll_answer(None, sent, Some(*sample), context, read);
             if let Some(result) = answer.result() {
                 self.state = State::Over;
-                return Poll::Ready(result);
+                return Poll::Ready(result.map_err(|error| self.failed(error)));
             }
         } else {
             match W::send_plain(self, context) {
@@ -327,13 +343,14 @@ impl<W: Route, A: Content> Open<W, A> {
                     };
                 }
                 Err(error) => {
+                    let error = self.failed(error);
                     self.fail();
                     return Poll::Ready(Err(error));
                 }
             }
         }
         if self.rare.is_some() {
-            return self.poll_end(context).map(|()| Err(CallError::Deadline));
+            return self.poll_end(context).map(Err);
         }
         self.route.awaits_answer();
         Poll::Pending
@@ -350,9 +367,9 @@ impl<W: Route, A: Content> Open<W, A> {
     ) -> Answer<T::Read> {
         match W::send::<A, T, F>(self, context, read) {
             Poll::Ready(Ok(read)) => Answer::Here(read),
-            Poll::Ready(Err(error)) => Answer::Failed(Box::new(error)),
+            Poll::Ready(Err(error)) => Answer::Failed(Box::new(self.failed(error))),
             Poll::Pending => match self.poll_end(context) {
-                Poll::Ready(()) => Answer::Failed(Box::new(CallError::Deadline)),
+                Poll::Ready(error) => Answer::Failed(Box::new(error)),
                 Poll::Pending => Answer::Open,
             },
         }
@@ -378,13 +395,13 @@ impl<W: Route, A: Content> Open<W, A> {
             State::Unsent(_) | State::Over => W::send::<A, T, F>(self, context, read),
             _ => self.poll_sent::<T, F>(context, read),
         };
-        if polled.is_ready() {
-            return polled;
+        if let Poll::Ready(result) = polled {
+            return Poll::Ready(result.map_err(|error| self.failed(error)));
         }
         if let State::Kept(_, _, arguments) = &self.state {
             arguments.streams(&mut |stream| stream.feed(context));
         }
-        self.poll_end(context).map(|()| Err(CallError::Deadline))
+        self.poll_end(context).map(Err)
     }
 
     /// Returns whether the call was sent, and still has its arguments or went over another session than its client's.
@@ -406,9 +423,10 @@ impl<W: Route, A: Content> Open<W, A> {
         let read = |input: &mut Input<'_>| input.within(&attached, read);
         let answer = self.route.poll_answer(rare, sent, sample, context, read);
         let Some(result) = answer.result() else { return Poll::Pending };
+        let of = CalledMethod { service: self.route.service(rare), method: self.method };
         match (&result, std::mem::replace(&mut self.state, State::Over)) {
-            (Ok(read), State::Kept(_, _, arguments)) => T::received(read, Some(&arguments)),
-            (Ok(read), _) => T::received::<A>(read, None),
+            (Ok(read), State::Kept(_, _, arguments)) => T::received(read, Some(&arguments), of),
+            (Ok(read), _) => T::received::<A>(read, None, of),
             (Err(error), State::Kept(_, _, arguments)) if self.sends_again(error, context) => {
                 self.state = State::Unsent(arguments);
                 return Poll::Pending;

@@ -62,7 +62,8 @@ impl Reconnector {
     }
 
     /// Keeps a session that was reached. None if it has ended since.
-    fn keep(&self, (session, numbers): &Reached, lost: &Bound) -> Option<Rc<Bound>> {
+    fn keep(&self, reached: &Reached, lost: &Bound) -> Option<Rc<Bound>> {
+        let Reached { session, numbers, clashes } = reached;
         if session.ended().is_some() {
             return None;
         }
@@ -71,6 +72,7 @@ impl Reconnector {
             session: Rc::clone(session).into(),
             service: lost.service,
             numbers: Rc::clone(numbers).into(),
+            clashes: Rc::clone(clashes).into(),
             reconnector: Local::default(),
         });
         self.current.replace(Some(Rc::clone(&bound)));
@@ -108,7 +110,7 @@ async fn reach(duty: Duty, connect: Rc<dyn Fn(Rc<Dispatcher>) -> Connecting>) {
     let outcome = loop {
         attempts.begin();
         let error = match connect(Rc::clone(&node)).await {
-            Ok(bound) => break Ok((Rc::clone(&bound.session), Rc::clone(&bound.numbers))),
+            Ok(bound) => break Ok(reached(&bound)),
             Err(error) if !error.may_pass() => break Err(error),
             Err(error) => error,
         };
@@ -118,6 +120,11 @@ async fn reach(duty: Duty, connect: Rc<dyn Fn(Rc<Dispatcher>) -> Connecting>) {
         Sleep::new(&node, Duration::from_nanos(pause)).await;
     };
     duty.end(outcome);
+}
+
+fn reached(Bound { session, numbers, clashes, .. }: &Bound) -> Reached {
+    let (session, numbers) = (Rc::clone(session), Rc::clone(numbers));
+    Reached { session, numbers, clashes: Rc::clone(clashes) }
 }
 
 /// How far a message is whose client has lost its session.
@@ -155,7 +162,7 @@ pub(super) fn poll_reconnect(
     let lost = || client.session.lost();
     let Some(reconnector) = &*client.reconnector else { return Poll::Ready(Err(at_loss(lost()))) };
     if node.is_closing() {
-        return Poll::Ready(Err(at_loss(Lost { why: Why::ShutDown, ..lost() })));
+        return Poll::Ready(Err(at_loss(Lost::new(&lost().peer, Why::ShutDown))));
     }
     loop {
         match reconnect {
@@ -201,10 +208,7 @@ fn at_loss(lost: Lost) -> CallError {
 /// Returns the error of a message whose peer was lost and not reached again.
 fn not_reached(error: ConnectError, lost: Lost) -> CallError {
     match error {
-        ConnectError::ShutDown => at_loss(Lost { why: Why::ShutDown, ..lost }),
-        error => {
-            let text = format!("{lost}, and reconnecting failed: {error}");
-            CallError::NotConnected { text: text.into() }
-        }
+        ConnectError::ShutDown => at_loss(Lost::new(&lost.peer, Why::ShutDown)),
+        error => CallError::not_connected(format!("{lost}, and reconnecting failed: {error}")),
     }
 }

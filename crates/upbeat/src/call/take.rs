@@ -7,7 +7,7 @@
 
 use super::{CallFuture, Route};
 use crate::error::CallError;
-use crate::wire::{Arguments, Content, Fills, Input, Wire, WireError, try_fill};
+use crate::wire::{Arguments, CalledMethod, Content, Fills, Input, Wire, WireError, try_fill};
 use std::marker::PhantomData;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -27,7 +27,7 @@ pub trait Take {
     fn reader(&mut self) -> impl FnMut(&mut Input<'_>) -> Result<Self::Read, WireError>;
 
     /// Continues the streams of a result that was read to its end, together with those of the arguments.
-    fn received<A: Content>(_read: &Self::Read, _arguments: Option<&A>) {}
+    fn received<A: Content>(_read: &Self::Read, _arguments: Option<&A>, _of: CalledMethod) {}
 
     /// Returns the value that the caller gets.
     fn output(read: Result<Self::Read, CallError>) -> Self::Output;
@@ -66,8 +66,8 @@ impl<R: Wire> Take for Whole<R> {
         R::take
     }
 
-    fn received<A: Content>(result: &R, arguments: Option<&A>) {
-        hand_over(arguments, result);
+    fn received<A: Content>(result: &R, arguments: Option<&A>, of: CalledMethod) {
+        hand_over(arguments, result, of);
     }
 
     #[inline(always)]
@@ -147,8 +147,8 @@ impl<T: Wire, E: Wire> Take for Split<T, E> {
         <Result<T, E> as Wire>::take
     }
 
-    fn received<A: Content>(result: &Self::Read, arguments: Option<&A>) {
-        hand_over(arguments, result);
+    fn received<A: Content>(result: &Self::Read, arguments: Option<&A>, of: CalledMethod) {
+        hand_over(arguments, result, of);
     }
 
     #[inline]
@@ -210,9 +210,9 @@ impl<T: Fills<B>, E: Wire, B: ?Sized> Take for TryFill<'_, T, E, B> {
         |input| try_fill::<T, B, E>(input, self.buffer)
     }
 
-    fn received<A: Content>(result: &Self::Read, _: Option<&A>) {
+    fn received<A: Content>(result: &Self::Read, _: Option<&A>, of: CalledMethod) {
         if let Err(error) = result {
-            error.streams(&mut |stream| stream.received());
+            error.streams(&mut |stream| stream.received(of));
         }
     }
 
@@ -233,8 +233,8 @@ fn flatten<T, E>(result: Result<Result<T, E>, CallError>) -> Result<T, CallError
 
 /// Hands the streams of the arguments on to a result that was read: they continue where the first of its streams is
 /// read.
-fn hand_over<A: Content, R: Wire>(arguments: Option<&A>, result: &R) {
-    result.streams(&mut |stream| stream.received());
+fn hand_over<A: Content, R: Wire>(arguments: Option<&A>, result: &R, of: CalledMethod) {
+    result.streams(&mut |stream| stream.received(of));
     let Some(arguments) = arguments else { return };
     let mut left = Arguments::default();
     arguments.streams(&mut |stream| left.streams.push(Rc::clone(stream)));

@@ -1,21 +1,25 @@
 //! Accepts connections of callers: from this process, from other processes of this host, from other hosts.
 //!
-//! `core::gate` decides which callers may be accepted, and which handshake gives way to the next caller.
-//! Invariant: the handshakes of others under way never exceed their limit.
+//! `core::admission` decides which callers may be accepted, which handshake gives way to the next caller, and when a
+//! first message is answered. Whatever pauses here is among the door's pauses, which have an end each: the node does
+//! not sleep beyond it. Invariant: the handshakes of others under way never exceed their limit, but for the one that is
+//! about to give way.
 
 use super::Dispatcher;
-use super::door::{Listeners, Outside};
-use super::sessions::{Pending, Place};
+use super::door::{Door, Listeners, Outside};
+use super::pending::{Pending, Purpose};
+use super::sessions::Place;
 use super::table::Whose;
 use crate::reactor::Source;
 use crate::warning::warn;
 use std::net::SocketAddr;
+use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::rc::Rc;
-use upbeat_core::admission::{Handshake, Prefix};
+use upbeat_core::admission::{Cause, Handshake, Next, Pause, Paused, Prefix};
 use upbeat_core::bill::Counter;
 use upbeat_core::hello::RefusalCode;
-use upbeat_core::limits::PENDING_HANDSHAKES_MAX;
+use upbeat_core::limits::{NO_DESCRIPTOR_MS, PENDING_HANDSHAKES_MAX};
 use upbeat_memory::pool::Key;
 use upbeat_transport::error::OpenError;
 use upbeat_transport::local_node::LocalNode;
@@ -39,6 +43,7 @@ impl Dispatcher {
     pub(crate) fn shut_door(&self) {
         let listeners = std::mem::take(&mut self.peers.door.borrow_mut().listeners);
         for from in Outside::ALL {
+            self.peers.door.borrow_mut().pauses.end(from.paused());
             listeners
                 .outside(from)
                 .into_iter()
@@ -54,48 +59,61 @@ impl Dispatcher {
         self.peers.door.borrow().listeners.remote_address()
     }
 
-    /// Leaves callers in the queue of their socket, or polls that socket again.
-    fn crowd(&self, from: Outside, crowded: bool) {
-        let mut door = self.peers.door.borrow_mut();
-        if let Some(socket) = door.listeners.outside(from)
-            && door.crowded[from as usize] != crowded
+    /// Leaves callers in the queue of their socket, until the end of the pause.
+    fn pause(&self, from: Outside, pause: Pause) {
+        let Door { listeners, pauses, .. } = &mut *self.peers.door.borrow_mut();
+        if let Some(socket) = listeners.outside(from)
+            && pauses.begin(from.paused(), pause)
         {
-            match crowded {
-                true => self.events.reactor.remove(socket),
-                // The socket was registered before, so the reactor has room for it.
-                false => drop(self.events.reactor.add(socket, from.source())),
-            }
-            if !crowded && let Some(listener) = &door.listeners.local {
-                // The next turn also looks at callers that other nodes of this name have left here.
-                listener.wake();
-            }
-            door.crowded[from as usize] = crowded;
+            self.events.reactor.pause(socket, from.source());
         }
     }
 
-    fn is_full(&self, from: Outside) -> bool {
-        self.peers.door.borrow().listeners.is_full(from)
+    /// Polls a socket again whose callers have waited.
+    fn resume_door(&self, from: Outside) {
+        let Door { listeners, pauses, .. } = &mut *self.peers.door.borrow_mut();
+        if let Some(socket) = listeners.outside(from)
+            && pauses.end(from.paused())
+        {
+            self.events.reactor.change(socket, from.source(), false);
+            if let Some(listener) = &listeners.local {
+                // The next turn also looks at callers that other nodes of this name have left here.
+                listener.wake();
+            }
+        }
+    }
+
+    /// Returns the pause of a source of callers.
+    fn pause_of(&self, what: Paused) -> Option<Pause> {
+        self.peers.door.borrow().pauses.of(what)
     }
 
     /// Accepts callers of this process, and callers that other nodes of the same name have left for this node.
     pub(super) fn arrivals_here(self: &Rc<Self>) {
-        self.arrivals(Whose::Here, |door, home, place, now| {
-            door.local.as_ref()?.accept(home, place, now).transpose()
-        });
-        for from in Outside::ALL {
-            if !self.has_caller(from) {
-                continue;
-            }
-            self.arrivals_outside(from);
-            let door = self.peers.door.borrow();
-            if door.listeners.has_caller(from)
-                && !door.crowded[from as usize]
-                && let Some(listener) = &door.listeners.local
-            {
-                // The remaining callers have their turn in the next turn.
-                listener.wake();
+        for _ in 0..PENDING_HANDSHAKES_MAX {
+            let accepted = self.accept_next(Whose::Here, |door, home, place, now| {
+                door.local.as_ref()?.accept(home, place, now).transpose()
+            });
+            if accepted.is_break() {
+                break;
             }
         }
+        for from in Outside::ALL {
+            if self.has_caller(from) {
+                self.arrivals_outside(from);
+            }
+        }
+        let door = self.peers.door.borrow();
+        let is_left = |from: &Outside| {
+            door.listeners.has_caller(*from) && door.pauses.of(from.paused()).is_none()
+        };
+        if let Some(listener) = &door.listeners.local
+            && (listener.has_caller() || Outside::ALL.iter().any(is_left))
+        {
+            // The remaining callers have their turn in the next turn.
+            listener.wake();
+        }
+        drop(door);
         self.look_after();
     }
 
@@ -114,79 +132,48 @@ impl Dispatcher {
         if from == Outside::Hosts {
             self.settings.remote.refresh();
         }
-        let whose = if from == Outside::Hosts { Whose::Remote } else { Whose::Here };
-        self.arrivals(whose, |door, home, place, now| match from {
-            Outside::Processes => door.shared.as_ref()?.accept(home, place, now).transpose(),
-            Outside::Hosts if self.opens_at_ns().is_some() || door.is_full(from) => None,
-            Outside::Hosts => door.remote.as_ref()?.accept(home, place, now).transpose(),
-        });
-        if self.is_full(from) || self.is_shut(from) {
-            self.crowd(from, true);
-            self.make_way_from(from);
+        if let Some(pause) = self.accept_outside(from) {
+            self.pause(from, pause);
         }
         self.look_after();
     }
 
-    /// Returns the time at which the gate opens for callers of other hosts, if that is later than now.
-    fn opens_at_ns(&self) -> Option<u64> {
-        self.peers.gate.borrow_mut().opens_at(self.now_ns())
-    }
-
-    /// Returns whether callers wait until the gate opens.
-    fn is_shut(&self, from: Outside) -> bool {
-        from == Outside::Hosts && self.opens_at_ns().is_some()
-    }
-
-    /// Accepts callers who wait outside, where handshakes have ended or give way.
-    pub(super) fn make_way(self: &Rc<Self>) {
-        let looks_after_at_ms = self.peers.door.borrow().looks_after_at_ms;
-        if looks_after_at_ms.is_some_and(|at_ms| self.now_ms() >= at_ms) {
-            self.look_after();
-        }
-        for from in self.crowds() {
-            self.make_way_from(from);
-        }
-    }
-
-    /// Returns the sources of callers that wait.
-    fn crowds(&self) -> impl Iterator<Item = Outside> + use<> {
-        let crowded = self.peers.door.borrow().crowded;
-        Outside::ALL.into_iter().filter(move |from| crowded[*from as usize])
-    }
-
-    /// Ends handshakes whose peers are silent for too long, so that callers who wait can be accepted. The handshakes
-    /// that have never received anything end first, the oldest of them before the others.
-    fn make_way_from(self: &Rc<Self>, from: Outside) {
-        let now = self.now_ms();
-        let mut gives_way = self.is_full(from);
-        while gives_way
-            && let Some((at, key)) = self.next_to_give_way(from)
-            && at <= now
-        {
-            // Each caller of this host is ready to connect, so only one handshake gives way at a time.
-            gives_way = from == Outside::Hosts;
-            let place = self.peers.places.borrow_mut().remove(key);
-            if let Some(Place::Opening(pending)) = place {
-                self.peers.openings.borrow_mut().remove(&key);
-                self.tell_sessions();
-                let text = format!(
-                    "{} connections are being opened here, and this one was not ready after {} ms",
-                    from.crowd().handshakes_max(),
-                    now.saturating_sub(pending.opening.under_way().began_ms)
-                );
-                pending.opening.refuse(RefusalCode::TooSlow, &text);
-                if from == Outside::Hosts {
-                    self.count(Counter::CallersTurnedAway);
-                }
+    /// Accepts callers from outside. Returns the pause after which the next are accepted, if there must be one.
+    fn accept_outside(self: &Rc<Self>, from: Outside) -> Option<Pause> {
+        let whose = if from == Outside::Hosts { Whose::Remote } else { Whose::Here };
+        for _ in 0..PENDING_HANDSHAKES_MAX {
+            let gives_way = match self.next_caller(from) {
+                Next::Accept => None,
+                Next::Instead(key) => Some(key),
+                Next::Wait(pause) => return Some(pause),
+            };
+            let accepted = self.accept_next(whose, |door, home, place, now| match from {
+                Outside::Processes => door.shared.as_ref()?.accept(home, place, now).transpose(),
+                Outside::Hosts => door.remote.as_ref()?.accept(home, place, now).transpose(),
+            });
+            if let Some(key) = gives_way
+                && self.pending(from) > from.crowd().handshakes_max()
+            {
+                self.give_way(key, from);
+            }
+            if accepted.is_break() {
+                let lacks = !self.peers.door.borrow().listeners.has_spare(from);
+                let until_ns = self.now_ns() + NO_DESCRIPTOR_MS * 1_000_000;
+                return lacks.then(|| Pause::new(Cause::Descriptors, until_ns));
             }
         }
-        if !self.is_full(from) && !self.is_shut(from) {
-            self.crowd(from, false);
-        }
+        // The epoll still has the socket: the others are accepted in the next turn.
+        None
     }
 
-    /// Returns the handshake of a caller that gives way next, and when.
-    fn next_to_give_way(&self, from: Outside) -> Option<(u64, Key)> {
+    /// Returns the number of handshakes of callers from there that are under way.
+    fn pending(&self, from: Outside) -> usize {
+        self.peers.door.borrow().listeners.pending(from)
+    }
+
+    /// Decides about the next caller from there.
+    fn next_caller(&self, from: Outside) -> Next<Key> {
+        let pending = self.pending(from);
         let (places, openings) = (self.peers.places.borrow(), self.peers.openings.borrow());
         let under_way = openings.iter().filter_map(|key| match places.get(*key) {
             Some(Place::Opening(pending)) if comes_from(pending, from) => {
@@ -195,50 +182,135 @@ impl Dispatcher {
             }
             _ => None,
         });
-        from.crowd().gives_way(under_way)
+        from.crowd().next(pending, under_way, self.now_ns())
     }
 
-    /// Returns when callers who wait outside can be accepted next, if any wait: when the gate opens, or when a
-    /// handshake gives way.
-    pub(super) fn makes_way_at_ns(&self) -> Option<u64> {
-        let next = self.crowds().filter_map(|from| match self.is_full(from) {
-            true => self.next_to_give_way(from).map(|(at, _)| at.saturating_mul(1_000_000)),
-            false => self.opens_at_ns().filter(|_| from == Outside::Hosts),
-        });
+    /// Ends pauses that are over: accepts callers again, and answers first messages.
+    pub(super) fn make_way(self: &Rc<Self>) {
         let looks_after_at_ms = self.peers.door.borrow().looks_after_at_ms;
-        next.chain(looks_after_at_ms.map(|at_ms| at_ms.saturating_mul(1_000_000))).min()
+        if looks_after_at_ms.is_some_and(|at_ms| self.now_ms() >= at_ms) {
+            self.look_after();
+        }
+        for from in Outside::ALL {
+            if self.is_due(from.paused()) {
+                match self.next_caller(from) {
+                    Next::Wait(pause) => self.pause(from, pause),
+                    Next::Accept | Next::Instead(_) => self.resume_door(from),
+                }
+            }
+        }
+        if self.is_due(Paused::Answers) {
+            self.answer_held();
+        }
     }
 
-    /// Accepts callers that have connected.
-    pub(super) fn arrivals(
+    fn is_due(&self, what: Paused) -> bool {
+        self.pause_of(what).is_some_and(|pause| pause.is_due(self.now_ns()))
+    }
+
+    /// Ends a handshake in favour of another caller.
+    fn give_way(&self, key: Key, from: Outside) {
+        let place = self.peers.places.borrow_mut().remove(key);
+        let Some(Place::Opening(pending)) = place else { return };
+        self.peers.openings.borrow_mut().remove(&key);
+        self.tell_sessions();
+        let text = format!(
+            "{} connections are being opened here, and this one was not ready after {} ms",
+            from.crowd().handshakes_max(),
+            self.now_ms().saturating_sub(pending.opening.under_way().began_ms)
+        );
+        pending.opening.refuse(RefusalCode::TooSlow, &text);
+        if from == Outside::Hosts {
+            self.count(Counter::CallersTurnedAway);
+        }
+    }
+
+    /// Answers a caller's first message, or leaves the handshake where it is until the rate permits the answer.
+    pub(super) fn answer_or_hold(self: &Rc<Self>, key: Key) {
+        // The first messages of others may wait already.
+        let is_permitted = self.pause_of(Paused::Answers).is_none() && self.is_answer_permitted();
+        if let Some(Place::Opening(pending)) = self.peers.places.borrow_mut().get_mut(key) {
+            match is_permitted {
+                true => pending.opening.go_on(),
+                false => self.events.reactor.pause(&pending.opening, Source::Place(key)),
+            }
+        }
+        if is_permitted {
+            self.step(key);
+        }
+    }
+
+    /// Asks the gate for one more answer. Begins the pause of answers if there is none now.
+    fn is_answer_permitted(&self) -> bool {
+        let answer = self.peers.gate.borrow_mut().answer(self.now_ns());
+        if let Err(pause) = answer {
+            self.peers.door.borrow_mut().pauses.begin(Paused::Answers, pause);
+        }
+        answer.is_ok()
+    }
+
+    /// Answers the first messages that wait, as the rate permits it.
+    fn answer_held(self: &Rc<Self>) {
+        while let Some(key) = self.next_held() {
+            if !self.is_answer_permitted() {
+                return;
+            }
+            if let Some(Place::Opening(pending)) = self.peers.places.borrow_mut().get_mut(key) {
+                pending.opening.go_on();
+                pending.wants_output = false;
+                self.events.reactor.change(&pending.opening, Source::Place(key), false);
+            }
+            self.step(key);
+        }
+        self.peers.door.borrow_mut().pauses.end(Paused::Answers);
+    }
+
+    /// Returns the handshake whose first message has waited longest.
+    fn next_held(&self) -> Option<Key> {
+        let (places, openings) = (self.peers.places.borrow(), self.peers.openings.borrow());
+        let held = openings.iter().filter_map(|key| match places.get(*key)? {
+            Place::Opening(pending) if pending.opening.is_held() => {
+                Some((pending.opening.under_way().heard_ms, *key))
+            }
+            _ => None,
+        });
+        held.min().map(|(_, key)| key)
+    }
+
+    /// Returns when a pause is over at the latest, or when to look after callers that wait for other nodes.
+    pub(super) fn makes_way_at_ns(&self) -> Option<u64> {
+        let door = self.peers.door.borrow();
+        let looks_after_at_ns = door.looks_after_at_ms.map(|at_ms| at_ms.saturating_mul(1_000_000));
+        door.pauses.next_ns().into_iter().chain(looks_after_at_ns).min()
+    }
+
+    /// Accepts the next caller. Breaks if there is none, or if there is no descriptor for one.
+    fn accept_next(
         self: &Rc<Self>,
         whose: Whose,
         accept: impl Fn(&Listeners, &LocalNode, usize, u64) -> Option<Result<Opening, OpenError>>,
-    ) {
-        for _ in 0..PENDING_HANDSHAKES_MAX {
-            let place = self.next_place(whose);
-            // Without a free place a caller is accepted only to resume a session, or to be refused with a reason.
-            let number = *place.as_ref().unwrap_or(&0);
-            let door = self.peers.door.borrow();
-            let accepted = accept(&door.listeners, &self.home, number, self.now_ms());
-            drop(door);
-            match accepted {
-                Some(Ok(opening)) => self.let_in(opening, whose, place.is_ok()),
-                Some(Err(OpenError::Descriptors { .. })) | None => return,
-                Some(Err(_)) => {}
-            }
-            // A caller that was refused has no place any more.
-            self.tell_sessions();
+    ) -> ControlFlow<()> {
+        let place = self.next_place(whose);
+        // Without a free place a caller is accepted only to resume a session, or to be refused with a reason.
+        let number = *place.as_ref().unwrap_or(&0);
+        let door = self.peers.door.borrow();
+        let accepted = accept(&door.listeners, &self.home, number, self.now_ms());
+        drop(door);
+        match accepted {
+            Some(Ok(opening)) => self.let_in(opening, whose, place.is_ok()),
+            Some(Err(OpenError::Descriptors { .. })) | None => return ControlFlow::Break(()),
+            Some(Err(_)) => {}
         }
+        // A caller that was refused has no place any more.
+        self.tell_sessions();
+        ControlFlow::Continue(())
     }
 
     /// Begins the handshake of a caller whose connection was accepted, if it may have a session.
     fn let_in(self: &Rc<Self>, opening: Opening, whose: Whose, has_place: bool) {
         let from = caller(&opening);
-        if from.is_some() {
-            // The gate was asked before whether one more caller may be accepted.
-            let _ = self.peers.gate.borrow_mut().accept(self.now_ns());
-        }
+        // The rate bounds the answers, so that callers that say nothing take no part of it.
+        let opening = opening.held();
         let crowd = from.filter(|from| !self.peers.gate.borrow().admits(*from));
         let (code, text) = match crowd {
             Some(from) => (RefusalCode::TooManyOfAddress, self.too_many_of(from)),
@@ -248,13 +320,13 @@ impl Dispatcher {
                 (RefusalCode::TooManySessions, text)
             }
             // An opening that fails tells its peer, and affects nothing else.
-            None => return drop(self.begin(opening, whose, None)),
+            None => return drop(self.begin(opening, whose, Purpose::Caller)),
         };
         match whose {
             // The caller's first message tells whether it has a session to resume.
             Whose::Remote => {
                 let opening = opening.only_resume(code, text);
-                drop(self.begin(opening, Whose::Resuming, None));
+                drop(self.begin(opening, Whose::Resuming, Purpose::Caller));
             }
             _ => opening.refuse(code, &text),
         }
@@ -292,5 +364,5 @@ fn caller(opening: &Opening) -> Option<Prefix> {
 /// Returns whether a handshake's caller comes from there.
 fn comes_from(pending: &Pending, from: Outside) -> bool {
     let comes = if pending.opening.is_remote() { Outside::Hosts } else { Outside::Processes };
-    pending.connecting.is_none() && comes == from
+    matches!(pending.purpose, Purpose::Caller) && comes == from
 }

@@ -69,6 +69,12 @@ impl Contract {
         self.taken.set(self.taken.get() + u64::from(messages));
     }
 
+    /// Returns the number of messages that were taken so far.
+    #[inline(always)]
+    pub(super) fn frames_taken(&self) -> u64 {
+        self.taken.get()
+    }
+
     /// Notes whether tasks wait behind the one that is polled next.
     #[inline]
     pub(super) fn others_wait(&self, others: bool) {

@@ -1,10 +1,10 @@
-//! The listeners of a node, and the limits that `core::gate` sets for their callers.
+//! The listeners of a node, and the limits that `core::admission` sets for their callers.
 
 use crate::reactor::Source;
 use crate::session::Session;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use upbeat_core::admission::{HandshakeLimit, Prefix};
+use upbeat_core::admission::{HandshakeLimit, Paused, Pauses, Prefix};
 use upbeat_transport::watch::Watch;
 use upbeat_transport::{local, remote, shared};
 
@@ -24,6 +24,14 @@ impl Outside {
         match self {
             Outside::Processes => Source::SharedArrivals,
             Outside::Hosts => Source::RemoteArrivals,
+        }
+    }
+
+    /// Returns the pause in which its callers are left in the queue of their socket.
+    pub(super) fn paused(self) -> Paused {
+        match self {
+            Outside::Processes => Paused::Processes,
+            Outside::Hosts => Paused::Hosts,
         }
     }
 
@@ -69,12 +77,21 @@ impl Listeners {
         [local, shared, remote].into_iter().flatten().min()
     }
 
-    pub(super) fn is_full(&self, from: Outside) -> bool {
+    /// Returns the number of handshakes of callers from there that are under way.
+    pub(super) fn pending(&self, from: Outside) -> usize {
         let pending = match from {
             Outside::Processes => self.shared.as_ref().map(shared::Listener::pending),
             Outside::Hosts => self.remote.as_ref().map(remote::Listener::pending),
         };
-        pending.is_some_and(|pending| pending >= from.crowd().handshakes_max())
+        pending.unwrap_or(0)
+    }
+
+    /// Returns whether the process has a descriptor with which a caller can be turned away.
+    pub(super) fn has_spare(&self, from: Outside) -> bool {
+        match from {
+            Outside::Processes => self.shared.as_ref().is_none_or(shared::Listener::has_spare),
+            Outside::Hosts => self.remote.as_ref().is_none_or(remote::Listener::has_spare),
+        }
     }
 }
 
@@ -83,8 +100,8 @@ impl Listeners {
 pub(super) struct Door {
     pub(super) listeners: Listeners,
     pub(super) watch: Watch,
-    /// Whether callers wait outside until a handshake has ended or gives way, or until the gate opens.
-    pub(super) crowded: [bool; 2],
+    /// The sockets that are not polled for a while, each with the time of the next look.
+    pub(super) pauses: Pauses,
     /// When to look after callers that wait for other nodes of the same name, if there are any.
     pub(super) looks_after_at_ms: Option<u64>,
 }

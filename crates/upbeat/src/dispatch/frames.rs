@@ -72,10 +72,11 @@ impl Dispatcher {
             let (extendable, context) = (false, None);
             let request =
                 Request { kind, call, deadline_us, refusals, extendable, context, payload };
-            let running = Running::Handler(call, number);
+            let running = Running::Handler(call);
             return self.request_slowly(session, &head, request, running);
         };
-        self.run.running.set(Running::Handler(call, number));
+        self.run.running.set(Running::Handler(call));
+        self.run.method.set(number);
         entry.method.call(self, session, call, len);
         self.ran();
     }

@@ -1,97 +1,163 @@
 //! Sessions between hosts that have lost their connection and continue over another.
 //!
-//! The side that has opened a session connects again, in a task, at the address that it was given; the other side
-//! waits for that. Messages stay in the lanes of both sides until they have arrived, and the carrier sends them again
-//! from there. [`upbeat_core::resume`] decides when and for how long. Invariant: only the node's own turns suspend,
-//! resume and end a session, and while it is suspended its socket is not polled.
+//! The side that has opened a session connects again, at the address that it was given; the other side waits for
+//! that. Messages stay in the lanes of both sides until they have arrived, and the carrier sends them again from there.
+//! [`upbeat_core::resume`] decides when and for how long. Invariant: only the node's own turns suspend, resume and end
+//! a session, and while it is suspended its socket is not polled.
 
-use super::sessions::Connecting;
+use super::pending::{Again, Purpose, Suspended};
+use super::sessions::Place;
+use super::table::Whose;
 use super::{Dispatcher, Session};
 use crate::error::Why;
 use crate::reactor::Source;
-use crate::wake::Start;
+use crate::remote::Addresses;
 use std::rc::Rc;
 use upbeat_core::bill::Counter;
-use upbeat_core::resume::Due;
+use upbeat_core::resume::{Attempt, Due};
+use upbeat_memory::pool::Key;
 use upbeat_transport::carrier::Connection;
 use upbeat_transport::error::OpenError;
-use upbeat_transport::remote::{ResumeError, Resuming};
+use upbeat_transport::remote::{ResumeError, Resuming, connect_again};
 
 impl Dispatcher {
     /// Suspends a session whose connection has gone, until there is another.
     #[cold]
     pub(super) fn has_broken(self: &Rc<Self>, session: &Rc<Session>) {
         let now = self.now_ns();
-        if session.noted.key.get().is_none() || session.link(|link| link.broke(now)) != Some(true) {
+        let Some(key) = session.noted.key.get() else { return };
+        if session.link(|link| link.broke(now)) != Some(true) {
             return;
         }
         self.count(Counter::SessionsSuspended);
         session.noted.awaits_output.set(false);
-        self.peers.suspended.borrow_mut().push(Rc::clone(session));
+        let opened = session.noted.opened_as.get().is_some();
+        let addresses = session.carrier.peer.at.filter(|_| opened).map(Addresses::new);
+        let suspended = Suspended { session: Rc::clone(session), attempts: Vec::new(), addresses };
+        self.peers.suspended.borrow_mut().insert(key, suspended);
         self.find_streams();
-        self.mend(now);
+        self.mend_session(session, now);
     }
 
     /// Connects again, or gives up, for the suspended sessions whose time has come. Returns whether any was given up.
     pub(super) fn mend(self: &Rc<Self>, now: u64) -> bool {
-        if self.peers.suspended.borrow().is_empty() {
-            return false;
-        }
-        let suspended = self.peers.suspended.borrow().clone();
-        let mut any = false;
-        for session in &suspended {
-            match session.link(|link| link.due(now)).flatten() {
-                Some(Due::Connect) => self.connect_again(session),
-                Some(Due::GiveUp) => {
-                    self.lose_after_last_words(session, session.not_resumed());
-                    any = true;
-                }
-                None => {}
+        let next = |session: &Session| session.link(|link| link.next_ns()).flatten();
+        let is_due = |session: &Session| next(session).is_some_and(|next| next <= now);
+        let suspended = self.peers.suspended.borrow();
+        let due = suspended.values().map(|suspended| &suspended.session);
+        let due: Vec<_> = due.filter(|session| is_due(session)).cloned().collect();
+        drop(suspended);
+        due.iter().fold(false, |any, session| self.mend_session(session, now) | any)
+    }
+
+    /// Does the next step for a suspended session, if it is due. Returns whether the session was given up.
+    fn mend_session(self: &Rc<Self>, session: &Rc<Session>, now: u64) -> bool {
+        match session.link(|link| link.due(now)).flatten() {
+            Some(Due::Connect(attempt)) => self.connect_again(session, attempt),
+            Some(Due::GiveUp) => {
+                self.lose_after_last_words(session, session.not_resumed());
+                return true;
             }
+            None => {}
         }
-        any
+        false
     }
 
     /// Returns when the next suspended session needs attention.
     pub(super) fn next_mending(&self) -> Option<u64> {
         let suspended = self.peers.suspended.borrow();
-        suspended.iter().filter_map(|session| session.link(|link| link.next_ns()).flatten()).min()
+        let next = |suspended: &Suspended| suspended.session.link(|link| link.next_ns()).flatten();
+        suspended.values().filter_map(next).min()
     }
 
-    /// Takes a session off the list of suspended ones.
-    pub(super) fn forget_suspended(&self, session: &Rc<Session>) {
-        self.peers.suspended.borrow_mut().retain(|other| !Rc::ptr_eq(other, session));
+    /// Takes a session off the list of suspended ones, and closes its attempts to connect.
+    pub(super) fn forget_suspended(&self, key: Key) {
+        self.close_attempts(key, None);
+        self.peers.suspended.borrow_mut().remove(&key);
     }
 
-    /// Connects again for a session that this node has opened.
-    fn connect_again(self: &Rc<Self>, session: &Rc<Session>) {
-        let (node, session) = (Rc::clone(self), Rc::clone(session));
-        let attempt = async move {
-            if let Err(error) = node.open_again(&session).await {
-                node.attempt_failed(&session, &error);
+    /// Closes the attempts to connect again for a session, but for one.
+    fn close_attempts(&self, session: Key, but: Option<Key>) {
+        let mut suspended = self.peers.suspended.borrow_mut();
+        let Some(Suspended { attempts, .. }) = suspended.get_mut(&session) else { return };
+        let attempts = std::mem::replace(attempts, but.into_iter().collect());
+        drop(suspended);
+        for key in attempts.into_iter().filter(|key| Some(*key) != but) {
+            self.peers.openings.borrow_mut().remove(&key);
+            let place = self.peers.places.borrow_mut().remove(key);
+            if let Some(Place::Opening(pending)) = place {
+                self.events.reactor.remove(&pending.opening);
             }
-        };
-        // With too many tasks there is no attempt, and the session ends when its time is over.
-        drop(self.spawn(attempt, Start::default()));
+        }
     }
 
-    /// Tries each of the addresses of the session's peer.
-    async fn open_again(self: &Rc<Self>, session: &Rc<Session>) -> Result<(), OpenError> {
-        let until_ns = session.link(|link| link.until_ns()).flatten();
-        if let (Some(to), Some(until_ns)) = (session.noted.opened_as.get(), until_ns)
-            && let Some(address) = to.address()
-        {
-            self.open_at(to, address, until_ns.div_ceil(1_000_000), Some(session)).await?;
+    /// Begins an attempt to connect again for a session that this node has opened.
+    fn connect_again(self: &Rc<Self>, session: &Rc<Session>, attempt: Attempt) {
+        let now = self.now_ns();
+        let Some(key) = session.noted.key.get() else { return };
+        let Some(to) = session.noted.opened_as.get() else { return };
+        let place = {
+            let mut suspended = self.peers.suspended.borrow_mut();
+            let addresses = suspended.get_mut(&key).and_then(|it| it.addresses.as_mut());
+            let (Some(addresses), Some(address)) = (addresses, to.address()) else { return };
+            addresses.next(address, attempt.nth, now)
+        };
+        let again = Again { session: Rc::clone(session), attempt, place };
+        let Some(request) = session.again(&self.home) else { return };
+        let (request, number) = (request.attempt(attempt.number), key.index as usize);
+        let times = [now / 1_000_000, attempt.until_ns.div_ceil(1_000_000)];
+        let terms = self.settings.remote.terms();
+        let opening = match connect_again(to.node(), &request, place.at, number, times, &terms) {
+            Ok(opening) => opening,
+            Err(error) => return self.attempt_failed(&again, key, &error),
+        };
+        let session = Rc::clone(session);
+        match self.insert(opening, Whose::Resuming, Purpose::Again(again)) {
+            Ok(opening) => {
+                if let Some(suspended) = self.peers.suspended.borrow_mut().get_mut(&key) {
+                    suspended.attempts.push(opening);
+                }
+                self.step(opening);
+            }
+            Err(error) => self.attempt_failed(&Again { session, attempt, place }, key, &error),
         }
-        Ok(())
+    }
+
+    /// Asks to resume a session over a connection that stands. The other attempts for the session are closed before: a
+    /// listener that met two would drop the connection of the first, which may be the one that goes on.
+    pub(super) fn ask_again(self: &Rc<Self>, key: Key) {
+        let session = match self.peers.places.borrow_mut().get_mut(key) {
+            Some(Place::Opening(pending)) => match &pending.purpose {
+                Purpose::Again(again) => {
+                    let session = Rc::clone(&again.session);
+                    pending.opening.ask();
+                    session
+                }
+                _ => return,
+            },
+            _ => return,
+        };
+        if let Some(of) = session.noted.key.get() {
+            self.close_attempts(of, Some(key));
+        }
+        session.link(|link| link.ready(self.now_ns()));
+        self.step(key);
     }
 
     /// Records that an attempt to connect again has failed. Another follows, unless the peer has no such session.
-    fn attempt_failed(self: &Rc<Self>, session: &Rc<Session>, error: &OpenError) {
+    pub(super) fn attempt_failed(self: &Rc<Self>, again: &Again, key: Key, error: &OpenError) {
+        let Again { session, attempt, place } = again;
         if session.ended().is_some() {
             return;
         }
-        let why = session.attempt_failed(Some(error), self.now_ns(), || self.random());
+        if let Some(of) = session.noted.key.get()
+            && let Some(suspended) = self.peers.suspended.borrow_mut().get_mut(&of)
+        {
+            suspended.attempts.retain(|other| *other != key);
+        }
+        session.attempt_failed(error.to_string());
+        let at = (self.now_ns(), self.random());
+        let why = session.link(|link| place.failed(link, attempt, error, at)).flatten();
         if let Some(why) = why {
             self.lose_after_last_words(session, why);
         }
@@ -100,19 +166,16 @@ impl Dispatcher {
     /// Continues a session for which this node has connected again.
     pub(super) fn take_connection(
         self: &Rc<Self>,
-        connecting: Option<&Connecting>,
+        session: &Rc<Session>,
         connection: Connection,
         position: u64,
     ) {
-        let Some(connecting) = connecting else { return };
-        let Some(session) = &connecting.again else { return };
         if session.noted.key.get().is_some() && session.link(|link| link.resumed()) == Some(true) {
             match session.carrier.resume(connection, position) {
                 Ok(()) => self.goes_on(session),
                 Err(rule) => self.lose_after_last_words(session, Why::Misbehaved(rule)),
             }
         }
-        connecting.end(Ok(Rc::clone(session)));
     }
 
     /// Resumes a session of this node whose caller has connected again. The old connection may still seem to stand: the
@@ -123,7 +186,8 @@ impl Dispatcher {
         }
         let takes = |session: &Rc<Session>| {
             let ticket = resuming.ticket_of(&session.carrier);
-            ticket.is_some_and(|ticket| session.link(|link| link.takes(&ticket)) == Some(true))
+            let attempt = resuming.attempt();
+            ticket.is_some_and(|it| session.link(|link| link.takes(&it, attempt)) == Some(true))
         };
         let session = resuming.number().and_then(|number| self.remote_session(number));
         let Some(session) = session.filter(takes) else {
@@ -137,9 +201,10 @@ impl Dispatcher {
                 return resuming.refuse();
             }
         }
+        let attempt = resuming.attempt();
         match resuming.with(&session.carrier) {
             Ok(()) => {
-                session.link(|link| link.resumed());
+                session.link(|link| link.took(attempt));
                 self.goes_on(&session);
             }
             // The caller connects again.
@@ -164,7 +229,7 @@ impl Dispatcher {
     /// Continues a session with its new connection, whose socket was polled for the handshake.
     fn goes_on(self: &Rc<Self>, session: &Rc<Session>) {
         let Some(key) = session.noted.key.get() else { return };
-        self.forget_suspended(session);
+        self.forget_suspended(key);
         self.count(Counter::SessionsResumed);
         let waits = session.carrier.has_output();
         session.noted.awaits_output.set(waits);

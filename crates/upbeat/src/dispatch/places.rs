@@ -86,7 +86,7 @@ impl Dispatcher {
         };
         let hold = session.hold(head)?;
         let payload = hold.as_ref().map_or_else(|| session.payload(head), Input::lent);
-        self.run_request(session, head, terms, Running::Handler(head.call, head.method), payload)
+        self.run_request(session, head, terms, Running::Handler(head.call), payload)
     }
 
     fn run_request(
@@ -113,6 +113,7 @@ impl Dispatcher {
             return Ok(());
         };
         self.run.running.set(running);
+        self.run.method.set(head.method);
         entry.method.arrive(self, session, request);
         self.ran();
         Ok(())
@@ -147,7 +148,7 @@ impl Dispatcher {
         // A request that has waited for room is not refused again.
         let deadline_us = kept.deadline_us(self.now_ns());
         let terms = Terms { deadline_us, refusals: None, context_bytes: kept.context_bytes };
-        let running = Running::Kept(key, head.call, head.method);
+        let running = Running::Kept(key, head.call);
         if let Err(why) = self.run_request(session, head, terms, running, kept.payload()) {
             self.lose(session, *why);
         }

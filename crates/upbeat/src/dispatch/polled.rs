@@ -2,19 +2,19 @@
 //!
 //! A handler's time is checked at its checkpoints: there the handler makes way when its
 //! budget is used up. A handler without checkpoints is compared with its budget where a stamp is taken
-//! anyway: where its message is sampled, and where it continues as a task. Invariant: a handler that
-//! neither waits nor has checkpoints costs one store here.
+//! anyway: where its message is sampled, and where it continues as a task; `watched` finds the others. Invariant: a
+//! handler that neither waits nor has checkpoints costs one store here.
 
 use super::bounds::Bound;
 use super::leases::Leases;
+use super::over_runs::OverRuns;
 use super::{Dispatcher, Running};
 use crate::sample::{Names, Reason, Sample};
-use crate::wake::{Current, NOBODY};
-use crate::warning::{may_warn_of, warn_of};
-use std::cell::{Cell, RefCell};
+use crate::session::Session;
+use crate::wake::{Current, Polling, TaskId};
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
-use upbeat_core::bill::Counter;
 use upbeat_core::bill::way::Point;
 use upbeat_core::limits::HANDLER_BUDGET_NS;
 use upbeat_memory::ticks::{Ticks, ticks};
@@ -25,10 +25,13 @@ const CHECKPOINTS_MAX: u64 = 64;
 /// The future or handler that is polled, and how long it may run.
 pub(super) struct Run {
     /// The future that is polled.
-    pub(super) current: Cell<Current>,
+    pub(super) current: Polling,
     /// The handler or task that ends if a panic comes.
     pub(super) running: Cell<Running>,
+    /// The number of the method of that handler, or of the last one since the clock was read.
+    pub(super) method: Cell<u16>,
     pub(super) polled: Polled,
+    pub(super) over_runs: OverRuns,
     pub(super) bound: Bound,
     pub(super) leases: Leases,
 }
@@ -36,9 +39,11 @@ pub(super) struct Run {
 impl Default for Run {
     fn default() -> Run {
         Run {
-            current: Cell::new(NOBODY),
+            current: Polling::default(),
             running: Cell::new(Running::Nothing),
+            method: Cell::new(0),
             polled: Polled::default(),
+            over_runs: OverRuns::default(),
             bound: Bound::default(),
             leases: Leases::default(),
         }
@@ -74,15 +79,6 @@ pub(super) struct Polled {
     usual: u64,
     /// Whether a handler has used up its time since the last look at the lanes.
     is_late: Cell<bool>,
-    over_runs: RefCell<Vec<(Names, OverRuns)>>,
-}
-
-/// The times that a method ran beyond its budget.
-#[derive(Clone, Copy)]
-struct OverRuns {
-    count: u64,
-    longest: u64,
-    budget: u64,
 }
 
 impl Default for Polled {
@@ -98,7 +94,6 @@ impl Default for Polled {
             budget: Cell::new(usual),
             usual,
             is_late: Cell::default(),
-            over_runs: RefCell::default(),
         }
     }
 }
@@ -124,6 +119,12 @@ impl Polled {
     #[inline(always)]
     pub(super) fn reason(&self) -> Reason {
         self.note.get().reason
+    }
+
+    /// Returns the ticks of the budget of a handler whose method states none.
+    #[inline]
+    pub(super) fn usual_budget(&self) -> u64 {
+        self.usual
     }
 
     /// Returns whether a handler has used up its time.
@@ -163,42 +164,17 @@ impl Polled {
     }
 }
 
-/// A method whose handlers ran beyond its budget without a pause: nothing else ran on their node
-/// meanwhile. [`Node::over_runs`](crate::Node::over_runs) lists them.
-///
-/// ```
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let node = upbeat::Node::builder("doc/over-runs").local_only().build()?;
-/// for upbeat::OverRun { service, method, count, longest, .. } in node.over_runs() {
-///     println!("{service}.{method}: {count} times, for {longest:?} at most");
-/// }
-/// # Ok(()) }
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OverRun {
-    /// The service.
-    pub service: &'static str,
-    /// The method.
-    pub method: &'static str,
-    /// How often that was seen.
-    pub count: u64,
-    /// The longest run.
-    pub longest: Duration,
-    /// The time that a handler of the method may run.
-    pub budget: Duration,
-}
-
 impl Dispatcher {
     /// Begins the first poll of a handler, which has the identity under which it would wait.
     #[inline(always)]
     pub(crate) fn polls_first(&self, handler: Current) {
-        self.run.current.set(handler);
+        self.run.current.begin(handler);
     }
 
     /// Ends the first poll of a handler.
     #[inline(always)]
     pub(crate) fn has_polled_first(&self) {
-        self.run.current.set(NOBODY);
+        self.run.current.end();
     }
 
     /// Begins a poll of a handler or a task. The future itself will say for what it waits.
@@ -237,70 +213,13 @@ impl Dispatcher {
 
     /// Ends the poll of a handler whose message is sampled.
     #[cold]
-    pub(crate) fn has_polled_sampled(&self, names: &Names, sample: &Sample) {
+    pub(crate) fn has_polled_sampled(&self, names: &Names, sample: &mut Sample) {
         let at = |point| sample.taken.at(point);
         if let (Some(decoded), Some(ran)) = (at(Point::Decoded), at(Point::Ran)) {
-            self.hold_against(names, ran.saturating_sub(decoded), self.run.polled.usual);
+            let (ran, budget) = (ran.saturating_sub(decoded), self.run.polled.usual);
+            self.hold_against(names, ran, budget);
+            sample.ran(ran, budget);
         }
-    }
-
-    #[inline]
-    fn hold_against(&self, names: &Names, ran: u64, budget: u64) {
-        // A handler with checkpoints makes way late by the time between two of them at most.
-        if ran > budget + budget / 4 {
-            self.over_ran(names, ran, budget);
-        }
-    }
-
-    /// Reserves room for notes about so many methods, so that a call during which the machine gave
-    /// the processor to others allocates no memory.
-    pub(super) fn may_over_run(&self, methods: usize) {
-        let mut over_runs = self.run.polled.over_runs.borrow_mut();
-        let noted = over_runs.len();
-        over_runs.reserve(methods.saturating_sub(noted));
-        may_warn_of(methods);
-    }
-
-    /// Records that a handler has run beyond its budget.
-    #[cold]
-    #[inline(never)]
-    fn over_ran(&self, names: &Names, ran: u64, budget: u64) {
-        let names = *names;
-        self.count(Counter::OverRuns);
-        let mut over_runs = self.run.polled.over_runs.borrow_mut();
-        let first = OverRuns { count: 0, longest: 0, budget };
-        let at = over_runs.iter().position(|(noted, _)| *noted == names).unwrap_or_else(|| {
-            over_runs.push((names, first));
-            over_runs.len() - 1
-        });
-        let noted = &mut over_runs[at].1;
-        noted.count += 1;
-        noted.longest = noted.longest.max(ran);
-        if noted.count == 1 {
-            let (service, method) = names;
-            let [ran, budget] = [ran, budget].map(|ticks| Duration::from(Ticks(ticks)));
-            let text = format_args!(
-                "a handler of `{service}.{method}` ran for {ran:.0?} without a pause, beyond its \
-                 budget of {budget:.0?}, while the node served nobody else: write \
-                 `upbeat::compute(move || …).await` for a long computation, `upbeat::checkpoint().await` in its \
-                 loops, `upbeat::sleep(…).await` for `std::thread::sleep`, or raise the method's \
-                 budget, unless the machine gave its processor to others"
-            );
-            warn_of(names, text);
-        }
-    }
-
-    /// Returns the methods whose handlers ran beyond their budgets.
-    pub(crate) fn over_runs(&self) -> Vec<OverRun> {
-        let over_runs = self.run.polled.over_runs.borrow();
-        let told = over_runs.iter().map(|((service, method), noted)| OverRun {
-            service,
-            method,
-            count: noted.count,
-            longest: Ticks(noted.longest).into(),
-            budget: Ticks(noted.budget).into(),
-        });
-        told.collect()
     }
 
     /// Passes a checkpoint of the polled future. Returns whether its time is over, so that it must make way.
@@ -349,7 +268,7 @@ impl Dispatcher {
 
     /// Returns whether a task is polled, and not a handler.
     pub(crate) fn runs_task(&self) -> bool {
-        !matches!(self.run.running.get(), Running::Handler(..) | Running::Kept(..))
+        !matches!(self.run.running.get(), Running::Handler(_) | Running::Kept(..))
     }
 
     /// Notes for what the polled future waits.
@@ -362,6 +281,23 @@ impl Dispatcher {
     pub(crate) fn waits_for_named(&self, reason: Reason, name: Option<&Arc<str>>) {
         self.waits_for(reason);
         self.run.polled.lock.set(name.cloned());
+    }
+
+    /// Returns the reason for which the handler waits that was polled and is this task, and the name of the lock, the
+    /// condition or the called node for which it waits.
+    #[cold]
+    pub(crate) fn waited_for_by(&self, task: TaskId) -> (Reason, Option<Arc<str>>) {
+        match self.waited_for() {
+            (Reason::Call, None) => (Reason::Call, self.called_by(task)),
+            waits => waits,
+        }
+    }
+
+    /// Returns the name of the node from which this task awaits a reply.
+    fn called_by(&self, task: TaskId) -> Option<Arc<str>> {
+        let awaits = |session: &Rc<Session>| session.is_awaited_by(task);
+        let session = self.sessions().into_iter().find(awaits)?;
+        Some(session.carrier.peer.name.as_ref()?.to_string().into())
     }
 
     /// Returns the reason for which the polled future waits, if the future gave one, and the name of the lock or

@@ -5,7 +5,7 @@
 //! waiter fails by an attempt that had begun before the waiter came: the peer may have come meanwhile.
 
 use super::Dispatcher;
-use crate::error::{CallError, ConnectError};
+use crate::error::{CallError, Clash, ConnectError};
 use crate::session::Session;
 use crate::wake::Start;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -14,8 +14,14 @@ use std::collections::btree_map::Entry;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// A session, and the numbers that a service's methods have there.
-pub(crate) type Reached = (Rc<Session>, Rc<[u16]>);
+/// A session, and the methods of a service there.
+#[derive(Clone)]
+pub(crate) struct Reached {
+    pub(crate) session: Rc<Session>,
+    pub(crate) numbers: Rc<[u16]>,
+    /// The methods that the peer has with other signatures.
+    pub(crate) clashes: Rc<[Clash]>,
+}
 
 /// The service that is to be reached. Clients with equal destinations share the attempts.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -195,10 +201,10 @@ impl Duty {
     pub(crate) fn spawn<F: Future<Output = ()> + 'static>(self, run: impl FnOnce(Duty) -> F) {
         let node = Rc::clone(&self.node);
         if node.work.tasks.is_full() {
-            let text = "this node has as many tasks as it may have".into();
+            let text = "this node has as many tasks as it may have";
             // This refusal counts as an attempt: otherwise the caller would begin another one, again and again.
             self.attempts.begin();
-            return self.end(Err(ConnectError::Call(CallError::NotConnected { text })));
+            return self.end(Err(ConnectError::Call(CallError::not_connected(text))));
         }
         drop(node.spawn_plain(run(self), Start::default()));
     }

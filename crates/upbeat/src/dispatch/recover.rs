@@ -4,7 +4,6 @@ use super::{Dispatcher, Running};
 use crate::contain::{drop_payload, panic_text, take_contained};
 use crate::session::Session;
 use crate::task::Caller;
-use crate::wake::NOBODY;
 use std::any::Any;
 use std::panic::resume_unwind;
 use std::rc::Rc;
@@ -24,15 +23,15 @@ impl Dispatcher {
         self.keep_ready();
         let running = self.running();
         self.run.running.set(Running::Nothing);
-        self.run.current.set(NOBODY);
+        self.run.current.end();
         let open = self.open_frame();
         let hand = open.as_ref().and_then(|session| session.noted.key.get());
         let caller = match running {
-            Running::Handler(call, _) => {
+            Running::Handler(call) => {
                 let call = Some(call).filter(|call| *call != CallNumber::NONE);
                 Some(Caller { session: hand, call })
             }
-            Running::Kept(key, call, _) => {
+            Running::Kept(key, call) => {
                 // Requests that wait behind this one, in this session and in others, still need a look.
                 if let Some(session) = self.session(key) {
                     self.await_turn(&session);

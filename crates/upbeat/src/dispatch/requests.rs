@@ -34,7 +34,7 @@ impl Dispatcher {
             return Err(ServeError::ShutDown { service });
         }
         let is_served = |entries: &[Entry]| entries.iter().any(|entry| entry.service == service);
-        if is_served(&self.served.methods.hold()) || is_served(&self.served.offered.borrow()) {
+        if is_served(&self.entries()) || is_served(&self.served.offered.borrow()) {
             let node = self.home.name().map(ToString::to_string).unwrap_or_default();
             return Err(ServeError::AlreadyServed { service, node });
         }
@@ -47,7 +47,7 @@ impl Dispatcher {
         service: &'static str,
         mut entries: Vec<Entry>,
     ) -> Result<(), ServeError> {
-        let entered = self.served.methods.hold().len() + self.served.offered.borrow().len();
+        let entered = self.entries().len() + self.served.offered.borrow().len();
         let (methods, most) = (entered + entries.len(), METHODS_PER_SESSION_MAX - 1);
         if methods > most {
             return Err(ServeError::TooManyMethods { service, methods, most });
@@ -62,11 +62,11 @@ impl Dispatcher {
         if self.served.offered.borrow().is_empty() {
             return;
         }
-        let Ok(mut methods) = self.served.methods.replace(Vec::new()) else { return };
+        let Ok(mut methods) = self.replace_entries(Vec::new()) else { return };
         methods.append(&mut self.served.offered.borrow_mut());
         self.may_over_run(methods.len());
         // The empty table that replaced it meanwhile cannot be held.
-        let _empty = self.served.methods.replace(methods);
+        let _empty = self.replace_entries(methods);
     }
 
     /// A request that the common path does not take.
@@ -81,6 +81,13 @@ impl Dispatcher {
     ) {
         self.unflushed.sent();
         self.enter_offered();
+        self.run.method.set(head.method);
+        if self.watch.is_on() {
+            let methods = self.entries();
+            if let Some(entry) = methods.get(usize::from(head.method).wrapping_sub(1)) {
+                return self.request_timed(session, entry, running, request);
+            }
+        }
         let (code, text) = if self.life.closing.get() {
             (FailCode::Closing, String::new())
         } else if head.method == BIND && head.kind == Kind::Call {
@@ -104,7 +111,7 @@ impl Dispatcher {
         running: Running,
     ) {
         let number = head.method & !TOLERANT;
-        let methods = self.served.methods.hold();
+        let methods = self.entries();
         let Some(entry) = methods.get(usize::from(number).wrapping_sub(1)) else {
             drop(methods);
             if head.kind.is_answered() {
@@ -113,7 +120,11 @@ impl Dispatcher {
             return;
         };
         let request = Request { payload: request.payload.tolerating(), ..request };
-        self.run.running.set(running.of_method(number));
+        self.run.method.set(number);
+        if self.watch.is_on() {
+            return self.request_timed(session, entry, running, request);
+        }
+        self.run.running.set(running);
         entry.method.arrive(self, session, request);
         self.ran();
     }
@@ -135,6 +146,7 @@ impl Dispatcher {
             _ if self.life.closing.get() => session.fail(head.call, FailCode::Closing, ""),
             Some(method) => {
                 self.run.running.set(running);
+                self.run.method.set(head.method);
                 method.arrive(self, session, request);
                 self.ran();
             }
@@ -155,7 +167,7 @@ impl Dispatcher {
             Ok(request) => request,
             Err(text) => return session.fail(call, FailCode::BadArguments, &text),
         };
-        let methods = self.served.methods.hold();
+        let methods = self.entries();
         let offered: Vec<Offered<'_>> = methods
             .iter()
             .zip(1..)

@@ -7,32 +7,16 @@ use crate::sample::{Half, Message, Names, Sample, Stamps};
 use crate::sampling::{Sampling, take_sampled};
 use crate::session::{Fault, Session, misbehaved};
 use crate::wire::Input;
-use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use upbeat_core::bill::Counter;
 use upbeat_core::bill::way::{MessageEvents, Point, StampMode};
 use upbeat_core::frame::{CallNumber, Flags, Head};
-use upbeat_memory::counters::Counters;
 
 /// The most halves that are kept back at once.
-const OUTGOING_MAX: usize = 32;
+const OUTGOING_MAX: usize = 256;
 
-/// The account of a node: what it counts, and the samples that it takes.
-pub(super) struct Account {
-    pub(super) sampling: Sampling,
-    /// Halves of sampled messages, which are sent after the messages themselves.
-    pub(super) outgoing: RefCell<Vec<(Rc<Session>, Half)>>,
-    pub(super) tallies: [Cell<u64>; Counter::COUNT],
-    pub(super) counters: Counters,
-}
-
-impl Account {
-    /// Makes the account of a node that has counted nothing. Observers see it in `counters`.
-    pub(super) fn new(sampling: Sampling, counters: Counters) -> Account {
-        let (outgoing, tallies) = (RefCell::default(), [const { Cell::new(0) }; Counter::COUNT]);
-        Account { sampling, outgoing, tallies, counters }
-    }
-}
+/// The room that the first half makes.
+const OUTGOING_FIRST: usize = 32;
 
 impl Dispatcher {
     /// Returns the sampler, which decides which messages of the node are sampled.
@@ -75,7 +59,7 @@ impl Dispatcher {
         }
         sample.at(Point::CheckedThere);
         sample.read(&session.carrier);
-        let methods = self.served.methods.hold();
+        let methods = self.entries();
         let entry = methods.get(usize::from(head.method).wrapping_sub(1));
         let (Some(entry), true) = (entry, self.may_accept(session, &head)) else {
             // A request that is refused, or has to wait, is no longer sampled.
@@ -92,7 +76,8 @@ impl Dispatcher {
             }
         }
         sample.at(Point::FoundThere);
-        self.run.running.set(Running::Handler(head.call, head.method));
+        self.run.running.set(Running::Handler(head.call));
+        self.run.method.set(head.method);
         let hold = session.hold(&head)?;
         let mut payload = hold.as_ref().map_or_else(|| session.payload(&head), Input::lent);
         let context = take_context(session.context_bytes(&head), &mut payload)?;
@@ -100,7 +85,11 @@ impl Dispatcher {
         let (Head { kind, call, .. }, refusals) = (head, session.refusals(&head));
         let extendable = head.flags.has(Flags::EXTENDABLE);
         let request = Request { kind, call, deadline_us, refusals, extendable, context, payload };
-        entry.method.sampled(self, session, request, &mut sample);
+        let run = || entry.method.sampled(self, session, request, &mut sample);
+        match self.watch.is_on() {
+            true => self.timed(entry, run),
+            false => run(),
+        }
         self.ran();
         self.account.sampling.free(sample);
         Ok(())
@@ -116,6 +105,7 @@ impl Dispatcher {
     ) {
         match (sample.oneway, sample.manner) {
             (None, StampMode::Whole) => {
+                self.account.sampling.bill_served(session, names, sample);
                 self.keep_back(session, Message::Call(call), sample);
             }
             (None, _) => {}
@@ -150,10 +140,15 @@ impl Dispatcher {
         *own = sample.clone();
         let half = Half { message, names: ("", ""), sample: own };
         let mut outgoing = self.account.outgoing.borrow_mut();
-        let room = OUTGOING_MAX.saturating_sub(outgoing.len());
-        if room > 0 {
-            outgoing.reserve_exact(room);
-            outgoing.push((Rc::clone(session), half));
+        if outgoing.capacity() == 0 {
+            outgoing.reserve_exact(OUTGOING_FIRST);
+        }
+        match outgoing.len() < OUTGOING_MAX {
+            true => outgoing.push((Rc::clone(session), half)),
+            false => {
+                self.count(Counter::SamplesLost);
+                self.account.sampling.free(half.sample);
+            }
         }
         self.pressed.set(true);
     }
@@ -164,7 +159,8 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Sends the halves that were kept back, except those whose messages were not written to their sockets yet.
+    /// Sends the halves that were kept back, except those whose messages were not written to their sockets yet, and
+    /// those for which a lane has no room.
     /// No peer is woken for them. Returns whether any are left.
     pub(super) fn send_halves(&self) -> bool {
         let mut outgoing = self.account.outgoing.borrow_mut();

@@ -3,6 +3,7 @@
 use super::Dispatcher;
 use super::door::{Door, caller_of};
 use super::hot::Hot;
+use super::pending::{Connecting, Pending, Purpose, Suspended};
 use super::reconnect::{Attempts, Destination};
 use super::table::{Table, Whose};
 use crate::carriers::Carriers;
@@ -16,11 +17,10 @@ use crate::stuck;
 use crate::task::Cancelled;
 use crate::wait::Waiting;
 use crate::warning::memory_is_refused;
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Waker;
 use std::time::Duration;
 use upbeat_core::address::NodeAddress;
 use upbeat_core::admission::AdmissionPolicy;
@@ -68,46 +68,12 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// Returns the connection whose waiters are waiting for this opening.
-    fn connecting(self) -> Option<Rc<Connecting>> {
+    /// Returns the purpose of an opening.
+    fn purpose(self) -> Option<Purpose> {
         match self {
-            Place::Opening(pending) => pending.connecting,
+            Place::Opening(pending) => Some(pending.purpose),
             Place::Open(_) => None,
         }
-    }
-}
-
-/// A handshake, and the connection that waits for it.
-pub(super) struct Pending {
-    pub(super) opening: Opening,
-    pub(super) connecting: Option<Rc<Connecting>>,
-    /// Whether the handshake continues when its socket accepts bytes.
-    pub(super) wants_output: bool,
-}
-
-/// A connection that this node opens, shared by all futures that wait for it.
-pub(crate) struct Connecting {
-    to: NodeAddress,
-    /// The session that the connection continues, if it is not for a new one.
-    pub(super) again: Option<Rc<Session>>,
-    outcome: OnceCell<Result<Rc<Session>, OpenError>>,
-    wakers: RefCell<Vec<Waker>>,
-}
-
-impl Connecting {
-    pub(crate) fn poll(&self, waker: &Waker) -> Option<Result<Rc<Session>, OpenError>> {
-        let outcome = self.outcome.get().cloned();
-        let mut wakers = self.wakers.borrow_mut();
-        if outcome.is_none() && !wakers.iter().any(|other| other.will_wake(waker)) {
-            wakers.push(waker.clone());
-        }
-        outcome
-    }
-
-    pub(super) fn end(&self, outcome: Result<Rc<Session>, OpenError>) {
-        // An opening ends once.
-        let _ = self.outcome.set(outcome);
-        self.wakers.take().into_iter().for_each(Waker::wake);
     }
 }
 
@@ -117,7 +83,7 @@ pub(super) struct Peers {
     /// The sessions that a turn looks at.
     pub(super) hot: Hot,
     /// The sessions that have lost their connection and wait for another.
-    pub(super) suspended: RefCell<Vec<Rc<Session>>>,
+    pub(super) suspended: RefCell<BTreeMap<Key, Suspended>>,
     /// The attempts to reach services of lost peers.
     pub(super) attempts: RefCell<BTreeMap<Rc<Destination>, Rc<Attempts>>>,
     /// Handshakes under way.
@@ -186,25 +152,20 @@ impl Dispatcher {
         Duration::from_nanos(connect_delay_ns(attempts, self.random()))
     }
 
-    /// Begins to open a session for this node, or joins an attempt that has begun; or connects again
-    /// for a session that has lost its connection.
+    /// Begins to open a session for this node, or joins an attempt that has begun.
     pub(crate) fn connect(
         self: &Rc<Self>,
         to: &NodeAddress,
         whose: Whose,
-        again: Option<&Rc<Session>>,
         call: impl FnOnce(&LocalNode, usize, u64) -> Result<Opening, OpenError>,
     ) -> Result<Rc<Connecting>, OpenError> {
-        if again.is_none()
-            && let Some(connecting) = self.connecting(to)
-        {
+        if let Some(connecting) = self.connecting(to) {
             return Ok(connecting);
         }
         let place = self.next_place(whose)?;
         let opening = call(&self.home, place, self.now_ms())?;
-        let (again, outcome, wakers) = (again.cloned(), OnceCell::new(), RefCell::default());
-        let connecting = Rc::new(Connecting { to: to.clone(), again, outcome, wakers });
-        self.begin(opening, whose, Some(Rc::clone(&connecting)))?;
+        let connecting = Rc::new(Connecting::new(to.clone()));
+        self.begin(opening, whose, Purpose::Session(Rc::clone(&connecting)))?;
         Ok(connecting)
     }
 
@@ -212,10 +173,10 @@ impl Dispatcher {
     fn connecting(&self, to: &NodeAddress) -> Option<Rc<Connecting>> {
         let (places, openings) = (self.peers.places.borrow(), self.peers.openings.borrow());
         let connecting = openings.iter().find_map(|key| match places.get(*key)? {
-            Place::Opening(pending) => {
-                let new = |it: &&Rc<Connecting>| it.again.is_none() && it.to == *to;
-                pending.connecting.as_ref().filter(new)
-            }
+            Place::Opening(pending) => match &pending.purpose {
+                Purpose::Session(connecting) if connecting.to == *to => Some(connecting),
+                _ => None,
+            },
             Place::Open(_) => None,
         });
         connecting.cloned()
@@ -232,28 +193,35 @@ impl Dispatcher {
         OpenError::Sessions { limit: self.peers.places.borrow().most(whose) }
     }
 
-    /// Inserts an opening that was made for the next number.
+    /// Begins an opening that was made for the next number.
     pub(super) fn begin(
         self: &Rc<Self>,
         opening: Opening,
         whose: Whose,
-        connecting: Option<Rc<Connecting>>,
+        purpose: Purpose,
     ) -> Result<(), OpenError> {
-        let key = {
-            let key = self.peers.places.borrow().next_key(whose);
-            let key = key.ok_or_else(|| self.full(whose))?;
-            let mut places = self.peers.places.borrow_mut();
-            let failed = |error| OpenError::System { act: "epoll_ctl", error };
-            self.events.reactor.add(&opening, Source::Place(key)).map_err(failed)?;
-            let pending = Box::new(Pending { opening, connecting, wants_output: false });
-            // The opening has the key that was next.
-            let _ = places.insert(whose, Place::Opening(pending));
-            key
-        };
-        self.tell_sessions();
-        self.peers.openings.borrow_mut().insert(key);
+        let key = self.insert(opening, whose, purpose)?;
         self.step(key);
         Ok(())
+    }
+
+    /// Inserts an opening that was made for the next number, and whose first step follows.
+    pub(super) fn insert(
+        &self,
+        opening: Opening,
+        whose: Whose,
+        purpose: Purpose,
+    ) -> Result<Key, OpenError> {
+        let key = self.peers.places.borrow().next_key(whose);
+        let key = key.ok_or_else(|| self.full(whose))?;
+        let failed = |error| OpenError::System { act: "epoll_ctl", error };
+        self.events.reactor.add(&opening, Source::Place(key)).map_err(failed)?;
+        let pending = Box::new(Pending { opening, purpose, wants_output: false });
+        // The opening has the key that was next.
+        let _ = self.peers.places.borrow_mut().insert(whose, Place::Opening(pending));
+        self.tell_sessions();
+        self.peers.openings.borrow_mut().insert(key);
+        Ok(key)
     }
 
     /// Continues an opening.
@@ -262,22 +230,27 @@ impl Dispatcher {
         let stepped = match self.peers.places.borrow_mut().get_mut(key) {
             Some(Place::Opening(pending)) => {
                 let stepped = pending.opening.step(now);
-                if let Ok(Step::Waiting) = stepped {
-                    return self.await_opening(key, pending);
+                match stepped {
+                    Ok(Step::Waiting) if !pending.opening.is_held() => {
+                        return self.await_opening(key, pending);
+                    }
+                    stepped => stepped,
                 }
-                stepped
             }
             _ => return,
         };
         let opened = match stepped {
-            Ok(Step::Waiting) => return,
+            Ok(Step::Waiting) => return self.answer_or_hold(key),
+            Ok(Step::Ready) => return self.ask_again(key),
             Ok(Step::Resuming(resuming)) => {
                 self.leave_opening(key);
                 return self.resume_session(resuming);
             }
             Ok(Step::Resumed { connection, position }) => {
-                let connecting = self.leave_opening(key);
-                return self.take_connection(connecting.as_deref(), connection, position);
+                if let Some(Purpose::Again(again)) = self.leave_opening(key) {
+                    self.take_connection(&again.session, connection, position);
+                }
+                return;
             }
             Ok(Step::Done(carrier)) => {
                 if let Some(socket) = carrier.socket() {
@@ -294,39 +267,36 @@ impl Dispatcher {
             Err(error) => Err(error),
         };
         // The socket stays registered in the epoll; a closed socket has left it.
-        let connecting = match &opened {
+        let purpose = match &opened {
             Ok(session) => {
                 self.peers.openings.borrow_mut().remove(&key);
                 let mut places = self.peers.places.borrow_mut();
                 let open = Place::Open(Rc::clone(session));
                 let place = places.get_mut(key).map(|place| std::mem::replace(place, open));
-                place.and_then(Place::connecting)
+                place.and_then(Place::purpose)
             }
-            Err(error) => {
-                let connecting = self.leave_opening(key);
-                if connecting.is_none() {
-                    self.note_refused(error);
-                }
-                connecting
-            }
+            Err(_) => self.leave_opening(key),
         };
         if let Ok(session) = &opened {
-            if let Some(connecting) = &connecting {
+            if let Some(Purpose::Session(connecting)) = &purpose {
                 let _ = session.noted.opened_as.set(connecting.to.clone());
             }
             self.enter(key, session);
         }
-        if let Some(connecting) = connecting {
-            connecting.end(opened);
+        match (purpose, opened) {
+            (Some(Purpose::Session(connecting)), opened) => connecting.end(opened),
+            (Some(Purpose::Again(again)), Err(error)) => self.attempt_failed(&again, key, &error),
+            (_, Err(error)) => self.note_refused(&error),
+            (_, Ok(_)) => {}
         }
     }
 
-    /// Removes an opening that has ended. Returns the connection that waits for it.
-    fn leave_opening(&self, key: Key) -> Option<Rc<Connecting>> {
+    /// Removes an opening that has ended. Returns its purpose.
+    pub(super) fn leave_opening(&self, key: Key) -> Option<Purpose> {
         self.peers.openings.borrow_mut().remove(&key);
         let place = self.peers.places.borrow_mut().remove(key);
         self.tell_sessions();
-        place?.connecting()
+        place?.purpose()
     }
 
     /// Publishes how many sessions the node has, so that the next caller goes to the node with the fewest of those that
@@ -341,6 +311,7 @@ impl Dispatcher {
         if std::mem::replace(&mut pending.wants_output, wants) != wants {
             self.events.reactor.change(&pending.opening, Source::Place(key), wants);
         }
+        pending.note_answer();
     }
 
     /// Records that a session is open, and looks at it from now on.
@@ -377,6 +348,7 @@ impl Dispatcher {
     #[cold]
     pub(crate) fn lose(self: &Rc<Self>, session: &Rc<Session>, why: Why) {
         let Some(key) = session.noted.key.get() else { return };
+        let why = session.why_gone(why);
         // The tasks of one-way messages are found by the session's key, which is cleared below.
         let left = match session.serving().oneways() {
             0 => Vec::new(),
@@ -401,7 +373,7 @@ impl Dispatcher {
             self.find_streams();
         }
         let carrier = &session.carrier;
-        self.forget_suspended(session);
+        self.forget_suspended(key);
         if let Some(socket) = carrier.socket() {
             self.events.reactor.remove(socket);
         }
@@ -442,12 +414,17 @@ impl Dispatcher {
         door.watch.unwatch(pid);
     }
 
-    /// Ends everything: tasks, sessions and listeners.
-    pub(crate) fn end(self: &Rc<Self>) {
+    /// Ends everything: tasks, sessions and listeners. Blocks for `most` at most, until what sessions over byte streams
+    /// still have to send has come to their peers' hosts.
+    pub(crate) fn end(self: &Rc<Self>, most: Duration) {
         self.life.closing.set(true);
         self.forget_methods();
         self.home.page().set_state(State::Closed);
         self.shut_door();
+        // A caller that has done its part of a handshake has a session, which must not seem to die.
+        let openings: Vec<Key> = self.peers.openings.borrow().iter().copied().collect();
+        openings.into_iter().for_each(|key| self.step(key));
+        self.leave_in_order(most);
         for session in self.sessions() {
             self.lose(&session, Why::ShutDown);
         }
@@ -457,7 +434,7 @@ impl Dispatcher {
         self.has_ended();
     }
 
-    /// Stops accepting requests. Accepted requests get their replies.
+    /// Stops accepting requests. Accepted requests are finished.
     pub(crate) fn begin_closing(self: &Rc<Self>) {
         self.life.closing.set(true);
         self.forget_methods();
@@ -476,12 +453,12 @@ impl Dispatcher {
 
     /// Drops every service, whose own end may use the node.
     fn forget_methods(&self) {
-        let methods = self.served.methods.replace(Vec::new()).unwrap_or_default();
+        let methods = self.replace_entries(Vec::new()).unwrap_or_default();
         methods.into_iter().for_each(|entry| contain(|| drop(entry)));
     }
 
-    /// Returns whether every accepted request has its reply.
+    /// Returns whether every accepted request is done, and its reply has left the node.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.sessions().iter().all(|session| session.is_quiet())
+        !self.work.tasks.has_handler() && self.sessions().iter().all(|session| session.is_quiet())
     }
 }

@@ -57,6 +57,7 @@ impl Dispatcher {
     /// Drives the node until `done`. One `catch_unwind` covers all turns.
     pub(crate) fn run_until(self: &Rc<Self>, main: Main<'_>, done: &Cell<bool>) {
         self.home.page().set_polling();
+        self.begins_drive();
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.turn_until(main, done))) {
             self.recover(panic);
         }
@@ -77,11 +78,13 @@ impl Dispatcher {
                 }
                 Idle::Yield => {
                     self.waits.pace.borrow_mut().yield_now();
+                    self.reads_anew();
                     self.account.sampling.drained();
                 }
                 Idle::Sleep => {
                     let woken = self.sleep();
                     self.waits.pace.borrow_mut().slept();
+                    self.reads_anew();
                     if woken {
                         self.turn_woken(main);
                     }
@@ -94,6 +97,7 @@ impl Dispatcher {
     /// Decides what to do when nothing has arrived.
     #[inline]
     fn idle(&self) -> Idle {
+        self.reads_idle();
         let computing = self.work.roster.is_computing();
         let mut pace = self.waits.pace.borrow_mut();
         let idle = pace.idle(computing);
@@ -104,6 +108,11 @@ impl Dispatcher {
     /// Ticks after so many turns in which something has arrived: notices other threads that run on this processor.
     #[cold]
     pub(super) fn tick_busy(self: &Rc<Self>) -> bool {
+        self.reads_busy();
+        if self.watch.is_between_ticks() {
+            self.waits.ticker.hurry();
+            return false;
+        }
         let mut pace = self.waits.pace.borrow_mut();
         pace.tick();
         self.set_looks(pace.looks(self.work.roster.is_computing()));
@@ -137,6 +146,7 @@ impl Dispatcher {
             }
             came |= self.attend(sources);
             self.account.sampling.drained();
+            self.reads_anew();
         }
         self.tidy(now);
         came
@@ -150,6 +160,7 @@ impl Dispatcher {
         if is_due {
             self.cool();
             self.sweep_all();
+            self.account_now_and_then();
         }
     }
 
@@ -240,6 +251,7 @@ impl Dispatcher {
         let mut sources = self.events.sources.take();
         self.events.reactor.wait(Some(0), &mut sources);
         self.account.sampling.woke();
+        self.reads_anew();
         self.work.roster.awake(sources.contains(&Source::Roster));
         self.events.sources.set(sources);
         self.turn_woken(main) | self.attend_late()

@@ -5,7 +5,7 @@ use super::door::Outside;
 use super::sessions::Place;
 use crate::driver::{Driver, Main, answer, take_frames};
 use crate::error::Why;
-use crate::reactor::{Reactor, Source};
+use crate::reactor::{Reactor, Source, has_hung_up};
 use crate::session::{Fault, Session, misbehaved};
 use crate::timer::Timers;
 use crate::wake::{MAIN, TaskId};
@@ -50,7 +50,7 @@ impl Dispatcher {
                 Source::Place(key) => match self.session(key) {
                     Some(session) if session.carrier.was_pumped() => self.heat(&session),
                     Some(session) => self.hear(&session),
-                    None => self.step(key),
+                    None => self.step_by_event(key),
                 },
                 Source::Process(pid) => self.process_ended(pid),
                 Source::SharedArrivals => self.arrivals_outside(Outside::Processes),
@@ -70,6 +70,24 @@ impl Dispatcher {
         }
         self.make_way();
         any
+    }
+
+    /// Continues an opening whose socket has an event. The socket of a held one is polled for nothing, and reports
+    /// only that its caller has gone.
+    fn step_by_event(self: &Rc<Self>, key: Key) {
+        let is_gone = match self.peers.places.borrow().get(key) {
+            Some(Place::Opening(pending)) if pending.opening.is_held() => {
+                if !has_hung_up(&pending.opening) {
+                    return;
+                }
+                true
+            }
+            _ => false,
+        };
+        match is_gone {
+            true => drop(self.leave_opening(key)),
+            false => self.step(key),
+        }
     }
 
     pub(super) fn hear(self: &Rc<Self>, session: &Rc<Session>) {
@@ -99,12 +117,14 @@ impl Dispatcher {
                 _ => break,
             }
         }
-        self.lose(session, session.why_gone(why));
+        self.lose(session, why);
     }
 
     fn process_ended(self: &Rc<Self>, pid: u32) {
         for session in self.sessions() {
             if session.carrier.peer.pid == Some(pid) {
+                // The segments that its last messages need lie in the socket.
+                self.hear(&session);
                 self.lose_after_last_words(&session, Why::Died);
             }
         }

@@ -194,7 +194,7 @@ impl Dispatcher {
 }
 
 fn gave_it_up() -> CallError {
-    CallError::Stream { text: "its writer gave it up".into() }
+    CallError::stream("its writer gave it up")
 }
 
 fn end(ended: Ended<Rc<dyn Outlet>, Rc<dyn Inlet>>, why: impl Fn() -> CallError) -> u64 {

@@ -7,6 +7,7 @@
 //! Invariant: a key finds what it was given for or nothing, and a number of the board is never another host's.
 
 use upbeat_core::limits::{REMOTE_PENDING_MAX, REMOTE_SESSIONS_MAX, SESSIONS_PER_NODE_MAX};
+use upbeat_core::resume::ATTEMPTS_MAX;
 use upbeat_memory::pool::{Key, Pool};
 
 /// The number of the first session with a node of another host.
@@ -31,8 +32,8 @@ impl Whose {
         match self {
             Whose::Here => SESSIONS_PER_NODE_MAX,
             Whose::Remote => REMOTE_SESSIONS_MAX,
-            // One for each session that this node connects again for, and all handshakes of callers.
-            Whose::Resuming => REMOTE_SESSIONS_MAX + REMOTE_PENDING_MAX,
+            // The attempts of each session that this node connects again for, and all handshakes of callers.
+            Whose::Resuming => REMOTE_SESSIONS_MAX * ATTEMPTS_MAX as usize + REMOTE_PENDING_MAX,
         }
     }
 
@@ -191,7 +192,7 @@ mod tests {
         let mut table = Table::new(2);
         let sessions = [0, 1].map(|value| table.insert(Whose::Remote, value).unwrap());
         assert_eq!((table.next_key(Whose::Remote), table.most(Whose::Remote)), (None, 2));
-        for value in 2..2 + REMOTE_SESSIONS_MAX + REMOTE_PENDING_MAX {
+        for value in 2..2 + Whose::Resuming.most() {
             let key = table.insert(Whose::Resuming, value).unwrap();
             assert!(!sessions.contains(&key) && table.get(key) == Some(&value));
         }

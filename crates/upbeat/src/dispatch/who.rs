@@ -13,18 +13,18 @@ impl Dispatcher {
     /// Returns the name of the handler or task that runs.
     pub(crate) fn who(&self) -> Who {
         match self.running() {
-            Running::Handler(_, method) | Running::Kept(_, _, method) => self.handler_of(method),
+            Running::Handler(_) | Running::Kept(..) => self.handler_of(self.run.method.get()),
             Running::Task(id) => {
                 self.work.handlers.borrow().get(&id).cloned().unwrap_or(Who::Task(id))
             }
-            Running::Nothing if self.run.current.get().task == MAIN => Who::Main,
+            Running::Nothing if self.run.current.task() == Some(MAIN) => Who::Main,
             Running::Nothing => Who::Other,
         }
     }
 
     /// Returns the name of the handler of the method of this number.
     fn handler_of(&self, method: u16) -> Who {
-        let methods = self.served.methods.hold();
+        let methods = self.entries();
         match methods.get(usize::from(method).wrapping_sub(1)) {
             Some(entry) => Who::Handler { service: entry.service, method: entry.name },
             None => Who::Other,

@@ -7,7 +7,7 @@ use super::bounds::Within;
 use super::who::Handlers;
 use super::{Cause, Dispatcher, Main};
 use crate::task::{Began, Cancelled, JoinHandle, Tasks};
-use crate::wake::{Current, MAIN, NOBODY, Priority, Ready, Start, TaskId, WakeQueue};
+use crate::wake::{Current, MAIN, Priority, Ready, Start, TaskId, WakeQueue};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::Future;
@@ -86,10 +86,10 @@ impl Dispatcher {
         self.polls();
         let task = live.task.as_mut();
         let done = live.wakeup.lend(|waker| {
-            self.run.current.set(Current { task: id, waker: waker.data() });
+            self.run.current.begin(Current { task: id, waker: waker.data() });
             task.poll(&mut Context::from_waker(waker))
         });
-        self.run.current.set(NOBODY);
+        self.run.current.end();
         self.unflushed.sent();
         let Poll::Ready(what) = done else {
             return polled.waits(&self.work.tasks, id);
@@ -108,7 +108,10 @@ impl Dispatcher {
         self.gather();
         let mut left = self.work.ready.borrow().len().min(POLLS_PER_TURN);
         while let Some(id) = self.next_ready(&mut left) {
-            if id == MAIN {
+            self.watch.polls_woken();
+            if self.watch.is_on() {
+                self.run_timed(id, main)
+            } else if id == MAIN {
                 main(Cause::Ready)
             } else {
                 self.run(id, Cause::Ready)

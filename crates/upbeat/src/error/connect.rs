@@ -51,7 +51,8 @@ pub enum ConnectError {
         /// The peer.
         peer: String,
     },
-    /// Both sides have these methods with different signatures.
+    /// Both sides have these methods with different signatures, and no other method of the service can be called. If some
+    /// can, connecting succeeds, and calls of the others fail with [`CallError::Clash`].
     Clash(Vec<Clash>),
     /// The request for the service cannot be made, or the peer's reply cannot be understood.
     Service {

@@ -13,7 +13,6 @@ use std::fmt;
 /// };
 /// assert!(error.to_string().contains("' ' at byte 2 is not allowed"));
 /// ```
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum CoresError<E = Infallible> {
     /// A node could not be built. All threads have ended.
@@ -40,17 +39,42 @@ impl<E> From<std::io::Error> for CoresError<E> {
     }
 }
 
-impl<E: fmt::Display> fmt::Display for CoresError<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl<E> CoresError<E> {
+    /// Writes the text for a user. `build` writes the closure's own error.
+    fn show(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        build: impl FnOnce(&E, &mut fmt::Formatter<'_>) -> fmt::Result,
+    ) -> fmt::Result {
         match self {
             CoresError::Build { core, error } => {
-                write!(f, "the node of thread {core} was not built: {error}")
+                write!(f, "the node of thread {core} was not built: ")?;
+                build(error, f)
             }
             CoresError::Panicked { core, message } => {
                 write!(f, "thread {core} has panicked, and its node has ended: {message}")
             }
             CoresError::System(error) => write!(f, "the system refused: {error}"),
         }
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for CoresError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.show(f, E::fmt)
+    }
+}
+
+/// Prints the text for a user, and the variant behind it: a `main` that returns this error prints it so.
+impl<E: fmt::Debug> fmt::Debug for CoresError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let variant = match self {
+            CoresError::Build { .. } => "Build",
+            CoresError::Panicked { .. } => "Panicked",
+            CoresError::System(_) => "System",
+        };
+        self.show(f, E::fmt)?;
+        write!(f, " (CoresError::{variant})")
     }
 }
 

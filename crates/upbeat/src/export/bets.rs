@@ -1,13 +1,12 @@
 //! How often the bets of a reader were lost.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::dispatch::LostReads;
 
-/// The bets that an import has lost, over all threads that use it. A bet that is won is not counted: counting would take
-/// longer than the read.
-#[derive(Default)]
+/// The bets that an import has lost. A bet that is won is not counted: counting would take longer than the read.
 pub(super) struct Bets {
-    lost: AtomicU64,
-    called: AtomicU64,
+    own: LostReads,
+    /// The counts of the node that has imported, if a node has.
+    node: Option<LostReads>,
 }
 
 /// How often an import's reads met an update of the owner: see [`Import::lost_bets`](super::Import::lost_bets).
@@ -21,21 +20,25 @@ pub struct LostBets {
 }
 
 impl Bets {
+    pub(super) fn new(node: Option<LostReads>) -> Bets {
+        Bets { own: LostReads::default(), node }
+    }
+
     /// Counts an attempt that met an update.
     #[cold]
     pub(super) fn lose(&self) {
-        self.lost.fetch_add(1, Ordering::Relaxed);
+        self.own.met_update();
+        self.node.iter().for_each(LostReads::met_update);
     }
 
     /// Counts a read that becomes a call.
     pub(super) fn call(&self) {
-        self.called.fetch_add(1, Ordering::Relaxed);
+        self.own.called();
+        self.node.iter().for_each(LostReads::called);
     }
 
     pub(super) fn counts(&self) -> LostBets {
-        LostBets {
-            attempts: self.lost.load(Ordering::Relaxed),
-            calls: self.called.load(Ordering::Relaxed),
-        }
+        let (attempts, calls) = self.own.counts();
+        LostBets { attempts, calls }
     }
 }

@@ -4,7 +4,7 @@
 //! keeps the line of a version at its own processor, and a load would wait for the line, while a store does not.
 //! Invariant: no unit has the same version twice.
 
-use super::home::Home;
+use super::home::{Here, Home};
 use super::shared::{NOWHERE, Shared};
 use super::watchers::Watchers;
 use std::cell::Cell;
@@ -36,11 +36,11 @@ impl Changes {
     pub(super) fn begin<'o>(&'o self, home: &'o Home, at: usize) -> Option<Change<'o>> {
         let around = self.open.get();
         let now = home.now();
-        let there = at.wrapping_add(home.distance(now));
+        let there = at.wrapping_add(home.distance(&now));
         if around == at || (around != NOWHERE && unit::is_updated(&now.memory.0, there)) {
             return None;
         }
-        let update = self.update(now, there);
+        let update = unit::open(&now.memory.0, there, self.next());
         self.open.set(at);
         Some(Change { changes: self, home, at, update: Some(update), around })
     }
@@ -50,7 +50,7 @@ impl Changes {
     #[inline(always)]
     pub(super) fn begin_inner<'o, T: Shared>(
         &self,
-        home: &'o Home,
+        home: &'o Here,
         at: usize,
         version: usize,
     ) -> Option<Vec<unit::Update<'o>>> {
@@ -59,18 +59,19 @@ impl Changes {
             let mut updates = Vec::with_capacity(T::UNITS);
             T::versions_now(&home.memory, (home.location.value(), at), &mut |at| {
                 if at != version && !unit::is_updated(&home.memory.0, at) {
-                    updates.push(self.update(home, at));
+                    updates.push(unit::begin(&home.memory.0, at, self.next()));
                 }
             });
             updates
         })
     }
 
+    /// Counts an update, which takes the two versions behind the returned one.
     #[inline(always)]
-    fn update<'o>(&self, home: &'o Home, at: usize) -> unit::Update<'o> {
+    fn next(&self) -> u64 {
         let last = self.last.get();
         self.last.set(last.wrapping_add(2));
-        unit::begin(&home.memory.0, at, last)
+        last
     }
 }
 
@@ -81,7 +82,7 @@ pub(super) struct Change<'o> {
     /// The word with the version of the unit.
     at: usize,
     /// The update of the unit, which ends before the watchers are told.
-    update: Option<unit::Update<'o>>,
+    update: Option<unit::Opened>,
     /// The unit that was being changed when this change began, or [`NOWHERE`].
     around: usize,
 }
@@ -92,7 +93,7 @@ impl Drop for Change<'_> {
         if let Some(update) = self.update.take() {
             let now = self.home.now();
             // The export may have moved meanwhile, with the version of the unit that is being changed.
-            update.end_in(&now.memory.0, self.at.wrapping_add(self.home.distance(now)));
+            update.end(&now.memory.0, self.at.wrapping_add(self.home.distance(&now)));
         }
         self.changes.open.set(self.around);
         if self.around == NOWHERE {
@@ -104,23 +105,24 @@ impl Drop for Change<'_> {
 #[cfg(test)]
 mod tests {
     use super::{Changes, Home};
+    use crate::export::home::Here;
     use crate::export::location::Location;
+    use crate::export::segments::Segments;
     use std::panic::{AssertUnwindSafe, catch_unwind};
-    use std::sync::Arc;
-    use upbeat_core::channel::export::Consistency;
-    use upbeat_memory::region::Region;
-    use upbeat_transport::carrier::OwnSegment;
+    use std::rc::Rc;
+    use upbeat_core::channel::export::{Consistency, Readers};
 
     const OUTER: usize = 40;
     const INNER: usize = 44;
 
     fn home() -> Home {
-        let segment = Arc::new(OwnSegment::Heap(Region::heap(64)));
-        Home::new(segment, Location::nowhere(8, Consistency::Cell))
+        let wanted = Location::nowhere(8, Consistency::Cell);
+        let taken = Rc::<Segments>::default().take(wanted, &Readers::everybody());
+        Home::new(Here::new(taken.unwrap()))
     }
 
     fn versions(home: &Home) -> [u64; 2] {
-        [home.memory.load(OUTER), home.memory.load(INNER)]
+        [OUTER, INNER].map(|at| home.now().memory.load(at))
     }
 
     #[test]

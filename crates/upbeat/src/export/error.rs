@@ -1,11 +1,15 @@
 //! Why a value is not exported, not imported, or not read.
 
+use super::owner_state::ExportOwner;
 use crate::error::{BuildError, CallError, ConnectError, ServeError, debug_as_text};
 use crate::handle::HandleError;
 use std::convert::Infallible;
 use std::fmt;
 use upbeat_core::channel::export::{Denial, Refusal};
-use upbeat_core::limits::{EXPORT_PARTS_MAX, EXPORT_WORDS_MAX, EXPRESSION_ELEMENTS_MAX};
+use upbeat_core::limits::{
+    EXPORT_COPIES_BYTES_MAX, EXPORT_COPIES_MAX, EXPORT_PARTS_MAX, EXPORT_WORDS_MAX,
+    EXPRESSION_ELEMENTS_MAX,
+};
 use upbeat_memory::region::WORD;
 
 /// The reason why a node does not export a value.
@@ -86,6 +90,15 @@ pub enum ImportError {
     },
     /// The owner's answer did not come.
     Call(CallError),
+    /// This process keeps too much memory mapped of exports that have ended or moved, so it maps nothing more.
+    Copies {
+        /// The node and the export.
+        name: Box<str>,
+        /// The number of segments that are mapped although their owners need them no more.
+        segments: usize,
+        /// The bytes of those.
+        bytes: usize,
+    },
     /// The owner's memory cannot be mapped.
     Memory {
         /// The error of the system, or the broken rule.
@@ -119,6 +132,13 @@ impl fmt::Display for ImportError {
             ImportError::Call(error) => {
                 write!(f, "the owner of the export did not answer: {error}")
             }
+            ImportError::Copies { name, segments, bytes } => write!(
+                f,
+                "`{name}` is not imported, because this process keeps {segments} segments of {bytes} bytes mapped whose \
+                 exports have ended or moved, where {EXPORT_COPIES_MAX} segments and {} MiB are the most: drop the imports \
+                 of exports that have ended, and import anew those that have moved",
+                EXPORT_COPIES_BYTES_MAX >> 20
+            ),
             ImportError::Memory { text } => {
                 write!(f, "the memory of the export's owner cannot be mapped: {text}")
             }
@@ -136,6 +156,7 @@ debug_as_text!(ImportError {
     OtherType,
     NotPermitted,
     Call,
+    Copies,
     Memory
 });
 
@@ -177,6 +198,10 @@ pub enum ReadError {
     Nothing,
     /// The owner has withdrawn the export.
     Ended,
+    /// The owner has died or was shut down, and another node has its name now.
+    OwnerReplaced,
+    /// The owner has ended, and the reader [asks for](super::Import::require_owner) one that is alive.
+    OwnerEnded(Box<ExportOwner>),
     /// The memory has no value of the type.
     Invalid,
     /// A range has more elements than an expression runs over.
@@ -203,6 +228,15 @@ impl fmt::Display for ReadError {
                  leads nowhere",
             ),
             ReadError::Ended => f.write_str("the owner has withdrawn the export: import it again"),
+            ReadError::OwnerReplaced => f.write_str(
+                "the owner of the export has died or was shut down, and another node has its name now: import the \
+                 export again",
+            ),
+            ReadError::OwnerEnded(owner) => write!(
+                f,
+                "the owner of the export has ended, and its memory has its last values: {owner}; import again from the node \
+                 that has the name now"
+            ),
             ReadError::Invalid => f.write_str("the owner's memory has no value of the type"),
             ReadError::Elements => write!(
                 f,
@@ -233,6 +267,8 @@ debug_as_text!(ReadError {
     Index,
     Nothing,
     Ended,
+    OwnerReplaced,
+    OwnerEnded,
     Invalid,
     Elements,
     Overflow,

@@ -3,7 +3,7 @@
 use super::error::ExportError;
 use super::owner::Owner;
 use super::path::Path;
-use super::segments::Segments;
+use super::segments::{ExportMemory, Segments};
 use super::shared::{Place, Shared};
 use std::cell::{Ref, RefCell};
 use std::ops::Deref;
@@ -30,14 +30,50 @@ impl Exports {
         consistency: Consistency,
         readers: Readers,
     ) -> Result<Export<T>, ExportError> {
-        let mut made = None;
-        let of = readers.clone();
-        self.directory.borrow_mut().export(name, T::shape(), readers, |number| {
-            let owner = Owner::new(name, number, (value, consistency), of, &self.segments)?;
-            Ok::<_, ExportError>(Rc::clone(made.insert(Rc::new(owner))))
+        self.directory().check(name, &T::shape())?;
+        let owner = Owner::of(name, (value, consistency), readers.clone(), &self.segments)?;
+        self.stand(owner, readers)
+    }
+
+    /// Exports a value that `fill` makes of zeros, where it lies.
+    pub(crate) fn export_with<T: Shared>(
+        self: &Rc<Self>,
+        name: &str,
+        fill: impl FnOnce(&Path<&Owner, T>),
+        consistency: Consistency,
+        readers: Readers,
+    ) -> Result<Export<T>, ExportError> {
+        self.directory().check(name, &T::shape())?;
+        let owner = Owner::vacant::<T>(name, consistency, readers.clone(), &self.segments, 0)?;
+        fill(&Path::new(Place::of(&owner.location(), &owner)));
+        owner.publish_first();
+        self.stand(owner, readers)
+    }
+
+    fn stand<T: Shared>(
+        self: &Rc<Self>,
+        owner: Owner,
+        readers: Readers,
+    ) -> Result<Export<T>, ExportError> {
+        let owner = Rc::new(owner);
+        let kept = Rc::clone(&owner);
+        self.directory.borrow_mut().export(owner.name(), T::shape(), readers, |number| {
+            kept.stand(number);
+            Ok::<_, ExportError>(kept)
         })?;
-        let owner = made.unwrap_or_else(|| unreachable!("the directory has kept it"));
+        // The export has its room, so others can move together.
+        owner.settle();
         Ok(Export::new(owner, Rc::clone(self)))
+    }
+
+    /// Returns the memory that the exports have.
+    pub(crate) fn memory(&self) -> ExportMemory {
+        self.segments.memory()
+    }
+
+    /// Tells readers that have mapped the exports that the node has shut down.
+    pub(crate) fn shut_down(&self) {
+        self.segments.shut_down();
     }
 
     /// Returns the exports' names and types, and what is kept of each.
@@ -77,6 +113,7 @@ impl Exports {
 /// A value that this node exports, and that only this side writes: see [`Node::export`](crate::Node::export).
 ///
 /// Dropping it ends the export: readers get [`ReadError::Ended`](super::ReadError::Ended).
+#[must_use = "an export ends when it is dropped"]
 pub struct Export<T: Shared> {
     fields: Path<Rc<Owner>, T>,
     owner: Rc<Owner>,
@@ -122,7 +159,7 @@ impl<T: Shared> Deref for Export<T> {
 impl<T: Shared> Drop for Export<T> {
     fn drop(&mut self) {
         self.owner.end();
-        self.exports.withdraw(self.owner.number());
+        self.owner.number().into_iter().for_each(|number| self.exports.withdraw(number));
         self.owner.watchers().tell();
     }
 }

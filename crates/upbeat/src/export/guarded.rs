@@ -11,6 +11,7 @@ use std::rc::Rc;
 /// A value whose parts readers find consistent with each other: see [`Node::export_guarded`](crate::Node::export_guarded).
 ///
 /// The owner's tasks and handlers exclude each other by its lock. Dropping the export ends it, as that of an [`Export`].
+#[must_use = "an export ends when it is dropped"]
 pub struct GuardedExport<T: Shared> {
     export: Export<T>,
     lock: Mutex<()>,
@@ -41,6 +42,7 @@ impl<T: Shared> GuardedExport<T> {
 /// The lock of a [`GuardedExport`], and the paths by which its holder writes.
 ///
 /// Dropping it makes all changes visible. [`discard`](Self::discard) undoes them, and so does a panic.
+#[must_use = "the lock is given back when the guard is dropped"]
 pub struct ExportGuard<'e, T: Shared> {
     update: Update<T>,
     _held: MutexGuard<'e, ()>,

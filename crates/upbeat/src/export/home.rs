@@ -1,58 +1,59 @@
-//! The memory in which an export lives, and to which it has moved when it had to grow.
+//! The memory in which an export lives, and to which it moves when it grows or when few exports are left around it.
 //!
 //! Paths keep the words of the first memory. The words of a value never change their places in it, so the places elsewhere
 //! differ by one number.
 
 use super::location::{Location, MOVED};
 use super::memory::Memory;
-use std::cell::OnceCell;
-use std::sync::Arc;
-use upbeat_transport::carrier::OwnSegment;
+use super::segments::Lodging;
+use std::cell::{Ref, RefCell};
 
 /// The memory of an export of this node.
 pub(super) struct Home {
+    /// Where paths have the export.
+    first: Location,
+    now: RefCell<Here>,
+}
+
+/// Where an export is.
+pub(super) struct Here {
     pub(super) memory: Memory,
     pub(super) location: Location,
-    pub(super) segment: Arc<OwnSegment>,
-    /// The memory to which the export has moved.
-    next: OnceCell<Box<Home>>,
+    pub(super) lodging: Lodging,
+}
+
+impl Here {
+    pub(super) fn new((lodging, location): (Lodging, Location)) -> Here {
+        Here { memory: Memory(lodging.region().clone()), location, lodging }
+    }
 }
 
 impl Home {
-    pub(super) fn new(segment: Arc<OwnSegment>, location: Location) -> Home {
-        let memory = Memory(segment.region().clone());
-        Home { memory, location, segment, next: OnceCell::new() }
+    pub(super) fn new(here: Here) -> Home {
+        Home { first: here.location, now: RefCell::new(here) }
     }
 
-    /// Returns the memory in which the export is now.
+    /// Returns where paths have the export.
     #[inline(always)]
-    pub(super) fn now(&self) -> &Home {
-        match self.next.get() {
-            None => self,
-            Some(next) => next.last(),
-        }
+    pub(super) fn first(&self) -> &Location {
+        &self.first
     }
 
-    #[cold]
-    fn last(&self) -> &Home {
-        let mut home = self;
-        while let Some(next) = home.next.get() {
-            home = next;
-        }
-        home
-    }
-
-    /// Returns the words from a place of a path, which is in this memory, to the place in the memory `now`.
+    /// Returns where the export is now. It does not move while this is kept.
     #[inline(always)]
-    pub(super) fn distance(&self, now: &Home) -> usize {
-        now.location.value().wrapping_sub(self.location.value())
+    pub(super) fn now(&self) -> Ref<'_, Here> {
+        self.now.borrow()
     }
 
-    /// Moves the export, all words of which are in `next` already.
-    pub(super) fn move_to(&self, next: Home) {
-        let last = self.last();
-        if last.next.set(Box::new(next)).is_ok() {
-            last.memory.0.publish(last.location.head, MOVED);
-        }
+    /// Returns the words from a place of a path to the place at `to`.
+    #[inline(always)]
+    pub(super) fn distance(&self, to: &Here) -> usize {
+        to.location.value().wrapping_sub(self.first.value())
+    }
+
+    /// Moves the export, all words of which are in `next` already. The memory before is given back.
+    pub(super) fn move_to(&self, next: Here) {
+        let last = self.now.replace(next);
+        last.memory.0.publish(last.location.head, MOVED);
     }
 }

@@ -3,7 +3,8 @@
 use super::bets::LostBets;
 use super::direct::NodeClient;
 use super::error::{ImportError, ReadError};
-use super::imported::Imported;
+use super::imported::{Imported, Names};
+use super::mapped::NotMapped;
 use super::memory::ATTEMPTS;
 use super::opened::{Answer, Opened};
 use super::path::Path;
@@ -12,6 +13,7 @@ use super::served::{NodeExportsClient, NodeExportsHandle, NotOpened};
 use super::shared::{Named, Navigate, Place, Shared};
 use super::snapshot::Snapshot;
 use super::types::Ref;
+use crate::dispatch::LostReads;
 use crate::error::CallError;
 use crate::handle::{BoundHandle, HandleBuilder};
 use std::future::Future;
@@ -34,11 +36,12 @@ impl<T: Shared> Import<T> {
     pub(crate) async fn by_node(
         client: NodeExportsClient,
         owner: NodeExportsHandle,
+        lost: LostReads,
         whole_name: &str,
         name: &str,
     ) -> Result<Import<T>, ImportError> {
         let opened = client.open(name, &T::shape().to_string()).await;
-        Import::new(opened, (whole_name, name), owner, || Some(NodeClient::keep(client)))
+        Import::new(opened, whole_name, owner, || Some((NodeClient::keep(client), lost)))
     }
 
     /// Opens the export `name` of the node to which a handle leads.
@@ -48,23 +51,23 @@ impl<T: Shared> Import<T> {
         name: &str,
     ) -> Result<Import<T>, ImportError> {
         let opened = owner.open(name, &T::shape().to_string()).await;
-        Import::new(opened, (whole_name, name), owner, || None)
+        Import::new(opened, whole_name, owner, || None)
     }
 
     fn new(
         opened: Result<Answer, CallError<NotOpened>>,
-        (whole_name, name): (&str, &str),
+        whole_name: &str,
         owner: NodeExportsHandle,
-        client: impl FnOnce() -> Option<NodeClient>,
+        node: impl FnOnce() -> Option<(NodeClient, LostReads)>,
     ) -> Result<Import<T>, ImportError> {
         let answer = opened.map_err(|error| not_opened::<T>(error, whole_name))?;
-        let broken = |text: String| ImportError::Memory { text: text.into() };
-        let opened = Opened::of(answer).map_err(broken)?;
+        let opened = Opened::of(answer).map_err(|error| not_mapped(error, whole_name))?;
         if opened.location.words < T::WORDS {
-            return Err(broken("the export has less words than its type".to_owned()));
+            let text = "the export has less words than its type".into();
+            return Err(ImportError::Memory { text });
         }
-        let names = (name.into(), T::shape().to_string().into());
-        Ok(Import::over(Arc::new(Imported::new(opened, names, owner, client()))))
+        let names = Names::new(whole_name, T::shape().to_string());
+        Ok(Import::over(Arc::new(Imported::new(opened, names, owner, node()))))
     }
 
     fn over(imported: Arc<Imported>) -> Import<T> {
@@ -107,6 +110,10 @@ impl<T: Shared> Import<T> {
         let pointer = u32::try_from(pointer.pointer).unwrap_or(u32::MAX);
         let step = Step::Begin { pointer, name: U::NAME.into(), words: U::WORDS as u32 };
         Path::new(Navigate::begin(*self.whole().place(), step, false))
+    }
+
+    pub(super) fn imported(&self) -> &Imported {
+        &self.imported
     }
 
     /// Returns how often reads met an update of the owner, or became calls.
@@ -178,6 +185,18 @@ impl<T: Shared> Deref for Import<T> {
     #[inline(always)]
     fn deref(&self) -> &Self::Target {
         &self.fields
+    }
+}
+
+/// Returns the error of an export whose memory was not mapped.
+fn not_mapped(error: NotMapped, name: &str) -> ImportError {
+    match error {
+        NotMapped::Copies(mapped) => ImportError::Copies {
+            name: name.into(),
+            segments: mapped.ended_segments,
+            bytes: mapped.ended_bytes,
+        },
+        NotMapped::Broken(text) => ImportError::Memory { text: text.into() },
     }
 }
 

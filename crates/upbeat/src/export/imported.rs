@@ -4,62 +4,117 @@ use super::bets::Bets;
 use super::direct::NodeClient;
 use super::error::ReadError;
 use super::location::{Location, State};
+use super::mapped::Mapped;
 use super::memory::Memory;
 use super::opened::Opened;
 use super::path::Path;
 use super::served::{Asked, NodeExportsHandle, NotRead};
 use super::shared::{Access, Place, Readable, Shared, access};
+use crate::dispatch::LostReads;
 use crate::error::CallError;
 use std::future::Future;
+use std::ops::Deref;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::task::{Context, Poll};
+use std::time::Instant;
 use upbeat_core::channel::export::{Consistency, Part};
 
 /// An export of another node, for the paths of its reader.
 #[doc(hidden)]
 pub struct Imported {
-    /// The owner's memory, if this process shares memory with the owner.
+    /// The owner's memory in which paths have the export, if this process shares memory with the owner.
     first: Option<Mapping>,
+    /// The memory to which the export has moved, once it is mapped. That before is given back when nobody reads there.
+    moved: RwLock<Option<Mapping>>,
     /// Where paths have the export. It has moved from there if its owner has let it grow.
     location: Location,
     bets: Bets,
     number: u32,
-    /// The name and the type of the export at its owner.
-    opened: (Box<str>, Box<str>),
+    names: Names,
+    /// When the owner was last known to be alive.
+    alive: Mutex<Instant>,
     owner: NodeExportsHandle,
     /// The client of the node that has imported, if a node has.
     client: Option<NodeClient>,
 }
 
-/// The memory of an export. A reader keeps the memory from which an export has moved, since other threads may read there.
-struct Mapping {
-    memory: Memory,
-    location: Location,
-    /// The memory to which the export has moved, once it is mapped.
-    next: OnceLock<Box<Mapping>>,
+/// The names of an export at its owner.
+pub(super) struct Names {
+    /// The node and the export.
+    whole: Box<str>,
+    /// The bytes of the node's name.
+    node: usize,
+    /// The type.
+    shape: Box<str>,
+}
+
+impl Names {
+    /// Returns the names of an export whose whole name, with a node, is this one.
+    pub(super) fn new(whole: &str, shape: String) -> Names {
+        let node = whole.rfind('/').unwrap_or(0);
+        Names { whole: whole.into(), node, shape: shape.into() }
+    }
+
+    fn export(&self) -> &str {
+        self.whole[self.node..].trim_start_matches('/')
+    }
+}
+
+/// The memory of an export.
+#[derive(Clone)]
+pub(super) struct Mapping {
+    pub(super) memory: Memory,
+    pub(super) location: Location,
+    segment: Arc<Mapped>,
 }
 
 impl Mapping {
-    fn new(memory: Memory, location: Location) -> Mapping {
-        Mapping { memory, location, next: OnceLock::new() }
+    fn new(segment: Arc<Mapped>, location: Location) -> Mapping {
+        Mapping { memory: segment.memory.clone(), location, segment }
+    }
+
+    /// Returns whether this is the same memory of the export: an owner uses no room again that it has told a reader.
+    pub(super) fn is(&self, other: &Mapping) -> bool {
+        Arc::ptr_eq(&self.segment, &other.segment) && self.location == other.location
+    }
+}
+
+/// The memory in which an export is.
+pub(super) enum Here<'i> {
+    First(&'i Mapping),
+    Moved(Mapping),
+}
+
+impl Deref for Here<'_> {
+    type Target = Mapping;
+
+    #[inline(always)]
+    fn deref(&self) -> &Mapping {
+        match self {
+            Here::First(mapping) => mapping,
+            Here::Moved(mapping) => mapping,
+        }
     }
 }
 
 impl Imported {
     pub(super) fn new(
         opened: Opened,
-        names: (Box<str>, Box<str>),
+        names: Names,
         owner: NodeExportsHandle,
-        client: Option<NodeClient>,
+        node: Option<(NodeClient, LostReads)>,
     ) -> Imported {
-        let Opened { number, location, memory } = opened;
+        let (client, lost) = node.unzip();
+        let Opened { number, location, segment } = opened;
         Imported {
-            first: memory.map(|memory| Mapping::new(memory, location)),
+            first: segment.map(|segment| Mapping::new(segment, location)),
+            moved: RwLock::default(),
             location,
-            bets: Bets::default(),
+            bets: Bets::new(lost),
             number,
-            opened: names,
+            names,
+            alive: Mutex::new(Instant::now()),
             owner,
             client,
         }
@@ -74,32 +129,34 @@ impl Imported {
         }
     }
 
-    /// Returns the owner's memory, and where in it the export is.
-    pub(super) fn mapped(&self) -> Result<(&Memory, &Location), ReadError> {
-        let mapping = self.last().ok_or(ReadError::Busy)?;
-        match mapping.location.state(&mapping.memory) {
-            State::Stands => Ok((&mapping.memory, &mapping.location)),
+    /// Returns the owner's memory in which the export is.
+    #[inline]
+    pub(super) fn mapped(&self) -> Result<Here<'_>, ReadError> {
+        let first = self.first.as_ref().ok_or(ReadError::Busy)?;
+        match first.location.state(&first.memory) {
+            State::Stands => Ok(Here::First(first)),
+            State::Moved => self.moved(),
+            State::Ended => Err(ReadError::Ended),
+        }
+    }
+
+    #[cold]
+    fn moved(&self) -> Result<Here<'_>, ReadError> {
+        let moved = self.moved.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let moved = moved.ok_or(ReadError::Busy)?;
+        match moved.location.state(&moved.memory) {
+            State::Stands => Ok(Here::Moved(moved)),
             State::Moved => Err(ReadError::Busy),
             State::Ended => Err(ReadError::Ended),
         }
     }
 
-    /// Returns the last memory that this process has mapped for the export.
-    fn last(&self) -> Option<&Mapping> {
-        let mut mapping = self.first.as_ref()?;
-        while let Some(next) = mapping.next.get() {
-            mapping = next;
-        }
-        Some(mapping)
-    }
-
     /// Maps the memory to which the export has moved, if it has. The owner tells where that is.
     pub(super) async fn follow_move(&self) {
-        let Some(mapping) = self.last() else { return };
-        if mapping.location.state(&mapping.memory) != State::Moved {
+        if self.first.is_none() || !matches!(self.mapped(), Err(ReadError::Busy)) {
             return;
         }
-        let (name, shape) = (&*self.opened.0, &*self.opened.1);
+        let (name, shape) = (self.names.export(), &*self.names.shape);
         let by_node = self.client.as_ref().and_then(|client| {
             let (name, shape) = (name.to_owned(), shape.to_owned());
             client.call(|client| async move { client.open(&name, &shape).await })
@@ -114,14 +171,32 @@ impl Imported {
         };
         // An export that is not found again, or not mapped, is read by calls.
         if let Ok(answer) = answer
-            && let Ok(Opened { number, location, memory: Some(memory) }) = Opened::of(answer)
+            && let Ok(Opened { number, location, segment: Some(segment) }) = Opened::of(answer)
             && number == self.number
-            && location.words >= mapping.location.words
-            && location.consistency == mapping.location.consistency
+            && location.words >= self.location.words
+            && location.consistency == self.location.consistency
         {
-            // Another thread may have been first.
-            let _ = mapping.next.set(Box::new(Mapping::new(memory, location)));
+            let mapping = Some(Mapping::new(segment, location));
+            *self.moved.write().unwrap_or_else(PoisonError::into_inner) = mapping;
         }
+    }
+
+    /// Returns the segment in which this process has last found the export, if it shares memory with the owner.
+    pub(super) fn segment(&self) -> Option<Arc<Mapped>> {
+        let moved = self.moved.read().unwrap_or_else(PoisonError::into_inner);
+        moved.as_ref().or(self.first.as_ref()).map(|mapping| Arc::clone(&mapping.segment))
+    }
+
+    /// Returns the name of the owner.
+    pub(super) fn node(&self) -> &str {
+        &self.names.whole[..self.names.node]
+    }
+
+    /// Notes that the owner was alive at this time, if it was, and returns the last such time.
+    pub(super) fn note_alive(&self, at: Option<Instant>) -> Instant {
+        let mut alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner);
+        *alive = at.map_or(*alive, |at| at.max(*alive));
+        *alive
     }
 
     #[inline(always)]
@@ -148,12 +223,16 @@ macro_rules! questions {
                     $(let $argument = Clone::clone(&$argument);)*
                     client.call(|client| async move { client.$question(number, $($argument),*).await })
                 });
-                if let Some(call) = by_node
-                    && let Some(answer) = call.await
-                {
-                    return answer;
-                }
-                self.owner.$question(number, $($argument),*).await
+                let answer = match by_node {
+                    Some(call) => call.await,
+                    None => None,
+                };
+                let answer = match answer {
+                    Some(answer) => answer,
+                    None => self.owner.$question(number, $($argument),*).await,
+                };
+                self.note_alive(answer.is_ok().then(Instant::now));
+                answer
             }
         )*}
     };
@@ -259,7 +338,8 @@ impl<'i, T: Shared> Path<&'i Imported, T> {
     #[inline(never)]
     fn found_elsewhere(place: Place<&'i Imported>) -> Result<T, ReadError> {
         let from = place.access.location();
-        let (memory, to) = place.access.mapped()?;
+        let here = place.access.mapped()?;
+        let (memory, to) = (&here.memory, &here.location);
         let moved = Path::<_, T>::new(place.moved(from, to));
         moved.found_in::<true>(memory, to, moved.at()?)
     }
@@ -395,6 +475,7 @@ impl<T> Unpin for Read<'_, T> {}
 pub(super) fn not_read(error: CallError<NotRead>) -> ReadError {
     match error {
         CallError::Method(NotRead::Ended) => ReadError::Ended,
+        CallError::Method(NotRead::OtherOwner) => ReadError::OwnerReplaced,
         CallError::Method(NotRead::NoPart) => ReadError::Invalid,
         CallError::Method(NotRead::Large) => ReadError::Large,
         CallError::Method(NotRead::Overflow) => ReadError::Overflow,

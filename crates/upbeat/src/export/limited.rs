@@ -3,6 +3,8 @@
 use super::error::ExportError;
 use super::exports::{Export, Exports};
 use super::guarded::GuardedExport;
+use super::owner::Owner;
+use super::path::Path;
 use super::shared::Shared;
 use std::rc::Rc;
 use upbeat_core::channel::export::{Consistency, Readers, Refusal};
@@ -43,6 +45,37 @@ impl<'n> LimitedExports<'n> {
     /// Exports a value, as [`Node::export`](crate::Node::export) does.
     pub fn export<T: Shared>(&self, name: &str, value: T) -> Result<Export<T>, ExportError> {
         self.exports.export(name, &value, Consistency::Cell, self.readers.clone())
+    }
+
+    /// Exports a value that is built where readers find it, as [`Node::export_with`](crate::Node::export_with) does.
+    pub fn export_with<T: Shared>(
+        &self,
+        name: &str,
+        fill: impl FnOnce(&Path<&Owner, T>),
+    ) -> Result<Export<T>, ExportError> {
+        self.exports.export_with(name, fill, Consistency::Cell, self.readers.clone())
+    }
+
+    /// Exports a value that is built where readers find it, as
+    /// [`Node::export_guarded_with`](crate::Node::export_guarded_with) does.
+    pub fn export_guarded_with<T: Shared>(
+        &self,
+        name: &str,
+        fill: impl FnOnce(&Path<&Owner, T>),
+    ) -> Result<GuardedExport<T>, ExportError> {
+        let readers = self.readers.clone();
+        let export = self.exports.export_with(name, fill, Consistency::Guarded, readers)?;
+        Ok(GuardedExport::new(export))
+    }
+
+    /// Exports a value that is built where readers find it, as [`Node::export_raw_with`](crate::Node::export_raw_with)
+    /// does.
+    pub fn export_raw_with<T: Shared>(
+        &self,
+        name: &str,
+        fill: impl FnOnce(&Path<&Owner, T>),
+    ) -> Result<Export<T>, ExportError> {
+        self.exports.export_with(name, fill, Consistency::Raw, self.readers.clone())
     }
 
     /// Exports a value whose parts are consistent with each other, as
@@ -87,7 +120,14 @@ mod tests {
     fn segment(exports: &Exports, reader: &str, name: &str) -> Arc<OwnSegment> {
         let directory = exports.directory();
         let opened = directory.open(name, "u64", &Reader(reader.parse().unwrap()));
-        Arc::clone(opened.unwrap().1.segment().1)
+        opened.unwrap().1.lend(true).1
+    }
+
+    /// Returns the segment with the export `kept`, which has this type.
+    fn segment_of(exports: &Exports, of: &str) -> Arc<OwnSegment> {
+        let directory = exports.directory();
+        let opened = directory.open("kept", of, &Reader("kept".parse().unwrap()));
+        opened.unwrap().1.lend(false).1
     }
 
     /// A reader maps whole segments.
@@ -111,6 +151,28 @@ mod tests {
         let part =
             directory.part(number, Part { at: 0, words: 1 }, &Reader("risk".parse().unwrap()));
         assert!(part.is_err());
+    }
+
+    #[test]
+    fn exports_for_other_readers_do_not_move_with_those_that_are_few() {
+        let exports = Rc::new(Exports::new(0));
+        let limited = LimitedExports::new(&exports, ["kept"]).unwrap();
+        let kept = limited.export("kept", [7_u64; 300]).unwrap();
+        let before = Arc::as_ptr(&segment_of(&exports, "[u64; 300]"));
+        let everybody = |number: u64| {
+            let readers = Readers::everybody();
+            let name = format!("n{number}");
+            exports.export(&name, &[number; 500], Consistency::Cell, readers).unwrap()
+        };
+        let mut all: Vec<_> = (0..600).map(everybody).collect();
+        let held = exports.memory().held;
+        all.retain(|export| export.index(0).get() % 100 == 3);
+        assert!(exports.memory().held < held / 2, "{:?}", exports.memory());
+        for export in &all {
+            assert_eq!(export.whole().get(), [export.index(7).get(); 500]);
+        }
+        assert_eq!(before, Arc::as_ptr(&segment_of(&exports, "[u64; 300]")));
+        assert_eq!(kept.index(299).get(), 7);
     }
 
     #[test]

@@ -16,6 +16,12 @@ pub(super) const ENDED: u64 = 2;
 /// The state of an export that lies elsewhere, because it has grown.
 pub(super) const MOVED: u64 = 3;
 
+/// The states of a segment, in its first word: exports are there, its owner needs it no more, and the node of the owner has
+/// shut down.
+pub(super) const IN_USE: u64 = 1;
+pub(super) const GIVEN_UP: u64 = 2;
+pub(super) const SHUT_DOWN: u64 = 3;
+
 /// The state of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -28,7 +34,7 @@ pub(super) enum State {
 }
 
 /// Where an export lies in its segment, and how it is read there.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Location {
     /// The first word of the head.
     pub(super) head: usize,

@@ -1,8 +1,9 @@
 //! Exports that a reader has opened.
 
 use super::location::Location;
-use super::memory::Memory;
+use super::mapped::{Mapped, NotMapped};
 use super::served::SentSegment;
+use std::sync::Arc;
 use upbeat_core::channel::export::Consistency;
 
 /// An export that its owner has opened for a reader.
@@ -10,7 +11,7 @@ pub(super) struct Opened {
     pub(super) number: u32,
     pub(super) location: Location,
     /// The owner's memory, if this process shares memory with the owner.
-    pub(super) memory: Option<Memory>,
+    pub(super) segment: Option<Arc<Mapped>>,
 }
 
 /// The answer of an owner: the number of the export, the word of its head, the words of a copy, its consistency, and its
@@ -21,17 +22,24 @@ impl Opened {
     /// Checks an owner's answer. The error says what is wrong with it.
     pub(super) fn of(
         (number, head, words, consistency, segment): Answer,
-    ) -> Result<Opened, String> {
-        let memory = segment.memory()?;
-        let consistency = Consistency::decode(consistency)
-            .ok_or_else(|| format!("the export has the unknown consistency {consistency}"))?;
-        let words = usize::try_from(words).map_err(|_| format!("the export has {words} words"))?;
+    ) -> Result<Opened, NotMapped> {
+        let segment = segment.memory()?;
+        let consistency = Consistency::decode(consistency).ok_or_else(|| {
+            broken(format!("the export has the unknown consistency {consistency}"))
+        })?;
+        let words =
+            usize::try_from(words).map_err(|_| broken(format!("the export has {words} words")))?;
         let location = Location::nowhere(words, consistency);
-        let location = match &memory {
-            Some(memory) => location.checked(head, &memory.0),
+        let location = match &segment {
+            Some(segment) => location.checked(head, &segment.memory.0),
             None => Some(location),
         };
-        let location = location.ok_or_else(|| "the export lies outside of it".to_owned())?;
-        Ok(Opened { number, location, memory })
+        let location =
+            location.ok_or_else(|| broken("the export lies outside of it".to_owned()))?;
+        Ok(Opened { number, location, segment })
     }
+}
+
+fn broken(text: String) -> NotMapped {
+    NotMapped::Broken(text)
 }

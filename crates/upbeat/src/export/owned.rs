@@ -8,6 +8,16 @@ use super::types::{FixedMap, FixedVec, Key, LENGTH, MapFull, Ref, each};
 use upbeat_core::channel::export::chunks;
 use upbeat_memory::region::WORD;
 
+impl<T: Shared, const N: usize> Path<&Owner, [T; N]> {
+    /// Replaces the elements, one after the other, in one update. No array is on the stack.
+    ///
+    /// # Panics
+    /// If the path leads to nothing.
+    pub fn set_each(&self, mut item: impl FnMut(usize) -> T) {
+        self.update(|items| (0..N).for_each(|index| items.index(index).set(item(index))));
+    }
+}
+
 impl<T: Shared, const N: usize> Path<&Owner, FixedVec<T, N>> {
     /// Appends an element. A reader finds the vector without it or with it.
     ///

@@ -1,38 +1,36 @@
-//! The owner's side: how an export is changed, and what readers are answered.
+//! The owner's side: how an export is made and changed.
+
+mod answers;
 
 use super::change::Changes;
 use super::error::ExportError;
-use super::home::Home;
+use super::home::{Here, Home};
 use super::location::{ENDED, Location, STANDS};
 use super::memory::{Memory, Writer};
 use super::path::Path;
-use super::segments::Segments;
+use super::segments::{Lodger, Segments};
 use super::shared::{NOTHING, NOWHERE, Place, Shared, access};
 use super::watchers::Watchers;
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use upbeat_core::channel::export::{
-    Consistency, Expression, Found, Load, Missing, NotRead, Number, Overflow, Part, Readers, Route,
-    Shape, gather,
-};
+use upbeat_core::channel::export::{Consistency, Readers, Room, gather};
 use upbeat_core::limits::EXPORT_WORDS_MAX;
-use upbeat_memory::copies::{self, Look};
+use upbeat_memory::copies;
 use upbeat_transport::carrier::OwnSegment;
 
 /// The most ranges of words that an owner notes as changed, before it takes them as one.
 const RANGES_MAX: usize = 64;
 
-/// The words for the elements of vectors that a growing export has at first.
-const HEAP_WORDS: usize = 512;
+/// The words for further elements of vectors that a growing export has at first.
+const HEAP_WORDS: usize = 128;
 
 /// An export, for the paths of its owner.
 #[doc(hidden)]
 pub struct Owner {
     name: Box<str>,
-    number: u32,
-    readers: Readers,
-    segments: Rc<Segments>,
+    /// The number, once the export stands.
+    number: OnceCell<u32>,
     home: Home,
     /// The words from a place of a path to the place in the copy that the owner uses: the one that it writes, or the last.
     offset: Cell<usize>,
@@ -43,57 +41,88 @@ pub struct Owner {
     /// The words, by first word and number, that the copy to be written next lacks.
     changed: RefCell<Vec<(usize, usize)>>,
     changes: Changes,
+    /// The last field, so that the room is given back before the segments are settled.
+    kept: Kept,
 }
 
 impl Owner {
-    /// Exports a value under a number.
-    pub(super) fn new<T: Shared>(
+    /// Makes an export whose words are zero, with room for so many words of vectors. Nobody reads it until it
+    /// [stands](Self::stand).
+    pub(super) fn vacant<T: Shared>(
         name: &str,
-        number: u32,
-        (value, consistency): (&T, Consistency),
+        consistency: Consistency,
         readers: Readers,
         segments: &Rc<Segments>,
+        heap: usize,
     ) -> Result<Owner, ExportError> {
-        // The value has no vectors yet, so it needs room for all elements.
-        let heap = match T::GROWS {
-            true => value.room(None).saturating_add(HEAP_WORDS.max(T::WORDS)),
-            false => 0,
-        };
+        let heap = if T::GROWS { heap.saturating_add(HEAP_WORDS.max(T::WORDS)) } else { 0 };
         let words = T::WORDS.saturating_add(heap).min(EXPORT_WORDS_MAX);
-        let (segment, location) = segments.take(Location::nowhere(words, consistency), &readers)?;
-        let owner = Owner {
+        let taken = segments.take(Location::nowhere(words, consistency), &readers)?;
+        let kept = Kept { readers, segments: Rc::clone(segments) };
+        Ok(Owner {
             name: name.into(),
-            number,
-            readers,
-            segments: Rc::clone(segments),
-            home: Home::new(segment, location),
+            number: OnceCell::new(),
+            home: Home::new(Here::new(taken)),
             offset: Cell::default(),
             heap: Cell::new(T::WORDS),
             heap_published: Cell::new(T::WORDS),
             changed: RefCell::default(),
             changes: Changes::default(),
-        };
-        if T::GROWS {
-            owner.reserve(value.room(None))?;
-        }
-        for copy in 0..consistency.copies() {
-            owner.heap.set(T::WORDS);
-            owner.offset.set(copy * owner.home.now().location.words);
-            value.put(&owner.writer(), owner.written(location.value()));
-        }
-        owner.offset.set(owner.home.distance(owner.home.now()));
-        owner.heap_published.set(owner.heap.get());
-        let Home { memory, location, .. } = owner.home.now();
-        memory.0.publish(location.head, STANDS);
+            kept,
+        })
+    }
+
+    /// Makes an export of a value.
+    pub(super) fn of<T: Shared>(
+        name: &str,
+        (value, consistency): (&T, Consistency),
+        readers: Readers,
+        segments: &Rc<Segments>,
+    ) -> Result<Owner, ExportError> {
+        // The value has no vectors yet, so it needs room for all elements.
+        let heap = if T::GROWS { value.room(None) } else { 0 };
+        let owner = Owner::vacant::<T>(name, consistency, readers, segments, heap)?;
+        owner.reserve(heap)?;
+        let at = owner.written(owner.home.first().value());
+        owner.with_writer(|writer| value.put(writer, at));
+        owner.publish_first();
         Ok(owner)
+    }
+
+    /// Makes the copy that was written the last one, before anybody reads.
+    pub(super) fn publish_first(&self) {
+        let now = self.home.now();
+        let Location { words, consistency, .. } = now.location;
+        let value = now.location.value();
+        for copy in 1..consistency.copies() {
+            for at in value..value + self.heap.get() {
+                now.memory.store(at + copy * words, now.memory.load(at));
+            }
+        }
+        self.heap_published.set(self.heap.get());
+        self.changed.borrow_mut().clear();
+    }
+
+    /// Lets the export stand under a number.
+    pub(super) fn stand(self: &Rc<Self>, number: u32) {
+        self.number.get_or_init(|| number);
+        let now = self.home.now();
+        now.memory.0.publish(now.location.head, STANDS);
+        let lodger: Weak<dyn Lodger> = Rc::<Owner>::downgrade(self);
+        self.kept.segments.enter(number, lodger);
+    }
+
+    /// Gives up segments that the exports do not need.
+    pub(super) fn settle(&self) {
+        self.kept.settle();
     }
 
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    pub(super) fn number(&self) -> u32 {
-        self.number
+    pub(super) fn number(&self) -> Option<u32> {
+        self.number.get().copied()
     }
 
     /// Ends the export for readers of its memory.
@@ -104,17 +133,22 @@ impl Owner {
 
     /// Returns where paths have the export.
     pub(super) fn location(&self) -> Location {
-        self.home.location
+        *self.home.first()
     }
 
-    /// Returns where the export is now, and its memory.
-    pub(super) fn segment(&self) -> (Location, &Arc<OwnSegment>) {
+    /// Returns where the export is now, and its memory, for a reader that maps it if `is_mapped`.
+    pub(super) fn lend(&self, is_mapped: bool) -> (Location, Arc<OwnSegment>) {
         let now = self.home.now();
-        (now.location, &now.segment)
+        (now.location, now.lodging.lend(is_mapped))
     }
 
     pub(super) fn watchers(&self) -> &Watchers {
         self.changes.watchers()
+    }
+
+    #[inline(always)]
+    fn consistency(&self) -> Consistency {
+        self.home.first().consistency
     }
 
     /// Returns where the owner finds the word that a path has.
@@ -123,41 +157,49 @@ impl Owner {
         at.wrapping_add(self.offset.get())
     }
 
-    /// Returns the words of the copy that the owner uses.
+    /// Gives `write` the words of the copy that the owner uses.
     #[inline(always)]
-    pub(super) fn writer(&self) -> Writer<'_> {
-        let value = self.written(self.home.location.value());
-        Writer::new(&self.home.now().memory, value, &self.heap)
+    pub(super) fn with_writer<R>(&self, write: impl FnOnce(&Writer<'_>) -> R) -> R {
+        let value = self.written(self.home.first().value());
+        let now = self.home.now();
+        write(&Writer::new(&now.memory, value, &self.heap))
     }
 
     /// Makes room for so many more words of vectors. The export moves to a larger place if it has none.
     pub(super) fn reserve(&self, words: usize) -> Result<(), ExportError> {
-        let now = self.home.now();
-        let used = self.heap.get();
-        let needed = used.saturating_add(words);
-        if needed <= now.location.words {
+        let needed = self.heap.get().saturating_add(words);
+        let has = self.home.now().location.words;
+        if needed <= has {
             return Ok(());
         }
         if needed > EXPORT_WORDS_MAX {
             return Err(ExportError::Full);
         }
-        let larger = needed.max(2 * now.location.words).min(EXPORT_WORDS_MAX);
-        let consistency = now.location.consistency;
-        let (segment, location) =
-            self.segments.take(Location::nowhere(larger, consistency), &self.readers)?;
-        let next = Home::new(segment, location);
+        // Chunks double, so half as much again is enough for moves to be rare.
+        self.move_to(needed.saturating_add(needed / 2).min(EXPORT_WORDS_MAX))?;
+        self.kept.settle();
+        Ok(())
+    }
+
+    /// Moves the export to a room for so many words of a copy.
+    fn move_to(&self, words: usize) -> Result<(), ExportError> {
+        let now = self.home.now();
+        let wanted = Location::nowhere(words, now.location.consistency);
+        let next = Here::new(self.kept.segments.take(wanted, &self.kept.readers)?);
         let (from, to) = (now.location, next.location);
-        for copy in 0..consistency.copies() {
-            for at in 0..used.max(self.heap_published.get()) {
+        let used = self.heap.get().max(self.heap_published.get());
+        for copy in 0..to.consistency.copies() {
+            for at in 0..used {
                 let word = now.memory.load(from.value() + copy * from.words + at);
                 next.memory.store(to.value() + copy * to.words + at, word);
             }
         }
         next.memory.store(to.version(), now.memory.load(from.version()));
-        next.memory.0.publish(to.head, STANDS);
+        next.memory.0.publish(to.head, now.memory.load(from.head));
         // The copy that is in use stays in use.
-        let copy = self.offset.get().wrapping_sub(self.home.distance(now)) / from.words.max(1);
+        let copy = self.offset.get().wrapping_sub(self.home.distance(&now)) / from.words.max(1);
         let distance = self.home.distance(&next);
+        drop(now);
         self.home.move_to(next);
         self.offset.set(distance.wrapping_add(copy * to.words));
         Ok(())
@@ -172,15 +214,14 @@ impl Owner {
         put: impl FnOnce(&Writer<'_>, usize),
     ) {
         self.change_unit((at, T::WORDS), version, |writer, at| {
-            let is_cell = self.home.location.consistency == Consistency::Cell;
-            let version = self.written(version);
-            let _inner =
-                is_cell.then(|| self.changes.begin_inner::<T>(self.home.now(), at, version));
+            let is_cell = self.consistency() == Consistency::Cell;
+            let (version, now) = (self.written(version), self.home.now());
+            let _inner = is_cell.then(|| self.changes.begin_inner::<T>(&now, at, version));
             put(writer, at);
         });
-        if T::GROWS && self.home.location.consistency == Consistency::Guarded {
+        if T::GROWS && self.consistency() == Consistency::Guarded {
             // The elements of vectors lie anywhere among the words that vectors have.
-            self.note((self.home.location.value(), self.heap.get()));
+            self.note((self.home.first().value(), self.heap.get()));
         }
     }
 
@@ -192,23 +233,23 @@ impl Owner {
         version: usize,
         put: impl FnOnce(&Writer<'_>, usize),
     ) {
-        match self.home.location.consistency {
+        match self.consistency() {
             Consistency::Cell => {
                 let _change = self.changes.begin(&self.home, version);
-                put(&self.writer(), self.written(at));
+                self.with_writer(|writer| put(writer, self.written(at)));
             }
             Consistency::Raw => {
-                put(&self.writer(), self.written(at));
+                self.with_writer(|writer| put(writer, self.written(at)));
                 self.watchers().tell();
             }
             // The watchers are told when the lock is given back.
             Consistency::Guarded => {
                 self.note((at, words));
                 let heap = self.heap.get();
-                put(&self.writer(), self.written(at));
+                self.with_writer(|writer| put(writer, self.written(at)));
                 let taken = self.heap.get() - heap;
                 if taken > 0 {
-                    self.note((self.home.location.value() + heap, taken));
+                    self.note((self.home.first().value() + heap, taken));
                 }
             }
         }
@@ -217,7 +258,7 @@ impl Owner {
     /// Makes changes of which readers of the unit find all or none.
     #[inline]
     fn update<R>(&self, version: usize, change: impl FnOnce() -> R) -> R {
-        let is_unit = self.home.location.consistency == Consistency::Cell;
+        let is_unit = self.consistency() == Consistency::Cell;
         let _change = is_unit.then(|| self.changes.begin(&self.home, version));
         change()
     }
@@ -243,7 +284,7 @@ impl Owner {
         let now = self.home.now();
         let copy = copies::begin(&now.memory.0, now.location.version());
         let (to, from) = (copy * now.location.words, (1 - copy) * now.location.words);
-        let distance = self.home.distance(now);
+        let distance = self.home.distance(&now);
         for (at, words) in self.changed.take() {
             let at = at.wrapping_add(distance);
             (at..at + words).for_each(|at| now.memory.store(at + to, now.memory.load(at + from)));
@@ -259,93 +300,46 @@ impl Owner {
         self.heap_published.set(self.heap.get());
         self.watchers().tell();
     }
+}
 
-    /// Returns the last copy.
-    fn last_copy(&self) -> LastCopy<'_> {
-        let home = self.home.now();
-        let copy = match home.location.consistency {
-            Consistency::Guarded => self.look().copy() * home.location.words,
-            Consistency::Cell | Consistency::Raw => 0,
-        };
-        LastCopy { home, first: home.location.value() + copy, versions: 0 }
+impl Lodger for Owner {
+    fn readers(&self) -> &Readers {
+        &self.kept.readers
     }
 
-    fn look(&self) -> Look {
-        let now = self.home.now();
-        Look::at(&now.memory.0, now.location.version())
+    fn room(&self) -> Room {
+        self.home.now().lodging.room()
     }
 
-    /// Follows a route in the copy that the owner uses.
-    pub(super) fn follow(&self, route: &Route) -> Result<Found, Missing> {
-        let (home, first) = (self.home.now(), self.written(self.home.location.value()));
-        route.follow(home.location.words, &mut LastCopy { home, first, versions: 0 })
+    fn move_elsewhere(&self) -> Result<(), ExportError> {
+        let words = self.home.now().location.words;
+        self.move_to(words)
     }
+}
 
-    /// Returns the words of a part of the value of this shape to which a route leads. A number of a vector is in the low
-    /// bits of its word.
-    pub(super) fn words(
-        &self,
-        (route, shape): (&Route, &Shape),
-        part: Part,
-    ) -> Result<Vec<u64>, NotRead> {
-        // The owner's thread, which this is, updates nothing at the moment, but for the other copy.
-        let mut copy = self.last_copy();
-        let found = route.follow(copy.home.location.words, &mut copy).map_err(NotRead::Missing)?;
-        let at = found.at + part.at as usize;
-        if let Some(growing) = part.shape(shape).filter(|shape| shape.grows()) {
-            return gather(growing, at, &mut |at| copy.load(at)).map_err(|_| NotRead::Large);
-        }
-        Ok((at..at + part.words as usize).map(|at| copy.load(at) >> found.shift).collect())
-    }
-
-    /// Evaluates an expression, which the value has the elements of.
-    pub(super) fn evaluate(&self, expression: &Expression) -> Result<Option<Number>, Overflow> {
-        let mut copy = self.last_copy();
-        expression.evaluate(|at| copy.load(at))
-    }
-
-    /// Returns a number that changes whenever a part does of the value of this shape to which a route leads, or something on
-    /// the way there.
-    pub(super) fn version(
-        &self,
-        (route, shape): (&Route, &Shape),
-        part: Part,
-        is_unit: bool,
-    ) -> Result<u64, NotRead> {
-        match self.home.location.consistency {
-            Consistency::Guarded => Ok(self.look().version()),
-            Consistency::Raw => Ok(self.watchers().changes()),
-            // Any change may be one of an element.
-            Consistency::Cell if shape.grows() => Ok(self.watchers().changes()),
-            Consistency::Cell => {
-                let mut copy = self.last_copy();
-                let words = copy.home.location.words;
-                let found = route.follow(words, &mut copy).map_err(NotRead::Missing)?;
-                part.versions(shape, is_unit, &mut |at| {
-                    copy.look(at.map_or(found.around, |at| Some(found.at + at as usize)));
-                });
-                Ok(copy.versions)
-            }
+impl Drop for Owner {
+    fn drop(&mut self) {
+        if let Some(number) = self.number() {
+            self.kept.segments.leave(number);
         }
     }
 }
 
-/// A copy of a value, and the sum of the versions that were looked at.
-struct LastCopy<'o> {
-    home: &'o Home,
-    /// The first word.
-    first: usize,
-    versions: u64,
+/// The segments in which an export may lie.
+struct Kept {
+    readers: Readers,
+    segments: Rc<Segments>,
 }
 
-impl Load for LastCopy<'_> {
-    fn look(&mut self, version: Option<usize>) {
-        let at = version.map_or(self.home.location.version(), |at| self.first + at);
-        self.versions = self.versions.wrapping_add(self.home.memory.load(at));
+impl Kept {
+    fn settle(&self) {
+        self.segments.settle(&self.readers);
     }
+}
 
-    fn load(&mut self, at: usize) -> u64 {
-        self.home.memory.load(self.first + at)
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.settle();
     }
 }
 
@@ -358,7 +352,8 @@ impl<T: Shared> Path<&Owner, T> {
     /// If the path leads to nothing.
     pub fn get(&self) -> T {
         let Place { access, at, shift, .. } = self.checked();
-        let (memory, at) = (&access.home.now().memory, access.written(*at));
+        let (now, at) = (access.home.now(), access.written(*at));
+        let memory = &now.memory;
         let value = match shift {
             None if T::GROWS => {
                 let first = access.written(access.location().value());
@@ -399,7 +394,8 @@ impl<T: Shared> Path<&Owner, T> {
         words: impl FnOnce(&Writer<'_>, usize) -> usize,
     ) -> Result<(), ExportError> {
         let Place { access, at, .. } = self.checked();
-        access.reserve(words(&access.writer(), access.written(*at)))
+        let words = access.with_writer(|writer| words(writer, access.written(*at)));
+        access.reserve(words)
     }
 
     /// Changes words of the value, and of no unit inside of it.

@@ -308,7 +308,8 @@ fn in_memory<T: Shared>(
     expression: &Expression,
 ) -> Result<Option<Number>, ReadError> {
     let bets = imported.bets();
-    let (memory, location) = imported.mapped()?;
+    let here = imported.mapped()?;
+    let (memory, location) = (&here.memory, &here.location);
     let from = imported.location();
     let place = Place::whole(Element, words.0, words.1).moved(from, location);
     let words = (place.at, place.version);

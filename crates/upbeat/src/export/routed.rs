@@ -92,7 +92,7 @@ macro_rules! navigate {
 
 navigate! {
     Imported, |place| *place.access.location();
-    Snapshot, |place| *place.access.imported().location();
+    Snapshot, |place| *place.access.location();
 }
 
 impl<A: Access> Navigate for Routed<A> {
@@ -213,7 +213,8 @@ impl<'i, T: Shared> Path<Routed<&'i Imported>, T> {
     fn found(&self) -> Result<T, ReadError> {
         self.at()?;
         let imported = self.place().access.access;
-        let (memory, location) = imported.mapped()?;
+        let here = imported.mapped()?;
+        let (memory, location) = (&here.memory, &here.location);
         if T::GROWS || self.units() > UNITS_MAX {
             return Err(ReadError::Busy);
         }
@@ -278,7 +279,8 @@ impl<T: Shared> Path<Routed<&Snapshot>, T> {
         if let Some(granted) = phase.granted(&asked) {
             return value_of(&granted?, shift);
         }
-        let (memory, location) = phase.imported().mapped()?;
+        let here = phase.memory()?;
+        let (memory, location) = (&here.memory, &here.location);
         if T::GROWS {
             return Err(phase.lose());
         }

@@ -1,7 +1,7 @@
 //! The service by which readers of other processes open exports, and read where loads do not do.
 
 use super::exports::Exports;
-use super::memory::Memory;
+use super::mapped::{self, Mapped, NotMapped};
 use crate::call::Bound;
 use crate::dispatch::{Dispatcher, NodeSession};
 use crate::handle::Side;
@@ -15,8 +15,7 @@ use upbeat_core::channel::export::{
 };
 use upbeat_core::limits::EXPORT_WORDS_MAX;
 use upbeat_core::name::NodeName;
-use upbeat_memory::region::Region;
-use upbeat_transport::carrier::OwnSegment;
+use upbeat_transport::carrier::{OwnSegment, Segment};
 
 /// The exports of a node, for readers.
 #[upbeat_macros::service(crate = crate)]
@@ -94,6 +93,8 @@ pub(crate) enum NotOpened {
 pub(crate) enum NotRead {
     /// The export has ended.
     Ended,
+    /// The node has never had the export.
+    OtherOwner,
     /// The value has no such part.
     NoPart,
     /// There are too many parts, or they have too many words.
@@ -131,6 +132,7 @@ impl From<export::NotRead> for NotRead {
     fn from(error: export::NotRead) -> NotRead {
         match error {
             export::NotRead::Ended => NotRead::Ended,
+            export::NotRead::OtherOwner => NotRead::OtherOwner,
             export::NotRead::NoPart => NotRead::NoPart,
             export::NotRead::Large => NotRead::Large,
             export::NotRead::Overflow => NotRead::Overflow,
@@ -164,10 +166,10 @@ impl NodeExports for Exports {
         name: &str,
         shape: &str,
     ) -> Result<(u32, u64, u64, u8, SentSegment), NotOpened> {
-        let directory = self.directory();
-        let (number, owner) = directory.open(name, shape, &reader())?;
-        let (location, segment) = owner.segment();
-        let segment = SentSegment::Own(Arc::clone(segment), OnceLock::new());
+        let (directory, reader) = (self.directory(), reader());
+        let (number, owner) = directory.open(name, shape, &reader)?;
+        let (location, segment) = owner.lend(reader.shares_memory());
+        let segment = SentSegment::Own(segment, OnceLock::new());
         let consistency = location.consistency.encode();
         Ok((number, location.head(), location.words as u64, consistency, segment))
     }
@@ -240,26 +242,25 @@ impl NodeExports for Exports {
 pub(crate) enum SentSegment {
     /// A segment of this node, and the generation under which it went.
     Own(Arc<OwnSegment>, OnceLock<u32>),
-    /// A segment that a node maps: its memory, or the reason why it is not mapped. None if owner and reader share no
-    /// memory.
-    Came(Result<Option<Memory>, String>),
+    /// A segment that a node maps, or the reason why it is not mapped. None if owner and reader share no memory.
+    Came(Result<Option<Arc<Mapped>>, NotMapped>),
     /// A segment of this generation that a handle maps after the reply, which it reads under its lock.
     CameTo(Arc<Side>, u32),
 }
 
 impl SentSegment {
     /// Returns the memory of a segment that has come.
-    pub(super) fn memory(self) -> Result<Option<Memory>, String> {
+    pub(super) fn memory(self) -> Result<Option<Arc<Mapped>>, NotMapped> {
         match self {
             SentSegment::Came(memory) => memory,
-            SentSegment::CameTo(side, generation) => mapped(side.segment(generation)),
+            SentSegment::CameTo(side, generation) => came(side.segment(generation)),
             SentSegment::Own(..) => Ok(None),
         }
     }
 }
 
-fn mapped(region: Result<Region, String>) -> Result<Option<Memory>, String> {
-    region.map(|region| Some(Memory(region)))
+fn came(segment: Result<(Segment, Option<u32>), String>) -> Result<Option<Arc<Mapped>>, NotMapped> {
+    mapped::map(segment.map_err(NotMapped::Broken)?).map(Some)
 }
 
 const NOWHERE: WireError =
@@ -290,7 +291,7 @@ impl Wire for SentSegment {
             return Ok(SentSegment::Came(Ok(None)));
         }
         match (session.downcast_ref::<Bound>(), session.downcast_ref::<Arc<Side>>()) {
-            (Some(bound), _) => Ok(SentSegment::Came(mapped(bound.session.export(generation)))),
+            (Some(bound), _) => Ok(SentSegment::Came(came(bound.session.export(generation)))),
             (None, Some(side)) => Ok(SentSegment::CameTo(Arc::clone(side), generation)),
             (None, None) => Err(NOWHERE),
         }

@@ -1,7 +1,7 @@
 //! Snapshots: several parts of an export, read as of one moment.
 
 use super::error::ReadError;
-use super::imported::{Imported, not_read, value_of};
+use super::imported::{Here, Imported, Mapping, not_read, value_of};
 use super::location::Location;
 use super::memory::Memory;
 use super::path::Path;
@@ -21,6 +21,8 @@ pub struct Snapshot {
     imported: Arc<Imported>,
     /// Where the paths of the run have the export.
     location: Location,
+    /// The memory in which the export was when the run began, if this process maps it.
+    begun: Option<Mapping>,
     /// The last copy when the run began, if the export has two and this process maps them.
     look: Option<Look>,
     notes: Mutex<Notes>,
@@ -47,10 +49,11 @@ impl Snapshot {
             return Err(ReadError::Raw);
         }
         let mut phase = Snapshot::of(imported);
-        if let Ok((memory, location)) = imported.mapped() {
-            phase.location = *location;
-            phase.look = (location.consistency == Consistency::Guarded)
-                .then(|| Look::at(&memory.0, location.version()));
+        if let Ok(here) = imported.mapped() {
+            phase.location = here.location;
+            phase.look = (here.location.consistency == Consistency::Guarded)
+                .then(|| Look::at(&here.memory.0, here.location.version()));
+            phase.begun = Some((*here).clone());
         }
         Ok(phase)
     }
@@ -74,13 +77,10 @@ impl Snapshot {
         Snapshot {
             imported: Arc::clone(imported),
             location: *imported.location(),
+            begun: None,
             look: None,
             notes: Mutex::default(),
         }
-    }
-
-    pub(super) fn imported(&self) -> &Imported {
-        &self.imported
     }
 
     /// Returns where the export was when the run began.
@@ -89,9 +89,10 @@ impl Snapshot {
     }
 
     /// Returns the owner's memory, if the export is still where it was when the run began.
-    pub(super) fn memory(&self) -> Result<&Memory, ReadError> {
-        let (memory, location) = self.imported.mapped()?;
-        if location.head() == self.location.head() { Ok(memory) } else { Err(ReadError::Busy) }
+    pub(super) fn memory(&self) -> Result<Here<'_>, ReadError> {
+        let here = self.imported.mapped()?;
+        let is_same = self.begun.as_ref().is_some_and(|begun| begun.is(&here));
+        if is_same { Ok(here) } else { Err(ReadError::Busy) }
     }
 
     fn notes(&self) -> MutexGuard<'_, Notes> {
@@ -112,10 +113,10 @@ impl Snapshot {
     pub(super) fn end<R>(&self, found: Result<R, ReadError>) -> Option<Result<R, ReadError>> {
         let notes = self.notes();
         let stands = match self.memory() {
-            Ok(memory) => {
-                let version = self.location.version();
-                let copy = self.look.is_none_or(|look| look.stands(&memory.0, version));
-                upbeat_memory::unit::stand(&memory.0, &notes.units) && copy
+            Ok(here) => {
+                let (memory, version) = (&here.memory.0, self.location.version());
+                let copy = self.look.is_none_or(|look| look.stands(memory, version));
+                upbeat_memory::unit::stand(memory, &notes.units) && copy
             }
             // The export has moved from the memory in which something was read, so its moment is not certain.
             Err(ReadError::Busy) => notes.units.is_empty() && self.look.is_none(),
@@ -234,7 +235,7 @@ impl<T: Readable> Path<&Snapshot, T> {
         phase.note(&asked);
         match phase.granted(&asked) {
             Some(words) => value_of(&words?, shift),
-            None => phase.load(self, phase.memory()?, at),
+            None => phase.load(self, &phase.memory()?.memory, at),
         }
     }
 

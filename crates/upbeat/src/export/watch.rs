@@ -42,8 +42,10 @@ impl<'i, T: Readable> Watch<'i, T> {
     /// Waits until the value has changed since the last call, and returns it. The first call returns at once.
     ///
     /// The owner answers after a change of the struct, text or array that contains the value, so a value may come that is
-    /// equal to the last one. A value that is replaced before the answer comes is not returned. Of an export by
-    /// [`export_guarded`](crate::Node::export_guarded) or [`export_raw`](crate::Node::export_raw), any change counts.
+    /// equal to the last one. A change of another part of the export brings nothing. A value that is replaced before the
+    /// answer comes is not returned. Of an export by [`export_guarded`](crate::Node::export_guarded) or
+    /// [`export_raw`](crate::Node::export_raw), a value comes only if it differs. There, and for a value with a `Vec`, each
+    /// change of the export costs the owner a pass over the value.
     pub async fn changed(&mut self) -> Result<T, ReadError> {
         let asked = self.asked.clone()?;
         let answer = self.imported.changed(asked, self.version).await;

@@ -10,7 +10,7 @@ use super::side::{Asked, Finds, Side};
 use crate::call::{
     CallFuture, Given, Open, Reads, Route, SendFuture, Split, State, Take, To, Whole,
 };
-use crate::error::CallError;
+use crate::error::{CallError, Callee};
 use crate::metadata::Attached;
 use crate::session::Answer;
 use crate::wire::{Attaching, Content, Input, MessageContext, Wire, WireError};
@@ -159,6 +159,14 @@ impl<H: Finds> Route for HandleRoute<H> {
         side.abandon(*call, gives_streams);
     }
 
+    fn service(&self, _: Option<&Option<Asked>>) -> &'static str {
+        self.0.service()
+    }
+
+    fn callee(&self, _: Option<&Option<Asked>>, method: &'static str) -> Callee {
+        self.0.callee(method)
+    }
+
     fn now_ns(&self) -> u64 {
         now_ns()
     }
@@ -210,7 +218,11 @@ impl BoundHandle {
         arguments: A,
         take: T,
     ) -> CallFuture<HandleRoute<&BoundHandle>, A, T> {
-        CallFuture::new(HandleRoute(self), To::new(index, method), arguments, take)
+        let call = CallFuture::new(HandleRoute(self), To::new(index, method), arguments, take);
+        match self.shared.target.call_deadline {
+            Some(after) => call.deadline(after),
+            None => call,
+        }
     }
 
     /// Sends a one-way message.

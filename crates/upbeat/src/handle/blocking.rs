@@ -46,14 +46,18 @@ pub struct Blocking<'h> {
 impl<'h> Blocking<'h> {
     /// Returns the blocking form of `handle`. The first call takes a session.
     pub(super) fn new(handle: &'h BoundHandle) -> Blocking<'h> {
-        Blocking { handle, caller: RefCell::new(None), deadline: None, total: None, attached: None }
+        let deadline = handle.shared.target.call_deadline;
+        Blocking { handle, caller: RefCell::new(None), deadline, total: None, attached: None }
     }
 }
 
 impl Blocking<'_> {
     /// Gives each call up after `after`, here and at the callee, to which the deadline travels. The deadline
-    /// holds while the call waits for the session, for room, or for the reply. A one-way message waits for room
-    /// until the deadline, and was not sent if it ends so.
+    /// holds while the call waits for the session, for room, or for the reply. The error
+    /// [says](crate::error::Expired::is_sent) whether the call was sent. A one-way message waits for room
+    /// until the deadline, and over a byte stream until the system has taken all of it: a message that ends so, and
+    /// was sent, may still arrive. The default is
+    /// [`HandleBuilder::call_deadline`](super::HandleBuilder::call_deadline), or else no deadline.
     ///
     /// ```no_run
     /// # #[upbeat::service]
@@ -67,7 +71,7 @@ impl Blocking<'_> {
     /// let counter: CounterHandle = upbeat::handle::connect("counter")?;
     /// let blocking = counter.blocking().deadline(Duration::from_millis(100));
     /// match blocking.add(1) {
-    ///     Err(CallError::Deadline) => eprintln!("the counter is silent"),
+    ///     Err(CallError::Deadline(_)) => eprintln!("the counter is silent"),
     ///     sum => println!("{}", sum?),
     /// }
     /// # Ok(()) }
@@ -156,7 +160,8 @@ impl Blocking<'_> {
         self.taking(index, method, arguments, Split::default())
     }
 
-    /// Sends a one-way message, and blocks while there is no room.
+    /// Sends a one-way message, and blocks while there is no room. Over a byte stream the message was handed to the
+    /// system when this returns.
     #[inline]
     pub fn send<A: Content>(
         &self,
@@ -166,8 +171,19 @@ impl Blocking<'_> {
     ) -> Result<(), CallError> {
         const { assert!(!A::STREAMS, "nobody goes on with the streams of a one-way message") };
         let until = self.until();
-        let given = Given { until, context: Attached::entries(self.attached.as_ref())? };
-        self.over(until, |caller| caller.send(To::new(index, method), &arguments, given))
+        let context = Attached::entries(self.attached.as_ref());
+        let context = context.map_err(|error| self.failed(error, method))?;
+        let given = Given { until, context };
+        let sent =
+            self.over(until, |caller| caller.send(To::new(index, method), &arguments, given));
+        sent.map_err(|error| self.failed(error, method))
+    }
+
+    /// Returns the error of a call of this method.
+    #[cold]
+    #[inline(never)]
+    fn failed(&self, error: CallError, method: &'static str) -> CallError {
+        error.at(|| self.handle.callee(method))
     }
 
     /// Runs `act` with an open session, and opens one if there is none.
@@ -189,6 +205,11 @@ impl Blocking<'_> {
         }
     }
 
+    /// Takes an idle session out of those that are kept. The lock is released before the session is waited for.
+    fn pop_idle(&self) -> Option<Caller> {
+        self.handle.shared.idle().pop()
+    }
+
     /// Takes an idle session, or opens one.
     #[cold]
     fn prepare<'a>(
@@ -196,12 +217,20 @@ impl Blocking<'_> {
         caller: &'a mut Option<Caller>,
         until: Option<Until>,
     ) -> Result<&'a mut Caller, CallError> {
+        if caller.as_ref().is_some_and(Caller::is_suspended) {
+            // The deadline has passed, and the session goes on without this call.
+            return Err(CallError::deadline(false));
+        }
         *caller = None;
-        while let Some(mut idle) = self.handle.shared.idle().pop() {
+        while let Some(mut idle) = self.pop_idle() {
             // An idle session may have ended meanwhile.
             idle.hear();
             if idle.stands(until) {
                 return Ok(caller.insert(idle));
+            }
+            if idle.is_suspended() {
+                *caller = Some(idle);
+                return Err(CallError::deadline(false));
             }
         }
         let shared = &self.handle.shared;
@@ -309,9 +338,10 @@ impl Blocking<'_> {
         let to = To::new(index, method);
         let given = match Attached::entries(self.attached.as_ref()) {
             Ok(context) => Given { until, context },
-            Err(error) => return T::output(Err(error)),
+            Err(error) => return T::output(Err(self.failed(error, method))),
         };
         let read = take.reader();
-        T::output(self.over(until, |caller| caller.call(to, arguments, given, read)))
+        let result = self.over(until, |caller| caller.call(to, arguments, given, read));
+        T::output(result.map_err(|error| self.failed(error, method)))
     }
 }

@@ -34,7 +34,8 @@ pub fn builder() -> HandleBuilder {
         program: None,
         directory: None,
         waiting: Waiting::default(),
-        deadline: None,
+        connect_within: None,
+        call_deadline: None,
         wait_for: None,
         longest: TAKEN_BYTES_MAX,
         shared_memory: None,
@@ -49,7 +50,8 @@ pub struct HandleBuilder {
     program: Option<String>,
     directory: Option<PathBuf>,
     waiting: Waiting,
-    deadline: Option<Duration>,
+    connect_within: Option<Duration>,
+    call_deadline: Option<Duration>,
     wait_for: Option<Duration>,
     longest: usize,
     shared_memory: Option<bool>,
@@ -180,9 +182,8 @@ impl HandleBuilder {
     }
 
     /// Limits the time to connect. When it is over, connecting fails with
-    /// [`CallError::Deadline`](crate::CallError::Deadline). The deadlines of calls are set by
-    /// [`Blocking::deadline`](super::Blocking::deadline) and
-    /// [`HandleCall::deadline`](super::HandleCall).
+    /// [`CallError::Deadline`](crate::CallError::Deadline). Deadlines of calls are set by
+    /// [`call_deadline`](HandleBuilder::call_deadline).
     ///
     /// ```no_run
     /// # #[upbeat::service]
@@ -194,12 +195,41 @@ impl HandleBuilder {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use std::time::Duration;
     ///
-    /// let builder = upbeat::handle::builder().deadline(Duration::from_millis(500));
+    /// let builder = upbeat::handle::builder().connect_within(Duration::from_millis(500));
     /// let counter: CounterHandle = builder.connect("counter")?;
     /// # Ok(()) }
     /// ```
-    pub fn deadline(mut self, after: Duration) -> HandleBuilder {
-        self.deadline = Some(after);
+    pub fn connect_within(mut self, time: Duration) -> HandleBuilder {
+        self.connect_within = Some(time);
+        self
+    }
+
+    /// Sets the deadline of each call of the handle that sets none by [`Blocking::deadline`](super::Blocking::deadline) or
+    /// [`CallFuture::deadline`](crate::call::CallFuture::deadline). The time counts from when the call is made. Without
+    /// this, such calls wait for their replies as long as their session stands.
+    ///
+    /// A blocking one-way message waits for room for so long at most. An awaited one has no deadline.
+    ///
+    /// ```no_run
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// #     #[oneway]
+    /// #     async fn reset(&self);
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let builder = upbeat::handle::builder().call_deadline(Duration::from_secs(2));
+    /// let counter: CounterHandle = builder.connect("counter")?;
+    /// // For 2 s at most.
+    /// println!("{}", counter.blocking().add(1)?);
+    /// // For 10 s at most.
+    /// println!("{}", counter.blocking().deadline(Duration::from_secs(10)).add(1)?);
+    /// # Ok(()) }
+    /// ```
+    pub fn call_deadline(mut self, after: Duration) -> HandleBuilder {
+        self.call_deadline = Some(after);
         self
     }
 
@@ -275,10 +305,11 @@ impl HandleBuilder {
         let to = NodeAddress::new(name).map_err(ConnectError::from)?;
         let program = program_id(self.program.as_deref())?;
         let place = Some(place(self.directory)?);
-        let until = self.deadline.map(|after| Until::after(now_ns(), after));
+        let until = self.connect_within.map(|after| Until::after(now_ns(), after));
         let (waiting, longest) = (self.waiting, self.longest);
         let carriers = Carriers::of(self.shared_memory);
-        let (sampling, pages) = (sampling(self.sampling)?, pages(&to, place.is_some()));
+        let sampling = sampling(self.sampling)?;
+        let pages = pages(&to, program.name(), place.is_some());
         let remote = carriers.terms(self.remote, place.as_ref(), program.name(), None)?;
         let remote = remote.settled(program.name(), None)?;
         let wait_for = self.wait_for;
@@ -293,6 +324,7 @@ impl HandleBuilder {
             sampling,
             pages,
             wait_for,
+            call_deadline: self.call_deadline,
         };
         let terms = target.terms(until);
         Ok((target, terms))

@@ -4,14 +4,16 @@ mod frames;
 
 mod waiting;
 
+mod leaving;
+
 mod mending;
 
 mod opening;
 
 use super::Target;
 use super::lasting::{Watch, now_ns};
-use crate::call::{Given, MISSING, To, Until, request_head};
-use crate::client::{self, LEAVING_MAX, numbers};
+use crate::call::{Given, MISSING, To, Until, request_head, unbound};
+use crate::client::{self, LEAVING_MAX, Methods, methods};
 use crate::error::{CallError, ConnectError, Lost, Why};
 use crate::sample::{Half, Message, Sample, Stamps, Unsampled};
 use crate::sampling::{SampleSink, Sampling};
@@ -20,10 +22,9 @@ use crate::wait::{IdlePolicy, Ticker, Waiting};
 use crate::wake::MAIN;
 use crate::warning::memory_is_refused;
 use crate::wire::{Content, Input, Wire, WireError};
-pub(super) use mending::Mending;
-use opening::{Wanted, What, wait_open};
+pub(super) use mending::{Outcome, Reconnect};
+use opening::wait_open;
 use std::cell::Cell;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
 use upbeat_core::bill::way::{CALL, MessageEvents, ONEWAY, Point, Way};
@@ -66,6 +67,8 @@ struct Noted {
     rests: Cell<bool>,
     /// Whether the session's thread wakes to free unused memory.
     tidies: Cell<bool>,
+    /// Whether one-way messages were sent, which nobody misses if they do not arrive.
+    sends: Cell<bool>,
 }
 
 /// The session, the methods' numbers, and how the session's holder waits.
@@ -74,7 +77,7 @@ pub(crate) struct Caller {
     home: LocalNode,
     pub(super) session: Session,
     service: &'static str,
-    numbers: Box<[u16]>,
+    methods: Methods,
     sampling: Sampling,
     pace: IdlePolicy,
     ticker: Ticker,
@@ -85,6 +88,8 @@ pub(crate) struct Caller {
     watch: Option<Arc<Watch>>,
     /// When the blocking thread gives up its wait.
     until: Cell<Option<Until>>,
+    /// The attempts to connect again that the last wait has left.
+    reconnect: Option<Box<Reconnect>>,
 }
 
 impl Caller {
@@ -137,7 +142,7 @@ impl Caller {
                 wake,
             ),
             service,
-            numbers: Box::new([BIND]),
+            methods: Methods { numbers: vec![BIND], clashes: Vec::new() },
             sampling: Sampling::new(0, seed, SampleSink::Shared(Arc::clone(&target.pages))),
             pace: IdlePolicy::new(waiting),
             ticker: Ticker::new(),
@@ -145,13 +150,13 @@ impl Caller {
             noted: Noted::default(),
             watch,
             until: Cell::new(until),
+            reconnect: None,
         };
         let request: BindRequest = client::request(service, signatures)?;
         let to = To::new(0, "bind");
         let answer = caller.ask(to, request.encode(), Given::default(), <Vec<u8> as Wire>::take);
         caller.until.set(None);
-        let numbers: Rc<[u16]> = numbers(&request, answer, &caller.session.peer_text())?;
-        caller.numbers = numbers.iter().copied().collect();
+        caller.methods = methods(&request, answer, &target.to, &caller.session.peer_text())?;
         caller.sampling.set(target.sampling);
         Ok(caller)
     }
@@ -208,7 +213,7 @@ impl Caller {
             }
             if self.is_late() {
                 self.abandon(call);
-                return Err(CallError::Deadline);
+                return Err(CallError::deadline(true));
             }
             self.idle();
         }
@@ -218,6 +223,9 @@ impl Caller {
     /// the peer waits for.
     pub(super) fn abandon(&mut self, call: CallNumber) {
         self.session.end_loan(call);
+        if self.session.has_open_samples() {
+            self.sampling.gives_up(&self.session, call);
+        }
         if self.session.abandon(call) || self.session.peer_wants_room() {
             self.flush();
         }
@@ -234,7 +242,7 @@ impl Caller {
         let mut wants = Wants::default();
         let sent = loop {
             match self.try_send((to, arguments), &mut wants, given.context, Waker::noop()) {
-                Ok(true) => break Ok(()),
+                Ok(true) => break self.wait_until_sent(),
                 Ok(false) => {
                     if let Err(error) = self.wait_to_send(&mut wants) {
                         break Err(error);
@@ -272,7 +280,10 @@ impl Caller {
         match sent {
             Ok(Some(call)) => {
                 let names = (self.service, to.method);
-                self.session.open_sample(Half { message: Message::Call(call), names, sample });
+                let half = Half { message: Message::Call(call), names, sample };
+                if let Some(sample) = self.session.open_sample(half) {
+                    self.sampling.free(sample);
+                }
             }
             Ok(None) => wants.keep_sample(sample),
             Err(_) => self.sampling.free(sample),
@@ -330,12 +341,10 @@ impl Caller {
             self.session.take_turn(Some(&wants.admission));
         }
         let sent = send(&self.session, wants.admission.room());
-        if waits {
-            self.session.take_turn(None);
-        }
         match sent {
             Ok(sent) => {
                 if waits {
+                    self.session.take_turn(None);
                     self.session.withdraw_admission(&mut wants.admission);
                 }
                 // There is no end of a turn here that would wake the peer later.
@@ -394,7 +403,11 @@ impl Caller {
             }
             Ok(())
         });
-        sent.map(|sent| sent.is_some())
+        let sent = sent?.is_some();
+        if sent {
+            self.noted.sends.set(true);
+        }
+        Ok(sent)
     }
 
     /// Withdraws everything that a message waits for.
@@ -405,9 +418,9 @@ impl Caller {
     }
 
     fn number(&self, to: To) -> Result<u16, CallError> {
-        match self.numbers.get(usize::from(to.number)) {
+        match self.methods.numbers.get(usize::from(to.number)) {
             Some(number) if *number != MISSING => Ok(*number),
-            _ => Err(CallError::NoSuchMethod { method: to.method }),
+            _ => Err(unbound(&self.methods.clashes, to.method)),
         }
     }
 
@@ -425,6 +438,8 @@ impl Caller {
         waker: &Waker,
     ) -> Result<(), CallError> {
         let waits = self.session.wait(put, &mut wants.admission, waker);
+        // The message has its turn until here, because it may ask for room now.
+        self.session.take_turn(None);
         if let Err(put) = waits {
             return Err(put.into_error(|why| {
                 self.end(*why);
@@ -466,6 +481,7 @@ impl Caller {
     }
 
     pub(super) fn end(&self, why: Why) {
+        let why = self.session.why_gone(why);
         self.session.close(&why);
         self.session.end(why, |waiter| {
             if let Waiter::Waker(waker) = waiter {
@@ -474,20 +490,8 @@ impl Caller {
         });
     }
 
-    /// Closes the session, which is no longer wanted.
-    fn close(&self) {
-        self.session.say_goodbye();
-        self.end(Why::Closed);
-    }
-
     /// Returns how the session ended, if it has.
     pub(super) fn ended(&self) -> Option<&Lost> {
         self.session.ended()
-    }
-}
-
-impl Drop for Caller {
-    fn drop(&mut self) {
-        self.session.say_goodbye();
     }
 }

@@ -97,6 +97,24 @@ impl Watch {
         stop
     }
 
+    /// Waits as [`Watch::wait`] does, for one of several sockets.
+    pub(super) fn wait_any<'a>(
+        &'a self,
+        mut descriptors: Vec<PollFd<'a>>,
+        timeout: &Timespec,
+    ) -> bool {
+        let own = descriptors.len();
+        let of = [self.stop.as_fd(), self.timer.as_fd()];
+        descriptors.extend(of.map(|of| PollFd::from_borrowed_fd(of, events(false))));
+        // After any result, an interruption too, looking again is right.
+        let _ = poll(&mut descriptors, Some(timeout));
+        let [stop, timer] = [own, own + 1].map(|at| !descriptors[at].revents().is_empty());
+        if timer {
+            self.ring();
+        }
+        stop
+    }
+
     /// Waits for so long. Returns true if the session is no longer wanted.
     pub(super) fn pause(&self, timeout: &Timespec) -> bool {
         self.wait(self.stop.as_fd(), false, Some(timeout))

@@ -9,7 +9,7 @@ mod thread;
 use super::caller::{Caller, Wants};
 use super::lasting::{Alarm, Watch};
 use super::{BoundHandle, ConnectTerms, Shared, forked, not_connected};
-use crate::error::{BuildError, CallError, ConnectError};
+use crate::error::{BuildError, CallError, Callee, ConnectError};
 use crate::session::{Answer, Waiter};
 use crate::wire::{Input, WireError};
 use std::collections::BTreeMap;
@@ -19,8 +19,8 @@ use std::task::{Poll, Waker};
 use thread::{hear, open, tell};
 use upbeat_core::address::NodeAddress;
 use upbeat_core::frame::{CallNumber, Head};
-use upbeat_memory::region::Region;
 use upbeat_memory::sync::fence_full;
+use upbeat_transport::carrier::Segment;
 
 /// The sessions of a handle's asynchronous calls: the session that new calls use, and those that calls or streams
 /// still hold. One lock serves them all, so that a call takes one lock only.
@@ -39,6 +39,7 @@ pub(crate) struct Side {
     watch: Arc<Watch>,
     /// The node that is called.
     to: NodeAddress,
+    service: &'static str,
 }
 
 /// The state of a session.
@@ -84,9 +85,10 @@ impl Sides {
         }
         self.next += 1;
         let started = Side::start(shared, self.next, terms);
-        let started = Arc::new(started.map_err(|error| CallError::NotConnected {
-            text: BuildError::from(error).to_string().into(),
-        })?);
+        let started = Arc::new(
+            started
+                .map_err(|error| CallError::not_connected(BuildError::from(error).to_string()))?,
+        );
         self.states.insert(self.next, State::Opening(Queue::default()));
         Ok((Arc::clone(&started), self.current.replace(started)))
     }
@@ -101,6 +103,12 @@ impl Sides {
 pub(crate) trait Finds {
     /// Locks the sessions of a handle. Finds the session in which a message waits, or else the one for new messages.
     fn find(&self, asked: Option<&Asked>) -> Result<Found<'_>, CallError>;
+
+    /// Returns the name of the service that is called.
+    fn service(&self) -> &'static str;
+
+    /// Returns the callee of a call of this method.
+    fn callee(&self, method: &'static str) -> Callee;
 }
 
 /// The session of a message, under the lock. The fields whose drop runs the user's code come after the lock.
@@ -141,6 +149,14 @@ impl Finds for &BoundHandle {
     fn find(&self, asked: Option<&Asked>) -> Result<Found<'_>, CallError> {
         self.found(asked, self.shared.target.terms(None))
     }
+
+    fn service(&self) -> &'static str {
+        self.shared.service
+    }
+
+    fn callee(&self, method: &'static str) -> Callee {
+        BoundHandle::callee(self, method)
+    }
 }
 
 impl Finds for Arc<Side> {
@@ -152,6 +168,14 @@ impl Finds for Arc<Side> {
             }
             false => Err(CallError::at_loss(false, forked(&self.to))),
         }
+    }
+
+    fn service(&self) -> &'static str {
+        self.service
+    }
+
+    fn callee(&self, method: &'static str) -> Callee {
+        Callee { node: self.to.to_string(), service: self.service, method }
     }
 }
 
@@ -220,7 +244,8 @@ impl Side {
         let (target, service) = (shared.target.clone(), shared.service);
         let (signatures, to) = (shared.signatures.clone(), target.to.clone());
         let sides = Arc::clone(&shared.sides);
-        let side = Side { sides: Arc::clone(&sides), number, watch: Arc::clone(&watch), to };
+        let side =
+            Side { sides: Arc::clone(&sides), number, watch: Arc::clone(&watch), to, service };
         let run = move || {
             let opened = open(&target, service, &signatures, &watch, terms);
             if let Some(bell) = tell(&sides, number, opened) {
@@ -253,8 +278,9 @@ impl Side {
         }
     }
 
-    /// Maps the segment with exports of this generation, which the peer has sent over this session.
-    pub(crate) fn segment(&self, generation: u32) -> Result<Region, String> {
+    /// Returns the segment with exports of this generation, which the peer has sent over this session, and the peer's
+    /// process.
+    pub(crate) fn segment(&self, generation: u32) -> Result<(Segment, Option<u32>), String> {
         let found = self.with(|caller| caller.session.export(generation));
         found.unwrap_or_else(|| Err("the session has ended".to_owned()))
     }

@@ -24,8 +24,9 @@ use std::rc::Rc;
 use std::time::Duration;
 use upbeat_core::bill::Counter;
 use upbeat_core::limits::{BUDGET_BYTES, TAKEN_BYTES_MAX};
-use upbeat_core::name::NodeName;
+use upbeat_core::name::{NodeName, ProgramName};
 use upbeat_memory::counters::Counters;
+use upbeat_transport::local_node::{LocalNode, client_name};
 use upbeat_transport::{local, shared};
 
 /// The settings of a node.
@@ -48,7 +49,8 @@ use upbeat_transport::{local, shared};
 /// ```
 #[must_use = "a builder makes no node before `build`"]
 pub struct Builder {
-    name: String,
+    /// None for a client, which gets a name of its own.
+    name: Option<String>,
     program: Option<String>,
     waiting: Waiting,
     directory: Option<PathBuf>,
@@ -89,9 +91,9 @@ impl Bounds {
 }
 
 impl Builder {
-    pub(super) fn new(name: &str) -> Builder {
+    pub(super) fn new(name: Option<&str>) -> Builder {
         Builder {
-            name: name.to_owned(),
+            name: name.map(str::to_owned),
             program: None,
             waiting: Waiting::default(),
             directory: None,
@@ -157,7 +159,8 @@ impl Builder {
     /// Limits the bytes of requests that the node has accepted and not finished: the arguments
     /// of handlers that have become tasks, and 256 bytes for each. Beyond the limit, requests wait until
     /// some have finished, and their senders wait with them. A session without such requests is
-    /// still served, so that a caller who overloads a node does not shut out others. The default is
+    /// still served, except for a request of more than 64 KiB, so that a caller who overloads a node does not shut
+    /// out others. The default is
     /// 256 MiB.
     ///
     /// The same limit applies to replies that wait until their callers read; a call whose reply exceeds it
@@ -248,7 +251,7 @@ impl Builder {
         self
     }
 
-    /// Sets the directory of the sockets, which only this user may use.
+    /// Sets the directory of the sockets, which must belong to this user and be writable by nobody else.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -264,7 +267,7 @@ impl Builder {
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// // No socket, no file, no shared memory.
+    /// // No socket and no file.
     /// let node = upbeat::Node::builder("doc/local").local_only().build()?;
     /// # Ok(()) }
     /// ```
@@ -390,28 +393,28 @@ impl Builder {
     /// # Ok(()) }
     /// ```
     pub fn build(self) -> Result<Node, BuildError> {
-        let name = NodeName::new(&self.name).map_err(BuildError::Name)?;
+        let is_client = self.name.is_none();
+        let name = match self.name {
+            Some(name) => NodeName::new(&name).map_err(BuildError::Name)?,
+            None => client_name().map_err(BuildError::Home)?,
+        };
         let program = program_id(self.program.as_deref())?;
         let place = if self.local_only { None } else { Some(place(self.directory)?) };
         let carriers = Carriers::of(self.shared_memory);
         let remote = carriers.terms(self.remote, place.as_ref(), program.name(), Some(&name))?;
-        let remote = remote.settled(program.name(), Some(&name))?;
-        let home = carriers.home(program, Some(name), !self.local_only);
+        let remote = remote
+            .settled(program.name(), Some(&name))
+            .map_err(|error| if is_client { of_client(error, program.name()) } else { error })?;
+        let home = carriers.home(program, Some(name.clone()), !self.local_only);
         let home = home.map_err(BuildError::Home)?;
         home.unshared().into_iter().for_each(memory_is_refused);
-        let counters = match Counters::create(Counter::COUNT, &self.name, home.incarnation()) {
-            // Observers cannot see counters in private memory.
-            Err(error) if error.is_refused() => {
-                Counters::heap(Counter::COUNT, &self.name, home.incarnation())
-            }
-            counters => counters.map_err(|error| BuildError::Home(error.into()))?,
-        };
+        let counters = counters(&home)?;
         let shared = match &place {
             Some(place) => Some(shared::Listener::bind(place, &home).map_err(BuildError::Bind)?),
             None => None,
         };
         let local = local::Listener::bind(&home).map_err(BuildError::Bind)?;
-        let listener = remote::listener(&remote, &home, self.local_only)?;
+        let listener = remote::listener(&remote, &home, self.local_only, is_client)?;
         let sampling = sampling(self.sampling)?;
         let stuck = stuck::Terms { after: stuck_after(self.stuck.after)?, ..self.stuck };
         let execution = execution(self.execution)?;
@@ -440,3 +443,30 @@ impl Builder {
         Ok(Node { inner: inner.into(), end: end.into() })
     }
 }
+
+/// Returns the error of a client whose identity covers other nodes: its own name is a random one.
+fn of_client(error: BuildError, program: &ProgramName) -> BuildError {
+    match error {
+        BuildError::OtherIdentity { path, names, .. } => {
+            let wanted = format!("clients of program `{program}` (`client/*`)");
+            BuildError::OtherIdentity { path, names, wanted }
+        }
+        error => error,
+    }
+}
+
+/// Returns the counters of a node, which observers can see unless memory cannot be shared.
+fn counters(home: &LocalNode) -> Result<Counters, BuildError> {
+    let node = home.name().map(ToString::to_string).unwrap_or_default();
+    let names = format!("{node}\n{}", home.program().name());
+    let counters = match Counters::create(Counter::COUNT, &names, home.incarnation()) {
+        Err(error) if error.is_refused() => {
+            Counters::heap(Counter::COUNT, &names, home.incarnation())
+        }
+        counters => counters.map_err(|error| BuildError::Home(error.into()))?,
+    };
+    Ok(counters.named(Counter::NAMES))
+}
+
+#[cfg(test)]
+mod tests;

@@ -29,7 +29,7 @@ use upbeat_memory::ticks::nanoseconds;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
 ///
-/// let node = upbeat::Node::new("client")?;
+/// let node = upbeat::Node::client()?;
 /// node.block_on(async {
 ///     let connect = node.connect::<CounterClient>("counter");
 ///     let counter = connect.wait_for(Duration::from_secs(10)).await?;
@@ -77,7 +77,7 @@ impl<'n, C> Connect<'n, C> {
     /// reached, or if it does not serve the service yet. The client tries again after 1 to 2 ms, then less and
     /// less often, up to some ten times a second. When the time is over, [`ConnectError::NotInTime`] has the
     /// error of the last attempt; an attempt that is under way then is finished first. Errors that waiting cannot mend,
-    /// such as an invalid name or methods with other signatures, end the wait at once.
+    /// such as an invalid name or a service whose methods all have other signatures, end the wait at once.
     ///
     /// The calls of the client wait for so long too, after its peer was lost: see [`Node::connect`].
     ///

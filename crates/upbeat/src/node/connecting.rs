@@ -23,7 +23,7 @@ use upbeat_transport::error::{OpenError, Unreached};
 use upbeat_transport::host::is_own;
 use upbeat_transport::local_node::LocalNode;
 use upbeat_transport::opening::Opening;
-use upbeat_transport::remote::{connect, connect_again};
+use upbeat_transport::remote::connect;
 use upbeat_transport::socket_directory::SocketDirectory;
 
 /// The node that has made a reference to itself.
@@ -86,7 +86,7 @@ impl Dispatcher {
             None => self.open(&whom.to).await?,
             Some(origin) => self.open_referred(&whom.to, origin).await?,
         };
-        client::bind(self, session, request, service).await
+        client::bind(self, session, &whom.to, request, service).await
     }
 
     /// Returns the session with the node of a reference: found by its name if this node is in the same scope, or an
@@ -124,7 +124,7 @@ impl Dispatcher {
             }
             let opened = match to.address() {
                 None => self.open_by_name(to, began_ms).await,
-                Some(address) => self.open_at(to, address, began_ms + CONNECT_MS_MAX, None).await,
+                Some(address) => self.open_at(to, address, began_ms + CONNECT_MS_MAX).await,
             };
             match opened {
                 Err(error) if error.is_busy() && self.now_ms() < began_ms + CONNECT_MS_MAX => {
@@ -145,33 +145,29 @@ impl Dispatcher {
         let settings = &self.settings;
         let program = self.home.program().name();
         if let Some(at) = settings.carriers.address(settings.place.as_ref(), program, to.node()) {
-            return self.try_at(to, at, began_ms + CONNECT_MS_MAX, None).await;
+            return self.try_at(to, at, began_ms + CONNECT_MS_MAX).await;
         }
         let call = |home: &LocalNode, session, now_ms| {
             let (place, times) = (settings.place.as_ref(), [now_ms, began_ms]);
             settings.carriers.connect(home, place, to.node(), session, times)
         };
-        self.join(to, Whose::Here, None, call).await
+        self.join(to, Whose::Here, call).await
     }
 
-    /// Tries to open a session at each of the addresses that a host has, until a time at most; or connects
-    /// again for a session that has lost its connection.
-    pub(crate) async fn open_at(
+    /// Tries to open a session at each of the addresses that a host has, until a time at most.
+    async fn open_at(
         self: &Rc<Self>,
         to: &NodeAddress,
         address: &Address,
         until_ms: u64,
-        again: Option<&Rc<Session>>,
     ) -> Result<Rc<Session>, OpenError> {
         let mut attempts = Attempts::new(self.lookup(address, until_ms).await?);
         let end_ms = until_ms;
         while let Some((at, until_ms)) = attempts.next(self.now_ms(), end_ms) {
-            if again.is_none()
-                && let Some(opened) = self.try_own(to, at, [until_ms, end_ms]).await
-            {
+            if let Some(opened) = self.try_own(to, at, [until_ms, end_ms]).await {
                 return opened;
             }
-            match self.try_at(to, at, until_ms, again).await {
+            match self.try_at(to, at, until_ms).await {
                 Err(error) => attempts.failed(error),
                 opened => return opened,
             }
@@ -206,7 +202,7 @@ impl Dispatcher {
             let (place, times) = (self.settings.place.as_ref(), own_times(now_ms, until_ms));
             self.settings.carriers.connect_at(home, place, (to.node(), at), session, times)
         };
-        match self.join(to, Whose::Here, None, call).await {
+        match self.join(to, Whose::Here, call).await {
             Ok(session) => Some(Ok(session)),
             Err(error) if is_worth_waiting(&error, self.now_ms(), end_ms) => Some(Err(error)),
             Err(_) => None,
@@ -218,7 +214,6 @@ impl Dispatcher {
         to: &NodeAddress,
         at: SocketAddr,
         until_ms: u64,
-        session: Option<&Rc<Session>>,
     ) -> Result<Rc<Session>, OpenError> {
         let mut terms = self.settings.remote.terms();
         if to.address().is_none() {
@@ -226,17 +221,9 @@ impl Dispatcher {
             terms.resume_within_ms = 0;
         }
         let call = |home: &LocalNode, number, now_ms| {
-            let times = [now_ms, until_ms];
-            let known = session.and_then(|it| Some((it.noted.key.get()?.index, it.again(home)?)));
-            match known {
-                None => connect(home, to.node(), at, number, times, &terms),
-                Some((number, again)) => {
-                    connect_again(to.node(), &again, at, number as usize, times, &terms)
-                }
-            }
+            connect(home, to.node(), at, number, [now_ms, until_ms], &terms)
         };
-        let whose = if session.is_some() { Whose::Resuming } else { Whose::Remote };
-        self.join(to, whose, session, call).await
+        self.join(to, Whose::Remote, call).await
     }
 
     /// Begins to open a session, or joins an attempt that has begun, and waits for it.
@@ -244,10 +231,9 @@ impl Dispatcher {
         self: &Rc<Self>,
         to: &NodeAddress,
         whose: Whose,
-        again: Option<&Rc<Session>>,
         call: impl FnOnce(&LocalNode, usize, u64) -> Result<Opening, OpenError>,
     ) -> Result<Rc<Session>, OpenError> {
-        let connecting: Rc<Connecting> = self.connect(to, whose, again, call)?;
+        let connecting: Rc<Connecting> = self.connect(to, whose, call)?;
         poll_fn(|context| match connecting.poll(context.waker()) {
             Some(outcome) => Poll::Ready(outcome),
             None => {

@@ -31,9 +31,11 @@ impl Node {
         self.inner.streams_open()
     }
 
-    /// Returns the methods whose handlers have run beyond their budgets without a pause. The node checks that
-    /// where a handler continues as a task, where its message is sampled, and where its method has a
-    /// rule of its own. The first time, a line on standard error reports it as well.
+    /// Returns the methods whose handlers have run beyond their budgets without a pause, and tasks that have kept the
+    /// node from everything else. Time in which the machine ran other threads does not count. The node checks that
+    /// where a handler continues as a task, where its message is sampled, where its method has a rule of its own,
+    /// and after any longer gap between two readings of its clock. A line on standard error reports it as well, the
+    /// first time and whenever the longest run is of another order of magnitude.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

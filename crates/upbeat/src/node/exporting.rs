@@ -3,8 +3,8 @@
 use super::Node;
 use crate::error::ConnectError;
 use crate::export::{
-    Export, ExportError, Exports, GuardedExport, Import, ImportError, LimitedExports,
-    NodeExportsClient, NodeExportsServer, Shared, UntypedImport,
+    Export, ExportError, ExportMemory, Exports, GuardedExport, Import, ImportError, LimitedExports,
+    NodeExportsClient, NodeExportsServer, Owner, Path, Shared, UntypedImport,
 };
 use crate::handle::{BoundHandle, ConnectTerms};
 use crate::service::WithCaller;
@@ -43,6 +43,65 @@ impl Node {
     /// ```
     pub fn export<T: Shared>(&self, name: &str, value: T) -> Result<Export<T>, ExportError> {
         self.exports()?.export(name, &value, Consistency::Cell, Readers::everybody())
+    }
+
+    /// Exports a value that is built where readers find it: `fill` sets its parts, all of which are zero, `false`, empty or
+    /// absent before. Readers see nothing of it until `fill` has returned. A value of any size is exported in this way,
+    /// from a thread with a small stack, where [`export`](Self::export) has the whole value on the stack.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::builder("doc/export_with").local_only().build()?;
+    /// let squares = node.export_with::<[u64; 1 << 20]>("squares", |squares| {
+    ///     squares.set_each(|index| (index * index) as u64);
+    /// })?;
+    /// assert_eq!(squares.index(3).get(), 9);
+    /// # Ok(()) }
+    /// ```
+    pub fn export_with<T: Shared>(
+        &self,
+        name: &str,
+        fill: impl FnOnce(&Path<&Owner, T>),
+    ) -> Result<Export<T>, ExportError> {
+        self.exports()?.export_with(name, fill, Consistency::Cell, Readers::everybody())
+    }
+
+    /// Exports a value that is built where readers find it, as by [`export_with`](Self::export_with), and whose parts are
+    /// consistent with each other, as by [`export_guarded`](Self::export_guarded).
+    pub fn export_guarded_with<T: Shared>(
+        &self,
+        name: &str,
+        fill: impl FnOnce(&Path<&Owner, T>),
+    ) -> Result<GuardedExport<T>, ExportError> {
+        let readers = Readers::everybody();
+        let export = self.exports()?.export_with(name, fill, Consistency::Guarded, readers)?;
+        Ok(GuardedExport::new(export))
+    }
+
+    /// Exports a value that is built where readers find it, as by [`export_with`](Self::export_with), without versions, as
+    /// by [`export_raw`](Self::export_raw).
+    pub fn export_raw_with<T: Shared>(
+        &self,
+        name: &str,
+        fill: impl FnOnce(&Path<&Owner, T>),
+    ) -> Result<Export<T>, ExportError> {
+        self.exports()?.export_with(name, fill, Consistency::Raw, Readers::everybody())
+    }
+
+    /// Returns the memory that this node's exports have.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::builder("doc/export_memory").local_only().build()?;
+    /// let count = node.export("count", 1_u64)?;
+    /// let memory = node.export_memory();
+    /// assert!(memory.live > 0 && memory.held <= 4 * memory.live + (1 << 20));
+    /// drop(count);
+    /// assert_eq!(node.export_memory().live, 0);
+    /// # Ok(()) }
+    /// ```
+    pub fn export_memory(&self) -> ExportMemory {
+        self.end.exports.get().map(|exports| exports.memory()).unwrap_or_default()
     }
 
     /// Exports a value whose parts readers find consistent with each other, whatever parts they read in a
@@ -151,7 +210,7 @@ impl Node {
         // Other threads call by the handle, which opens its session at its first call.
         let owner = BoundHandle::unconnected(self.target(node).map_err(no_export)?);
         let client: NodeExportsClient = self.connect(node).await.map_err(no_export)?;
-        Import::by_node(client, owner, name, export).await
+        Import::by_node(client, owner, self.inner.lost_reads(), name, export).await
     }
 
     /// Lists what another node exports, for a reader that learns the types when it runs.

@@ -35,13 +35,29 @@ struct Lookups {
 
 static LOOKUPS: Mutex<Lookups> = Mutex::new(Lookups { threads: 0, waiting: VecDeque::new() });
 
+/// A lookup that a thread does.
+pub(super) struct LookedUp(Arc<Mutex<Lookup>>);
+
+impl LookedUp {
+    /// Has a thread look up the addresses of a host.
+    pub(super) fn begin(address: &Address) -> Result<LookedUp, OpenError> {
+        let lookup = Arc::<Mutex<Lookup>>::default();
+        begin((address.clone(), Arc::clone(&lookup)))?;
+        Ok(LookedUp(lookup))
+    }
+
+    /// Returns the result, once, if it is there.
+    pub(super) fn take(&self) -> Option<Result<Vec<SocketAddr>, OpenError>> {
+        lock(&self.0).found.take()
+    }
+}
+
 /// Returns the addresses of a host, which a thread looks up unless the host was given as an address.
 pub(crate) async fn lookup(address: &Address) -> Result<Vec<SocketAddr>, OpenError> {
     if address.ip().is_some() {
         return resolve(address);
     }
-    let lookup = Arc::<Mutex<Lookup>>::default();
-    begin((address.clone(), Arc::clone(&lookup)))?;
+    let LookedUp(lookup) = LookedUp::begin(address)?;
     poll_fn(|context| {
         let mut lookup = lock(&lookup);
         match lookup.found.take() {

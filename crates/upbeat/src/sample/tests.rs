@@ -42,7 +42,7 @@ fn a_tasks_time_is_divided_by_activity() {
 #[test]
 fn a_wake_before_the_wait_counts_as_no_wait() {
     let mut timed = TaskTime::new(Sample::new(StampMode::Whole), (Reason::Other, None));
-    timed.resumed(0);
+    timed.resumed(1);
     assert_eq!((timed.wait, timed.lock), (0, 0));
     timed.paused((Reason::Call, None));
     timed.resumed(u64::MAX);

@@ -1,6 +1,6 @@
 //! The pages into which samples are written, and which observers map: a page of a node, or of a handle's sessions.
 
-use crate::sample::Half;
+use crate::sample::{Half, Names};
 use crate::session::Session;
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
@@ -36,7 +36,7 @@ impl Pages {
     /// be made.
     fn write(&self, ours: u64, from: Origin<'_>, half: &Half, written: Written<'_>) -> bool {
         let Some(page) = self.page.get_or_init(|| self.make(ours)) else { return false };
-        let (way, of_way) = written;
+        let (way, rung, of_way) = written;
         let mut stamps = [0; STAMPS_MAX];
         stamps[..POINTS_MAX].copy_from_slice(&of_way);
         let (sample, (service, method)) = (&half.sample, half.names);
@@ -44,7 +44,7 @@ impl Pages {
         page.samples.write(&Record {
             subject: page.subject(from, service, method),
             kind: way.number(),
-            rung: sample.manner.byte(),
+            rung,
             flags: sample.taken.happened.0,
             note: lock.map_or(0, |lock| page.text(lock)),
             doubt: sample.taken.doubt,
@@ -55,8 +55,22 @@ impl Pages {
     }
 }
 
-/// The stages of a message, and its stamps.
-pub(super) type Written<'w> = (&'w Way, [u64; POINTS_MAX]);
+impl Pages {
+    /// Writes an event of the owner itself into the page, if samples have made one: an event takes no memory and no
+    /// descriptor that the node has not got. Counters count it anyway.
+    fn write_own(&self, ours: u64, (service, method): Names, written: Written<'_>) {
+        let Some(page) = self.page.get().and_then(Option::as_ref) else { return };
+        let (way, rung, of_way) = written;
+        let mut stamps = [0; STAMPS_MAX];
+        stamps[..POINTS_MAX].copy_from_slice(&of_way);
+        let subject = page.own_subject(service, method);
+        let (kind, flags, note, doubt) = (way.number(), 0, 0, 0);
+        page.samples.write(&Record { subject, kind, rung, flags, note, doubt, peer: ours, stamps });
+    }
+}
+
+/// The stages of a message, the byte of its manner or of the event, and its stamps.
+pub(super) type Written<'w> = (&'w Way, u8, [u64; POINTS_MAX]);
 
 /// The destination of samples.
 pub(crate) enum SampleSink {
@@ -84,6 +98,19 @@ impl SampleSink {
             SampleSink::Shared(pages) => {
                 let pages = pages.lock().unwrap_or_else(PoisonError::into_inner);
                 pages.write(ours, Origin { peer, kind: *kind, opened: true }, half, written)
+            }
+        }
+    }
+}
+
+impl SampleSink {
+    /// Writes down an event of the owner itself.
+    pub(super) fn write_own(&self, ours: u64, names: Names, written: Written<'_>) {
+        match self {
+            SampleSink::Own(pages) => pages.write_own(ours, names, written),
+            SampleSink::Shared(pages) => {
+                let pages = pages.lock().unwrap_or_else(PoisonError::into_inner);
+                pages.write_own(ours, names, written);
             }
         }
     }
@@ -139,6 +166,15 @@ impl Page {
         let number = self.text(&text);
         known.insert(parts, number);
         number
+    }
+
+    /// Returns the number of the text under which an event of the owner itself is recorded. Only the first one of a
+    /// method allocates memory.
+    fn own_subject(&self, service: &'static str, method: &'static str) -> u16 {
+        // No node has this incarnation; a node may call itself.
+        let parts = (0, service, method, Kind::Local, None);
+        let mut known = self.known.borrow_mut();
+        *known.entry(parts).or_insert_with(|| self.text(&format!("\n{service}\n{method}")))
     }
 
     /// Returns the number of a text; 0 if there is no room for more.

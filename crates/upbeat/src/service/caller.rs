@@ -36,6 +36,11 @@ impl Caller {
         self.session.carrier.peer.name.as_ref()
     }
 
+    /// Returns whether the caller may map segments of this process.
+    pub(crate) fn shares_memory(&self) -> bool {
+        !self.session.carrier.is_stream()
+    }
+
     /// Returns whether the caller has that name for sure.
     pub(crate) fn is_proved(&self) -> bool {
         self.node.has_proved(&self.session)

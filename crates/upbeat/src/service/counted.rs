@@ -59,4 +59,8 @@ impl Method for Tallied {
     ) {
         self.around(node, |method| method.sampled(node, session, request, sample));
     }
+
+    fn budget(&self) -> u64 {
+        self.method.budget()
+    }
 }

@@ -125,10 +125,11 @@ impl<R: Answer + 'static, F: Future<Output = R> + 'static> Task for Slot<F> {
             rare.begin_poll(&this.charge.node);
         }
         let polled = future.poll(context);
+        let ran = this.charge.node.has_polled(&kept.names);
         if let Some(rare) = rare {
-            rare.end_poll(&this.charge.node);
+            rare.end_poll(&this.charge.node, ran, kept.budget);
         }
-        this.ran += this.charge.node.has_polled(&kept.names);
+        this.ran += ran;
         let Poll::Ready(result) = polled else {
             this.charge.again();
             if let Some(rare) = rare {
@@ -157,6 +158,10 @@ impl<R: Answer + 'static, F: Future<Output = R> + 'static> Task for Slot<F> {
             Asker::Gone | Asker::Left => return None,
         };
         Some(Caller { session: this.charge.session.noted.key.get(), call })
+    }
+
+    fn is_handler(&self) -> bool {
+        self.beside().task.is_some()
     }
 
     fn outlives(mut self: Pin<&mut Self>, why: Cancelled) -> bool {
@@ -231,7 +236,9 @@ where
     pub(super) fn promote(&self, lost: Lost<'_, F>) {
         let Lost { from, mut slot, sample } = lost;
         let From { node, session, call, bytes, end, .. } = from;
-        slot.parts().1.notes_rare(from, sample, || node.waited_for());
+        let beside = slot.parts().1;
+        let task = beside.reserved.current().task;
+        beside.notes_rare(from, sample, || node.waited_for_by(task));
         let task = self.promote_slot(node, session, call, bytes, slot);
         if let (Some(end), Some(task)) = (end, task) {
             node.expire(task, end);

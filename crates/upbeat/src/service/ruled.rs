@@ -206,4 +206,8 @@ where
     ) {
         self.served.enter((node, session), request, Some(&self.ruling), sample);
     }
+
+    fn budget(&self) -> u64 {
+        self.served.budget()
+    }
 }

@@ -66,11 +66,14 @@ impl Rare {
         }
     }
 
-    /// Ends a poll of the handler.
+    /// Ends a poll of the handler, which took `ran` ticks of `budget`.
     #[cold]
-    pub(super) fn end_poll(&self, node: &Dispatcher) {
+    pub(super) fn end_poll(&mut self, node: &Dispatcher, ran: u64, budget: u64) {
         if self.is_bound() {
             node.unbound();
+        }
+        if let Some(Billed { timed, .. }) = &mut self.billed {
+            timed.sample.ran(ran, budget);
         }
     }
 
@@ -82,7 +85,7 @@ impl Rare {
     #[cold]
     pub(super) fn waits(&mut self, node: &Dispatcher) {
         if let Some(Billed { timed, wakeup }) = &mut self.billed {
-            timed.paused(node.waited_for());
+            timed.paused(node.waited_for_by(wakeup.task()));
             wakeup.ask();
         }
     }

@@ -2,6 +2,8 @@
 
 use super::Session;
 use crate::error::{Lost, Why};
+use crate::warning::warn;
+use std::time::Duration;
 use upbeat_core::frame::Head;
 use upbeat_core::hello::RefusalCode;
 use upbeat_memory::sync::fence_full;
@@ -23,26 +25,48 @@ impl Session {
         carrier.close();
     }
 
-    /// Tells the peer that this side closes the session in order, unless it has ended.
+    /// Tells the peer that this side closes the session in order, unless it has ended or was told before. The frame may
+    /// find no slot, or lie behind frames that the peer cannot read any more: the header of the lane says it too.
     pub(crate) fn say_goodbye(&self) {
-        if self.ended().is_none() && self.is_here() {
+        if self.ended().is_none() && self.is_here() && !self.ending.said.replace(true) {
+            self.carrier.lanes.set_ended();
             self.send_surely(Head::goodbye(), Vec::new());
             self.flush(fence_full());
         }
     }
 
+    /// Returns whether messages of this side may be lost if the session ends now: the system has not taken them, the
+    /// peer's host does not have them, or replies to calls that were given up come and would reset the connection.
+    pub(crate) fn has_messages_under_way(&self) -> bool {
+        let carrier = &self.carrier;
+        carrier.is_stream()
+            && (carrier.has_unsent() || !carrier.is_acknowledged() || self.calls_open() != 0)
+    }
+
+    /// Warns that a session ends while messages of this side are on their way, for which the end has waited so long.
+    #[cold]
+    pub(crate) fn warn_of_unsent(&self, waited: Duration) {
+        warn(format_args!(
+            "a session with {} has ended while messages to it were on their way: its host had not confirmed them within \
+             the {waited:?} that this end could wait. One-way messages may be lost; call the peer before the end to know \
+             that it has them",
+            self.peer_text()
+        ));
+    }
+
     /// Returns why a session ends whose peer is gone: the peer may have announced its end.
     pub(crate) fn why_gone(&self, why: Why) -> Why {
+        let in_order = self.ending.goodbye.get() || self.carrier.lanes.peer_has_ended();
         match (why, &self.carrier.peer.name) {
-            (Why::Died, Some(_)) if self.ending.goodbye.get() => Why::Closed,
-            (Why::Died, None) if self.ending.goodbye.get() => Why::HandleClosed,
+            (Why::Died, Some(_)) if in_order => Why::Closed,
+            (Why::Died, None) if in_order => Why::HandleClosed,
             (why, _) => why,
         }
     }
 
     /// Returns how the session ended.
     pub(crate) fn lost(&self) -> Lost {
-        let still = || Lost { peer: self.peer_text(), why: Why::Died };
+        let still = || Lost::new(&self.peer_text(), Why::Died);
         self.ending.lost.get().cloned().unwrap_or_else(still)
     }
 

@@ -3,24 +3,23 @@
 use super::Session;
 use crate::error::Why;
 use rustix::io::Errno;
-use upbeat_core::hello::RefusalCode;
 use upbeat_core::resume::{Link, Role};
-use upbeat_transport::error::OpenError;
 use upbeat_transport::local_node::LocalNode;
 use upbeat_transport::remote::ResumeRequest;
-
-/// The reason why a session ends that its listener does not know any more.
-const FORGOTTEN: &str = "the node has no such session any more: it was started anew, or has given the session up; \
-                         the next call opens another one";
 
 impl Session {
     /// Runs `act` on the link, if the session outlives its connection.
     pub(crate) fn link<T>(&self, act: impl FnOnce(&mut Link) -> T) -> Option<T> {
         let mut link = self.ending.link.get()?;
         let done = act(&mut link);
+        self.set_link(link);
+        Some(done)
+    }
+
+    /// Stores the state of the link, on which the owner has worked elsewhere.
+    pub(crate) fn set_link(&self, link: Link) {
         self.ending.link.set(Some(link));
         self.ending.is_down.set(link.until_ns().is_some());
-        Some(done)
     }
 
     /// Returns whether the session waits for another connection, and its owner has noticed.
@@ -34,23 +33,9 @@ impl Session {
         Some(ResumeRequest::new(home, ticket, self.carrier.position()))
     }
 
-    /// Notes that an attempt to connect again has failed, with the connection's error if there is one. Returns why
-    /// the session ends if another attempt is useless; else another follows after a random delay.
-    pub(crate) fn attempt_failed(
-        &self,
-        error: Option<&OpenError>,
-        now_ns: u64,
-        random: impl FnOnce() -> u64,
-    ) -> Option<Why> {
-        if error.is_some_and(is_final) {
-            self.link(|link| link.refused());
-            return Some(Why::Unreachable { text: FORGOTTEN.to_owned() });
-        }
-        if let Some(error) = error {
-            self.ending.failed.replace(Some(error.to_string()));
-        }
-        self.link(|link| link.failed(now_ns, random()));
-        None
+    /// Notes the error of an attempt to connect again that has failed.
+    pub(crate) fn attempt_failed(&self, error: String) {
+        self.ending.failed.replace(Some(error));
     }
 
     /// Returns why the session ends whose connection did not come back in time.
@@ -82,13 +67,4 @@ pub(super) fn unreachable(error: Errno) -> Why {
         error => error.to_string(),
     };
     Why::Unreachable { text }
-}
-
-/// Returns whether connecting again is useless after this error.
-fn is_final(error: &OpenError) -> bool {
-    match error {
-        OpenError::Refused { code, .. } => *code == RefusalCode::NoSuchSession,
-        OpenError::NoAddress { tried, .. } => tried.iter().any(is_final),
-        _ => false,
-    }
 }

@@ -10,7 +10,7 @@ use super::flow::now_ns;
 use super::send_error::{NoMemory, SendError};
 use std::cell::{Cell, Ref, RefCell};
 use upbeat_core::frame::Head;
-use upbeat_core::limits::SLAB_GENERATION;
+use upbeat_core::limits::{CONTROL_SLOTS, SLAB_GENERATION};
 use upbeat_core::session::{MissingResource, Slabs, Use};
 use upbeat_core::stream::{Permission, SegmentRequest};
 use upbeat_memory::lane::Lanes;
@@ -105,14 +105,12 @@ impl Session {
             let text = error.to_string().into();
             SendError::Memory(Box::new(NoMemory { bytes, text }))
         })?;
+        let no_slot =
+            || self.missing_slots(1, if usage == Use::Replies { 0 } else { CONTROL_SLOTS as u32 });
         // No slab is made for a value that is being written at this moment.
-        let Ok(mut memory) = pool.memory.try_borrow_mut() else {
-            return Err(self.missing(MissingResource::Slot));
-        };
+        let Ok(mut memory) = pool.memory.try_borrow_mut() else { return Err(no_slot()) };
         // The slot is claimed first, because a segment that has been sent must be announced.
-        let Ok(mut claim) = lanes.claim(1, 0) else {
-            return Err(self.missing(MissingResource::Slot));
-        };
+        let Ok(mut claim) = lanes.claim(1, 0) else { return Err(no_slot()) };
         let made = pool.made.get();
         let sent = self.carrier.send_segment(SLAB_GENERATION + made, &segment);
         sent.map_err(|fault| self.growth_error(fault))?;

@@ -10,7 +10,7 @@ use super::lent::Body;
 use super::loans::Loans;
 use super::tolerant::TolerantCalls;
 use super::{Fault, Session, Waiter, misbehaved};
-use crate::error::CallError;
+use crate::error::{CallError, Called};
 use crate::wake::{NO_TASK, TaskId};
 use crate::wire::{Hold, Input, WireError, reserved};
 use std::cell::{Cell, RefCell};
@@ -200,6 +200,11 @@ impl Session {
             others.put(call, other);
         }
         was
+    }
+
+    /// Returns whether a task awaits the reply of one of the open calls.
+    pub(crate) fn is_awaited_by(&self, task: TaskId) -> bool {
+        self.core.calls().waiters().any(|waiter| waiter == task)
     }
 
     /// Closes a call whose frame was not sent.
@@ -405,7 +410,6 @@ impl Session {
         };
         let other =
             if task == NO_TASK { self.answers.others.borrow_mut().take(call) } else { None };
-        drop(self.take_open_sample(call));
         if let Some(other) = &other {
             self.was_read(other);
         }
@@ -419,7 +423,11 @@ impl Session {
 
 #[cold]
 fn dropped(bytes: usize) -> OtherWaiter {
-    OtherWaiter::Dropped(Box::new(CallError::ReplyDropped { bytes, most: UNREAD_BYTES_MAX }))
+    OtherWaiter::Dropped(Box::new(CallError::ReplyDropped {
+        bytes,
+        most: UNREAD_BYTES_MAX,
+        called: Called::default(),
+    }))
 }
 
 /// Reads an answer that is not known to be a plain result.
@@ -454,17 +462,20 @@ fn read<R>(
 
 #[cold]
 fn not_taken(error: WireError) -> Box<CallError<Infallible>> {
+    let called = Called::default();
     match error {
-        WireError::NoRoom { items, room } => Box::new(CallError::NoRoom { items, room }),
-        WireError::TooLarge { bytes, most } => Box::new(CallError::ResultTooLarge { bytes, most }),
-        WireError::NoMemory { bytes } => Box::new(CallError::ResultNoMemory { bytes }),
+        WireError::NoRoom { items, room } => Box::new(CallError::NoRoom { items, room, called }),
+        WireError::TooLarge { bytes, most } => {
+            Box::new(CallError::ResultTooLarge { bytes, most, called })
+        }
+        WireError::NoMemory { bytes } => Box::new(CallError::ResultNoMemory { bytes, called }),
         error => unreadable(&error),
     }
 }
 
 #[cold]
 fn unreadable(error: &dyn std::fmt::Display) -> Box<CallError<Infallible>> {
-    Box::new(CallError::Value { text: error.to_string().into() })
+    Box::new(CallError::value(error))
 }
 
 #[cold]
@@ -474,13 +485,13 @@ fn read_failure(input: &mut Input<'_>) -> Box<CallError<Infallible>> {
         return unreadable(&error);
     }
     match Failure::parse(&payload) {
-        Ok(failure) if failure.code() == FailCode::Deadline => Box::new(CallError::Deadline),
+        Ok(failure) if failure.code() == FailCode::Deadline => Box::new(CallError::deadline(true)),
         Ok(failure) => {
-            let text = failure.text().into();
+            let (text, called) = (failure.text().into(), Called::default());
             if failure.code() == FailCode::Denied {
-                return Box::new(CallError::Refused { text });
+                return Box::new(CallError::Refused { text, called });
             }
-            Box::new(CallError::Failed { code: failure.code(), text })
+            Box::new(CallError::Failed { code: failure.code(), text, called })
         }
         Err(rule) => unreadable(&rule),
     }

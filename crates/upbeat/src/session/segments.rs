@@ -5,7 +5,6 @@ use crate::error::Why;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use upbeat_core::limits::EXPORT_GENERATION;
-use upbeat_memory::region::Region;
 use upbeat_transport::carrier::{OwnSegment, Segment};
 
 /// Segments that the peer has sent, and those that it was sent.
@@ -35,8 +34,9 @@ impl Session {
         }
     }
 
-    /// Maps the segment of this generation, which the peer has sent before the reply that names it.
-    pub(crate) fn export(&self, generation: u32) -> Result<Region, String> {
+    /// Returns the segment of this generation, which the peer has sent before the reply that names it, and the peer's
+    /// process.
+    pub(crate) fn export(&self, generation: u32) -> Result<(Segment, Option<u32>), String> {
         if generation < EXPORT_GENERATION {
             return Err(format!("segment {generation} is none of exports"));
         }
@@ -45,6 +45,6 @@ impl Session {
             Why::Broken(text) | Why::Unmapped { text } => text,
             _ => "the session has ended".to_owned(),
         })?;
-        segment.open().map_err(|error| error.to_string())
+        Ok((segment, self.carrier.peer.pid))
     }
 }

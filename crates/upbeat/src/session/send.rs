@@ -329,12 +329,11 @@ impl Session {
         self.core.outbound().has_room(part, accepted, || self.has_slots() || news(), has_buffers)
     }
 
-    /// Returns whether a good part of the lane is free.
+    /// Returns whether the slots are free for which waiting requests wait.
     fn has_slots(&self) -> bool {
-        let lanes = &self.carrier.lanes;
-        let keep = CONTROL_SLOTS as u32;
-        let enough = (lanes.writer().slots() / 4).clamp(1, lanes.writer().longest(keep));
-        match lanes.claim(enough, keep) {
+        let (lanes, keep) = (&self.carrier.lanes, CONTROL_SLOTS as u32);
+        let (slots, longest) = (lanes.writer().slots(), lanes.writer().longest(keep));
+        match lanes.claim(self.core.outbound().wanted_slots(slots, longest), keep) {
             // The sender that tries again gets the fault.
             Ok(_) | Err(Refused::Progress { .. } | Refused::TooLong { .. }) => true,
             Err(Refused::Full | Refused::Claimed) => false,

@@ -5,7 +5,7 @@
 use super::{Fault, broken};
 use crate::error::{CallError, Lost};
 use crate::wire::WireError;
-use upbeat_core::limits::{CALLS_PER_SESSION_MAX, MESSAGE_BYTES_MAX};
+use upbeat_core::limits::CALLS_PER_SESSION_MAX;
 
 /// The reason why a message was not sent.
 #[derive(Debug)]
@@ -44,8 +44,8 @@ impl SendError {
         match self {
             SendError::Full | SendError::Ask(_) => CallError::Full,
             SendError::Numbers => CallError::TooManyCalls { most: CALLS_PER_SESSION_MAX },
-            SendError::Value(error) => CallError::Value { text: error.to_string().into() },
-            SendError::TooLarge(bytes) => CallError::TooLarge { bytes, most: MESSAGE_BYTES_MAX },
+            SendError::Value(error) => CallError::value(&error),
+            SendError::TooLarge(bytes) => CallError::too_large(bytes),
             SendError::Memory(none) => CallError::NoMemory { bytes: none.bytes, text: none.text },
             SendError::Ended(why) => CallError::at_loss(false, end(why)),
         }

@@ -99,13 +99,26 @@ impl Session {
         SendError::Full
     }
 
+    /// Notes that too few slots in a row were free for a message of these rules. A reply is written again whenever its
+    /// owner settles the session, so only the span of a request is remembered.
+    #[cold]
+    pub(super) fn missing_slots(&self, span: u32, keep: u32) -> SendError {
+        if keep != 0 {
+            self.core.outbound().record_missing_slots(span);
+        }
+        self.carrier.found_no_room();
+        SendError::Full
+    }
+
     /// Returns the error of a message whose segment could not be sent.
     #[cold]
     pub(super) fn growth_error(&self, fault: SocketError) -> SendError {
         match fault {
-            SocketError::System { error: Errno::AGAIN | Errno::NOBUFS, .. } => {
-                self.missing(MissingResource::Slot)
-            }
+            // A peer that has closed its end has told the reason in its lane: the owner reads the end from the socket.
+            SocketError::System {
+                error: Errno::AGAIN | Errno::NOBUFS | Errno::PIPE | Errno::CONNRESET,
+                ..
+            } => self.missing(MissingResource::Slot),
             SocketError::System { .. } => SendError::Ended(Box::new(Why::Died)),
             fault => SendError::Ended(broken(&fault)),
         }
@@ -401,18 +414,18 @@ impl Session {
             match refused {
                 Refused::Full | Refused::Claimed => {
                     if !self.growth.refused() {
-                        return Err(self.missing(MissingResource::Slot));
+                        return Err(self.missing_slots(span, keep));
                     }
-                    match self.grow() {
+                    match self.grow(keep) {
                         Ok(true) => self.growth.grew(),
                         Ok(false) | Err(SendError::Full) => {
-                            return Err(self.missing(MissingResource::Slot));
+                            return Err(self.missing_slots(span, keep));
                         }
                         Err(put) => return Err(put),
                     }
                 }
                 Refused::TooLong { span, .. } => {
-                    if !self.grow()? {
+                    if !self.grow(keep)? {
                         return Err(SendError::TooLarge(span as usize * SLOT_BYTES));
                     }
                 }
@@ -438,7 +451,7 @@ impl Session {
 
     /// Continues the lane in a larger segment. Returns false if lanes do not grow further, or the peer has no room
     /// for the segment, and `Full` if there is no slot for the frame that announces it, or the peer has not answered.
-    fn grow(&self) -> Result<bool, SendError> {
+    fn grow(&self, keep: u32) -> Result<bool, SendError> {
         let lanes = &self.carrier.lanes;
         let Some((generation, bytes)) = lanes.next_growth() else { return Ok(false) };
         if !self.growth.asks() {
@@ -454,7 +467,7 @@ impl Session {
             Permission::Awaited => return Err(self.missing(MissingResource::Buffer)),
         }
         // The slot is claimed first, because a segment that has been sent must be announced.
-        let Ok(claim) = lanes.claim(1, 0) else { return Err(self.missing(MissingResource::Slot)) };
+        let Ok(claim) = lanes.claim(1, 0) else { return Err(self.missing_slots(1, keep)) };
         let segment = self.carrier.make_segment("upbeat-lane", bytes);
         let segment = segment.map_err(|error| SendError::Ended(broken(&error)))?;
         if let Err(error) = self.carrier.send_segment(u32::from(generation), &segment) {

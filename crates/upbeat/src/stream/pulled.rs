@@ -6,8 +6,8 @@
 use super::batch::{Batch, End};
 use super::route::{AnyRoute, HandleStreamRoute, NodeStreamRoute, StreamEnd, StreamRoute};
 use crate::call::{By, CallFuture};
-use crate::error::CallError;
-use crate::wire::{Arguments, Content, Output, Wire, WireError};
+use crate::error::{CallError, Callee};
+use crate::wire::{Arguments, CalledMethod, Content, Output, Wire, WireError};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -78,12 +78,14 @@ pub(super) struct Reader<W: StreamRoute, T> {
     broken: Option<CallError>,
     /// None after the end has come.
     asks: Option<PullCalls<W, T>>,
+    /// The method in whose result the stream came, once that was read.
+    of: Option<CalledMethod>,
 }
 
 impl<W: StreamRoute, T: Wire> Reader<W, T> {
     fn new(way: W, number: u32) -> Reader<W, T> {
         let asks = Some(PullCalls::new(way, number));
-        Reader { items: Vec::new().into_iter(), next: None, broken: None, asks }
+        Reader { items: Vec::new().into_iter(), next: None, broken: None, asks, of: None }
     }
 }
 
@@ -110,7 +112,7 @@ impl<W: StreamRoute, T> Reader<W, T> {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Batch<T>, CallError>>> {
         let Some(asks) = &mut self.asks else { return Poll::Ready(None) };
-        let batch = match self.next.take() {
+        let mut batch = match self.next.take() {
             Some(batch) => batch,
             None => ready!(asks.poll(context)),
         };
@@ -123,19 +125,31 @@ impl<W: StreamRoute, T> Reader<W, T> {
             }
             Ok(Batch { end: Some(end), .. }) => {
                 if let End::Broken(text) = end {
-                    self.broken = Some(CallError::Stream { text: text.as_str().into() });
+                    self.broken = Some(named(CallError::stream(text), asks.left.way(), self.of));
                 }
                 self.asks = None;
             }
-            Err(_) => self.asks = None,
+            Err(_) => {
+                batch = batch.map_err(|error| named(error, asks.left.way(), self.of));
+                self.asks = None;
+            }
         }
         Poll::Ready(Some(batch))
     }
 }
 
+/// Names the method in whose result a stream came as the one that has failed: its reader knows nothing of the calls that
+/// fetch items.
+#[cold]
+fn named<W: StreamRoute>(error: CallError, way: &W, of: Option<CalledMethod>) -> CallError {
+    let Some(CalledMethod { service, method }) = of else { return error };
+    error.of(Callee { service, ..way.callee(None, method) })
+}
+
 impl<W: StreamRoute, T> Reader<W, T> {
-    /// Notes that the result in which the stream stands was read completely.
-    fn received(&mut self) {
+    /// Notes that the result in which the stream stands was read completely: that of a call of this method.
+    fn received(&mut self, of: CalledMethod) {
+        self.of = Some(of);
         self.asks.iter_mut().for_each(|asks| asks.left.state.received());
     }
 }
@@ -171,10 +185,10 @@ impl<T> Pulled<T> {
         matches!(self.reading, AnyReader::Node(_))
     }
 
-    pub(super) fn received(&mut self) {
+    pub(super) fn received(&mut self, of: CalledMethod) {
         match &mut self.reading {
-            AnyReader::Node(reader) => reader.received(),
-            AnyReader::Handle(reader) => reader.received(),
+            AnyReader::Node(reader) => reader.received(of),
+            AnyReader::Handle(reader) => reader.received(of),
         }
     }
 

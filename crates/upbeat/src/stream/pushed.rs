@@ -121,7 +121,7 @@ impl<T: Wire> Inlet for Incoming<T> {
         }
         state.end = end.map(|end| match end {
             End::Done => Ok(()),
-            End::Broken(text) => Err(CallError::Stream { text: text.into() }),
+            End::Broken(text) => Err(CallError::stream(&text)),
         });
         if let Some(reader) = state.reader.take() {
             reader.wake();

@@ -226,7 +226,7 @@ impl Push {
 impl Drop for Push {
     fn drop(&mut self) {
         if !self.done {
-            self.inlet.break_off(CallError::Stream { text: "its writer gave it up".into() });
+            self.inlet.break_off(CallError::stream("its writer gave it up"));
             self.at.close_inlet();
         }
     }

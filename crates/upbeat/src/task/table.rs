@@ -276,6 +276,15 @@ impl Tasks {
         self.with(id, |_| ()).is_some()
     }
 
+    /// Returns whether a task is a handler that waits.
+    pub(crate) fn is_handler(&self, id: TaskId) -> bool {
+        let is_handler = |place: &mut Place| match place {
+            Place::Waits(live) => live.task.as_mut().spawned().is_none(),
+            Place::Vacant(..) => false,
+        };
+        self.with(id, is_handler).unwrap_or(false)
+    }
+
     /// Takes a task out to be polled. Returns None if it is gone, or is being polled.
     #[inline(always)]
     pub(crate) fn begin(&self, id: TaskId) -> Option<Polled<'_>> {
@@ -328,6 +337,16 @@ impl Tasks {
             place.set(was);
         }
         found
+    }
+
+    /// Returns whether a handler waits.
+    pub(crate) fn has_handler(&self) -> bool {
+        self.places().any(|place| {
+            let was = place.replace(Place::Vacant(0, POLLED));
+            let is_handler = matches!(&was, Place::Waits(live) if live.task.is_handler());
+            place.set(was);
+            is_handler
+        })
     }
 
     /// Ends all tasks.

@@ -1,6 +1,8 @@
 //! The system's answers about processors: how many the program has, and how long a thread waited for its own.
 
 use rustix::fs::{Mode, OFlags};
+use upbeat_core::long_poll::ThreadTimes;
+use upbeat_memory::thread_clock::thread_time_ns;
 
 /// Returns the number of processors that the program can use. The affinity of this thread says nothing about its
 /// peers; a quota of the control group does.
@@ -27,13 +29,22 @@ fn whole_processors(quota: &str) -> Option<usize> {
     Some((time / period.max(1)).max(1))
 }
 
-/// Returns the nanoseconds for which this thread was ready to run while others ran, if the kernel counts them.
-pub(super) fn delayed_ns() -> Option<u64> {
+/// Returns the kernel's account of this thread, if the kernel keeps one.
+pub(crate) fn thread_times() -> Option<ThreadTimes> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = rustix::fs::open("/proc/thread-self/schedstat", flags, Mode::empty()).ok()?;
     let mut text = [0; 64];
     let length = rustix::io::read(file, &mut text).ok()?;
-    std::str::from_utf8(&text[..length]).ok()?.split_whitespace().nth(1)?.parse().ok()
+    let mut numbers = std::str::from_utf8(&text[..length]).ok()?.split_whitespace();
+    let mut next = || numbers.next()?.parse().ok();
+    let (_, delayed_ns, turns) = (next()?, next()?, next()?);
+    // The first number may be a tick of the kernel old, and this one is not.
+    Some(ThreadTimes { ran_ns: thread_time_ns(), delayed_ns, turns })
+}
+
+/// Returns the nanoseconds for which this thread was ready to run while others ran, if the kernel counts them.
+pub(super) fn delayed_ns() -> Option<u64> {
+    thread_times().map(|times| times.delayed_ns)
 }
 
 #[cfg(test)]
@@ -51,9 +62,13 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_counts_for_how_long_a_thread_was_kept_from_running() {
+    fn the_kernel_counts_for_how_long_a_thread_ran_and_was_kept_from_running() {
         if std::fs::exists("/proc/thread-self/schedstat").unwrap_or(false) {
-            assert!(delayed_ns().is_some());
+            let before = thread_times().unwrap();
+            let text = (0..20_000).map(|n| n.to_string().len()).sum::<usize>();
+            let after = thread_times().unwrap();
+            assert!(text > 0 && after.ran_ns > before.ran_ns);
+            assert!(delayed_ns() >= Some(after.delayed_ns));
         }
     }
 }

@@ -4,13 +4,20 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
+/// The method whose call has a result: the service and the name.
+#[derive(Clone, Copy)]
+pub struct CalledMethod {
+    pub(crate) service: &'static str,
+    pub(crate) method: &'static str,
+}
+
 /// A stream in arguments, or in a result.
 pub trait Carried {
     /// Notes that the call whose arguments contain the stream was sent.
     fn sent(&self);
 
-    /// Notes that the result which contains the stream was read to its end.
-    fn received(&self);
+    /// Notes that the result which contains the stream was read to its end: that of a call of this method.
+    fn received(&self, of: CalledMethod);
 
     /// Sends the items that are ready.
     fn feed(&self, context: &mut Context<'_>);

@@ -218,6 +218,13 @@ impl<T: Plain + Default> InPlace<T> {
     ///
     /// # Panics
     /// When there are fewer items than `to` holds.
+    ///
+    /// ```
+    /// let items = upbeat::InPlace::from(vec![1_u32, 2, 3]);
+    /// let mut last = [0; 2];
+    /// items.copy_to(1, &mut last);
+    /// assert_eq!(last, [2, 3]);
+    /// ```
     pub fn copy_to(&self, first: usize, to: &mut [T]) {
         assert!(
             first <= self.count && to.len() <= self.count - first,

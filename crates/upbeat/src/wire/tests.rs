@@ -1,10 +1,14 @@
 //! Every form: a value that is written is read again, and no bytes do harm.
 
+use super::by_reference::ByReference;
 use super::{InPlace, Input, Output, Wire, WireError};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
+use std::ffi::{OsStr, OsString};
 use std::fmt::Debug;
+use std::path::{Path, PathBuf};
+use upbeat_core::limits::{EMPTY_ELEMENTS_MAX, KEPT_ARGUMENT_BYTES_MAX};
 
 mod types;
 
@@ -231,6 +235,37 @@ fn a_count_reserves_no_more_than_the_message_can_fill() {
 }
 
 #[test]
+fn a_sequence_has_no_more_empty_elements_than_its_limit() {
+    let decoded = |count: usize| {
+        let values = decode::<Vec<()>>(&(count as u64).to_le_bytes());
+        values.map(|values| values.len())
+    };
+    assert_eq!(decoded(EMPTY_ELEMENTS_MAX), Ok(EMPTY_ELEMENTS_MAX));
+    let count = EMPTY_ELEMENTS_MAX as u64 + 1;
+    assert_eq!(decoded(EMPTY_ELEMENTS_MAX + 1), Err(WireError::Count { count, left: 0 }));
+}
+
+/// A method keeps the memory of an argument by reference for its next request, and frees larger memory.
+#[test]
+fn memory_of_an_argument_is_kept_up_to_its_limit() {
+    fn cleared<T: ByReference + ?Sized>(mut kept: T::Kept) -> T::Kept {
+        T::clear(&mut kept);
+        kept
+    }
+    for (more, is_kept) in [(0, true), (1, false)] {
+        let bytes = KEPT_ARGUMENT_BYTES_MAX + more;
+        let left = if is_kept { bytes } else { 0 };
+        assert_eq!(cleared::<str>(String::with_capacity(bytes)).capacity(), left);
+        assert_eq!(cleared::<[u8]>(Vec::with_capacity(bytes)).capacity(), left);
+        assert_eq!(cleared::<Path>(PathBuf::with_capacity(bytes)).capacity(), left);
+        assert_eq!(cleared::<OsStr>(OsString::with_capacity(bytes)).capacity(), left);
+        let words = KEPT_ARGUMENT_BYTES_MAX / size_of::<u64>() + more;
+        let left = if is_kept { words } else { 0 };
+        assert_eq!(cleared::<[u64]>(Vec::with_capacity(words)).capacity(), left);
+    }
+}
+
+#[test]
 fn a_value_behind_the_end_is_missed() {
     // The text ends in the middle of a word, and so does the message.
     let bytes = encode(&("abc".to_owned(), Chain { next: None }));
@@ -283,6 +318,12 @@ fn bytes_in_place_are_read_as_a_stream() {
     reader.seek(SeekFrom::End(9)).unwrap();
     assert_eq!((reader.read(&mut one).unwrap(), reader.remaining()), (0, 0));
     assert!(reader.seek(SeekFrom::Current(-1 << 40)).is_err());
+}
+
+#[test]
+#[should_panic(expected = "items 1..+3 of 3")]
+fn more_items_than_there_are_cannot_be_copied() {
+    InPlace::from(vec![1_u32, 2, 3]).copy_to(1, &mut [0; 3]);
 }
 
 #[test]

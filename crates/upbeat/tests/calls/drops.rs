@@ -255,7 +255,7 @@ fn a_handler_that_is_dropped_where_it_waits() {
             let beside = stand.node.spawn(async move { beside.nap(50, 3).await });
             // At its deadline.
             let call = arsenal.hold(Bomb::there()).deadline(BEGINS);
-            assert_eq!(call.await, Err(CallError::Deadline));
+            assert_eq!(call.await, Err(CallError::deadline(true)));
             standing(&arsenal, 0).await;
             panicked(&arsenal, 1).await;
             // By its caller.
@@ -266,7 +266,7 @@ fn a_handler_that_is_dropped_where_it_waits() {
             panicked(&arsenal, 2).await;
             // Three more bombs lie in a scope. None of them finds the thread panicking.
             let call = arsenal.hold_in_scope().deadline(BEGINS);
-            assert_eq!(call.await, Err(CallError::Deadline));
+            assert_eq!(call.await, Err(CallError::deadline(true)));
             panicked(&arsenal, 5).await;
             standing(&arsenal, 0).await;
             assert_eq!(beside.await.unwrap(), Ok(3));

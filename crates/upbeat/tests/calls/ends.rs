@@ -116,13 +116,22 @@ fn a_deadline_ends_the_call_on_both_sides() {
                     })
                     .collect();
                 for call in calls {
-                    assert_eq!(call.await.unwrap(), Err(CallError::Deadline));
+                    let late = call.await.unwrap().unwrap_err();
+                    assert_eq!(late, CallError::deadline(true));
+                    let text = late.to_string();
+                    assert!(
+                        late.may_have_run() && text.contains("`forever` of service `Work` at "),
+                        "{text}"
+                    );
                 }
                 assert!((after..A_WHILE).contains(&began.elapsed()));
                 standing(&work, 0).await;
                 // A deadline that is met has no consequence.
                 assert_eq!(work.nap(1, 5).deadline(A_WHILE).await, Ok(5));
-                assert_eq!(work.add(1, 5).deadline(Duration::ZERO).await, Err(CallError::Deadline));
+                assert_eq!(
+                    work.add(1, 5).deadline(Duration::ZERO).await,
+                    Err(CallError::deadline(true))
+                );
                 assert_eq!(work.divide(4, 2).deadline(A_WHILE).await, Ok(2));
             });
         }
@@ -150,7 +159,7 @@ fn the_callee_ends_by_itself_at_the_deadline() {
                 upbeat::sleep(Duration::from_millis(1)).await;
             }
         });
-        assert_eq!(stand.node.block_on(call), Err(CallError::Deadline));
+        assert_eq!(stand.node.block_on(call), Err(CallError::deadline(true)));
     }
 }
 
@@ -217,7 +226,7 @@ fn shutting_down_answers_what_was_accepted_and_then_says_so() {
                 other => panic!("{other:?}"),
             }
             match work.add(1, 1).await {
-                Err(CallError::NotConnected { text }) => {
+                Err(CallError::NotConnected { text, .. }) => {
                     assert!(text.contains("was shut down"), "{text}");
                 }
                 other => panic!("{other:?}"),

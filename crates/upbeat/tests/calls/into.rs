@@ -7,6 +7,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
+use upbeat::error::Called;
 use upbeat::{CallError, Counter, Waiting};
 
 /// The content of every buffer before a call.
@@ -47,7 +48,10 @@ async fn fill(work: &WorkClient, bytes: usize) {
             }
             false => {
                 let error = filled.unwrap_err();
-                assert_eq!(error, CallError::NoRoom { items: bytes, room });
+                assert_eq!(
+                    error,
+                    CallError::NoRoom { items: bytes, room, called: Called::default() }
+                );
                 assert!(error.may_have_run());
                 let text = error.to_string();
                 assert!(text.contains(&format!("{bytes} items")), "{text}");
@@ -97,7 +101,7 @@ fn items_of_every_kind_fill_buffers() {
             assert_eq!(error, Err(CallError::Method(Division::NotWhole { rest: 1 })));
             let error = work.points(2 * count as u64 + 8).into(&mut points).await;
             let (items, room) = (count + 4, count);
-            assert_eq!(error, Err(CallError::NoRoom { items, room }));
+            assert_eq!(error, Err(CallError::NoRoom { items, room, called: Called::default() }));
         }
     });
 }

@@ -4,6 +4,7 @@
 mod common;
 
 mod callbacks;
+mod closing;
 mod drops;
 mod ends;
 mod flow;

@@ -4,6 +4,7 @@ use crate::common::server::{KINDS, Kind, Server, Stand};
 use crate::common::work::{WorkClient, WorkServer, Worker};
 use crate::common::{Directory, Signal, Watchdog, node};
 use std::time::Duration;
+use upbeat::error::Called;
 use upbeat::{BuildError, CallError, ConnectError, Waiting};
 use upbeat_transport::error::{BindError, OpenError};
 
@@ -67,8 +68,14 @@ fn a_method_that_an_older_server_lacks_is_missed_when_it_is_called() {
     with_meter(async |node, name| {
         let meter: new::MeterClient = node.connect(name).await.unwrap();
         assert_eq!(meter.read().await, Ok(12));
-        assert_eq!(meter.reset(1).await, Err(CallError::NoSuchMethod { method: "reset" }));
-        assert_eq!(meter.tick().await, Err(CallError::NoSuchMethod { method: "tick" }));
+        assert_eq!(
+            meter.reset(1).await,
+            Err(CallError::NoSuchMethod { method: "reset", called: Called::default() })
+        );
+        assert_eq!(
+            meter.tick().await,
+            Err(CallError::NoSuchMethod { method: "tick", called: Called::default() })
+        );
         assert!(meter.tick().await.unwrap_err().to_string().contains("older"));
         assert_eq!(meter.read().await, Ok(12));
     });

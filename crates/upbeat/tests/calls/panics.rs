@@ -25,7 +25,7 @@ fn a_handler_that_panics_fails_its_call() {
                 yield_now().await;
                 for late in [false, true, true, false] {
                     match work.panics("the moon is full".into(), late).await {
-                        Err(CallError::Failed { code: FailCode::Panicked, text }) => {
+                        Err(CallError::Failed { code: FailCode::Panicked, text, .. }) => {
                             assert_eq!(&*text, "the moon is full");
                         }
                         other => panic!("{other:?}"),
@@ -65,7 +65,7 @@ fn driving_a_node_inside_its_own_handler_is_refused() {
             let work = client(&stand).await;
             for shut_down in [false, true] {
                 match work.block(shut_down).await {
-                    Err(CallError::Failed { code: FailCode::Panicked, text }) => {
+                    Err(CallError::Failed { code: FailCode::Panicked, text, .. }) => {
                         assert!(text.contains("await"), "{text}");
                     }
                     other => panic!("{other:?}"),

@@ -3,12 +3,21 @@
 use crate::common::Watchdog;
 use crate::common::server::{KINDS, Stand};
 use crate::common::work::{Division, Point, Record, WorkClient};
+use upbeat::error::Called;
 use upbeat::wire::Wire;
 use upbeat::{CallError, Waiting};
 use upbeat_core::frame::FailCode;
 use upbeat_core::limits::MESSAGE_BYTES_MAX;
 
 const POLICIES: [Waiting; 2] = [Waiting::Adaptive, Waiting::Sleeping];
+
+#[test]
+fn a_main_that_returns_an_error_prints_a_readable_text() {
+    let shown = |error: CallError<Division>| format!("{error:?}");
+    assert_eq!(shown(CallError::Method(Division::NotWhole { rest: 1 })), "NotWhole { rest: 1 }");
+    let refused = CallError::Refused { text: "no".into(), called: Called::default() };
+    assert_eq!(shown(refused), "the callee refused the call: no (CallError::Refused)");
+}
 
 fn with_each(test: impl AsyncFn(&WorkClient)) {
     for kind in KINDS {
@@ -71,7 +80,7 @@ fn messages_that_are_too_large() {
     with_each(async |work| {
         let most = MESSAGE_BYTES_MAX;
         let error = work.bytes(vec![0; most]).await.unwrap_err();
-        assert_eq!(error, CallError::TooLarge { bytes: most + 8, most });
+        assert_eq!(error, CallError::TooLarge { bytes: most + 8, most, called: Called::default() });
         assert!(!error.may_have_run());
         let error = work.blob(most as u64).await.unwrap_err();
         assert!(matches!(error, CallError::Failed { code: FailCode::TooLarge, .. }), "{error}");

@@ -3,8 +3,13 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod anonymous;
 mod caller;
+mod clashes;
 mod ends;
+mod last;
+mod named;
+mod options;
 mod reconnect;
 mod wait;
 
@@ -14,7 +19,8 @@ use common::process::part;
 #[test]
 fn other() {
     let Some((part, place)) = part() else { return };
-    let played = ends::play(&part, &place) || reconnect::play(&part, &place);
+    let played = anonymous::play(&part, &place) || ends::play(&part, &place);
+    let played = played || last::play(&part, &place) || reconnect::play(&part, &place);
     let played = played || common::server::play(&part, &place);
     assert!(played, "there is no part {part}");
 }

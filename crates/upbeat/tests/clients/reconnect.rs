@@ -18,7 +18,7 @@ const BRIEFLY: Duration = Duration::from_millis(40);
 
 /// Writes down each call that runs, in a file that outlives the server.
 #[upbeat::service]
-trait Ledger {
+pub(crate) trait Ledger {
     async fn enter(&self, entry: u64) -> u64;
     /// Never ends.
     async fn hang(&self, entry: u64);
@@ -29,7 +29,12 @@ trait Ledger {
     async fn bytes(&self, entry: u64, bytes: InPlace<u8>) -> u64;
 }
 
-struct Book(PathBuf);
+pub(crate) struct Book(PathBuf);
+
+/// Returns the service that writes into the ledger of this place.
+pub(crate) fn book(place: &Path) -> Book {
+    Book(place.join("entries"))
+}
 
 impl Book {
     fn write(&self, entry: u64) -> u64 {
@@ -78,7 +83,7 @@ pub(crate) fn play(part: &str, place: &Path) -> bool {
     if which == "later" {
         server.serve(WorkServer::new(Worker::default())).unwrap();
     }
-    server.serve(LedgerServer::new(Book(place.join("entries")))).unwrap();
+    server.serve(LedgerServer::new(book(place))).unwrap();
     say("serving");
     let (quit, quits) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -96,7 +101,7 @@ async fn input_ended(mut is_so: impl FnMut() -> bool) {
     }
 }
 
-fn started(which: &str, place: &Path) -> Other {
+pub(crate) fn started(which: &str, place: &Path) -> Other {
     let mut other = Other::start(&format!("ledger {which}"), place);
     other.expect("serving");
     other
@@ -110,7 +115,7 @@ async fn killed(client: &Node, mut server: Other) {
 }
 
 /// The entries that were written, in order.
-fn entries(place: &Path) -> Vec<u64> {
+pub(crate) fn entries(place: &Path) -> Vec<u64> {
     let text = fs::read_to_string(place.join("entries")).unwrap_or_default();
     let mut entries: Vec<u64> = text.lines().map(|line| line.parse().unwrap()).collect();
     entries.sort_unstable();
@@ -142,7 +147,7 @@ fn the_next_call_reaches_the_next_node_and_no_call_runs_twice() {
         let began = Instant::now();
         for entry in 10..12 {
             let error = ledger.enter(entry).await.unwrap_err();
-            let CallError::NotConnected { text } = &error else { panic!("{error}") };
+            let CallError::NotConnected { text, .. } = &error else { panic!("{error}") };
             assert!(text.contains("has died") && text.contains("reconnecting failed"), "{text}");
             assert!(!error.may_have_run());
         }
@@ -199,11 +204,15 @@ fn streams_loans_and_oneway_messages_reconnect() {
                 assert_eq!(loaned(entries_of(1)).await, Ok(5000));
             }
             assert!(half_built.send().await.is_err_and(|error| !error.may_have_run()));
-            while let Some(item) = old.next().await {
-                if item.is_err() {
-                    break;
+            // The stream ends with an error, unless all of its items had come.
+            let mut items = 1;
+            let end = loop {
+                match old.next().await {
+                    Some(Ok(item)) => assert_eq!(item, std::mem::replace(&mut items, item + 1)),
+                    end => break end,
                 }
-            }
+            };
+            assert!(items == entries_of(0) || matches!(end, Some(Err(_))), "{items}: {end:?}");
             ledger.tell(entries_of(2)).await.unwrap();
             assert_eq!(sum(entries_of(3)).await, Ok(entries_of(3) + 499_500));
             assert_eq!(loaned(entries_of(4)).await, Ok(5000));
@@ -300,7 +309,7 @@ fn calls_of_a_handle_wait_for_the_next_node() {
     server.kill();
     server.child.wait().unwrap();
     let error = at_once.blocking().enter(9).unwrap_err();
-    assert!(!matches!(error, CallError::Deadline), "{error}");
+    assert!(!matches!(error, CallError::Deadline(_)), "{error}");
     let late = ledger.blocking().deadline(BRIEFLY).enter(9);
     assert!(late.is_err(), "{late:?}");
     std::thread::scope(|scope| {
@@ -336,11 +345,14 @@ fn a_call_waits_as_long_as_its_client_and_its_deadline_say() {
         let at_once: LedgerClient = client.connect("server").await.unwrap();
         // A stopped process is not replaced, and its session is not lost before the process is.
         server.signal(Signal::STOP);
-        assert_eq!(long.enter(1).deadline(BRIEFLY).await, Err(CallError::Deadline));
+        assert_eq!(long.enter(1).deadline(BRIEFLY).await, Err(CallError::deadline(true)));
         killed(&client, server).await;
 
         let began = Instant::now();
-        assert_eq!(long.enter(2).deadline(BRIEFLY).await, Err(CallError::Deadline));
+        let late = long.enter(2).deadline(BRIEFLY).await.unwrap_err();
+        // The call has waited for a session, and was never sent.
+        assert_eq!(late, CallError::deadline(false));
+        assert!(!late.may_have_run() && late.to_string().contains("`enter` of service"), "{late}");
         assert!(began.elapsed() >= BRIEFLY && began.elapsed() < PROMPTLY);
         // Given up while another call goes on to wait.
         let mut waits = Box::pin(long.enter(3));

@@ -1,5 +1,6 @@
 //! A node that is not there is waited for, by clients and by handles.
 
+use crate::common::server::{Kind, Server};
 use crate::common::work::{WorkClient, WorkHandle, WorkServer, Worker};
 use crate::common::{Directory, PROGRAM, SOON, Signal, Watchdog, alone, block_on, node};
 use std::future::Future;
@@ -8,7 +9,7 @@ use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 use upbeat::error::OpenError;
 use upbeat::handle::{HandleBuilder, HandleError};
-use upbeat::{ConnectError, Node, Waiting};
+use upbeat::{CallError, ConnectError, Node, Waiting};
 
 /// The time after which the server's node is made, and after which it serves.
 const PAUSE: Duration = Duration::from_millis(40);
@@ -94,10 +95,28 @@ fn a_wait_ends_with_the_last_error() {
             error => panic!("{error}"),
         }
     }
-    // A deadline ends the wait as well.
-    let builder = handles(&directory.path()).deadline(BRIEFLY).wait_for(SOON);
+    // The time to connect ends the wait as well.
+    let builder = handles(&directory.path()).connect_within(BRIEFLY).wait_for(SOON);
     let error = builder.connect::<WorkHandle>("nobody").err().unwrap().to_string();
     assert!(error.contains("deadline"), "{error}");
+}
+
+#[test]
+fn calls_of_a_handle_have_its_deadline() {
+    let (_alone, _watchdog) = (alone(), Watchdog::new("a deadline for all calls", 60));
+    let directory = Directory::new();
+    let place = directory.path();
+    let _server = Server::start(Kind::Shared, "server", &place, Waiting::Adaptive);
+    let work: WorkHandle = handles(&place).call_deadline(BRIEFLY).connect("server").unwrap();
+    assert!(matches!(work.blocking().forever(), Err(CallError::Deadline { .. })));
+    assert!(matches!(block_on(async { work.forever().await }), Err(CallError::Deadline { .. })));
+    // A call may have another one.
+    let longer = (10 * BRIEFLY).as_millis() as u64;
+    assert_eq!(work.blocking().deadline(SOON).nap(longer, 7), Ok(7));
+    assert_eq!(block_on(async { work.nap(longer, 8).deadline(SOON).await }), Ok(8));
+    // Without this setting a call has none.
+    let work: WorkHandle = handles(&place).connect("server").unwrap();
+    assert_eq!(work.blocking().nap(longer, 9), Ok(9));
 }
 
 #[test]

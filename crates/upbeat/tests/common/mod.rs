@@ -2,6 +2,9 @@
 //! the service that they call.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+/// Work that a test leaves out, as the transport's tests record it.
+#[path = "../../../transport/tests/left_out/mod.rs"]
+pub(crate) mod left_out;
 pub(crate) mod process;
 /// Authorities and identities, as the transport's tests make them.
 #[path = "../../../transport/tests/secure/mod.rs"]
@@ -9,6 +12,7 @@ pub(crate) mod secure;
 pub(crate) mod server;
 pub(crate) mod work;
 
+use left_out::leave_out;
 use std::fs::File;
 use std::future::Future;
 use std::io::{Write, stderr};
@@ -124,7 +128,8 @@ impl Directory {
         let path = self.path().with_extension("pem");
         let text = secure::Authority::new().lasting(&[&format!("upbeat://{PROGRAM}/*")]);
         let mut options = File::options();
-        let mut file = options.write(true).create_new(true).mode(0o600).open(path).unwrap();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let mut file = options.open(path).unwrap();
         file.write_all(text.as_bytes()).unwrap();
     }
 }
@@ -268,6 +273,14 @@ impl Random {
     }
 }
 
+/// Returns the seed of a test, which prints the seed of the run: `UPBEAT_SEED`, or 0. Tests of a program have
+/// different numbers.
+pub(crate) fn seed(test: u64) -> u64 {
+    let seed = setting("UPBEAT_SEED", 0);
+    println!("UPBEAT_SEED={seed}");
+    seed.wrapping_add(test)
+}
+
 /// Returns the carrier of every session of this run, or an empty text where none is set.
 fn carrier() -> String {
     std::env::var("UPBEAT_TEST_CARRIER").unwrap_or_default()
@@ -288,7 +301,7 @@ pub(crate) fn over_network() -> bool {
 pub(crate) fn in_plaintext(what: &str) -> bool {
     let in_plaintext = carrier() != "tls";
     if !in_plaintext {
-        println!("left out under TLS: {what}");
+        leave_out(&format!("under TLS: {what}"));
     }
     in_plaintext
 }
@@ -297,7 +310,7 @@ pub(crate) fn in_plaintext(what: &str) -> bool {
 /// out is said aloud.
 pub(crate) fn on_one_host(what: &str) -> bool {
     if over_network() {
-        println!("left out over a network: {what}");
+        leave_out(&format!("over a network: {what}"));
     }
     !over_network()
 }
@@ -306,9 +319,18 @@ pub(crate) fn on_one_host(what: &str) -> bool {
 /// said aloud.
 pub(crate) fn shares_memory(what: &str) -> bool {
     if over_streams() {
-        println!("left out over byte streams: {what}");
+        leave_out(&format!("over byte streams: {what}"));
     }
     !over_streams()
+}
+
+/// Whether this machine has strace, which counts system calls and makes them fail; where not, that is said aloud.
+pub(crate) fn has_strace() -> bool {
+    let has = std::process::Command::new("strace").arg("-V").output().is_ok();
+    if !has {
+        leave_out("strace is not installed");
+    }
+    has
 }
 
 /// A number from the environment.

@@ -2,10 +2,12 @@
 
 use crate::common::process::{Other, end_with_input, leave_sockets, linger, say};
 use crate::common::work::{WorkClient, WorkHandle};
-use crate::common::{Directory, PROGRAM, Watchdog, node, setting};
+use crate::common::{Directory, PROGRAM, Watchdog, node, on_one_host, setting};
 use rustix::process::{Pid, Signal};
 use std::collections::BTreeSet;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
+use std::process::Command;
 use upbeat::{Node, Waiting};
 
 pub(crate) fn play(part: &str, place: &Path) -> bool {
@@ -21,12 +23,22 @@ pub(crate) fn play(part: &str, place: &Path) -> bool {
             linger();
         }
         Some(("churn", name)) => churn(name, place),
+        Some(("alternate", name)) => {
+            come_and_go(name, place);
+            say("gone");
+            linger();
+        }
+        Some(("usual", name)) => {
+            let _node = Node::new(name).unwrap();
+            say("standing");
+            linger();
+        }
         _ => return false,
     }
     true
 }
 
-/// The files in the directory of the program.
+/// The files in the directory of the program, which is there as long as any node of it.
 fn files(place: &Path) -> BTreeSet<String> {
     let entries = std::fs::read_dir(place.join(PROGRAM)).unwrap();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
@@ -92,6 +104,101 @@ fn a_name_is_taken_while_others_remove_dead_files() {
     let last = node("last", &place, Waiting::Sleeping);
     assert_eq!(files(&place), files_of(&["last"]));
     drop(last);
+}
+
+/// Makes a node again and again, which is often the only one of its program.
+fn come_and_go(name: &str, place: &Path) {
+    for round in 0..setting("UPBEAT_CHURN", 200) {
+        let node = Node::builder(name).program(PROGRAM).directory(place).build();
+        let node = node.unwrap_or_else(|error| panic!("round {round}: {error}"));
+        let files = files(place);
+        assert!(files_of(&[name]).is_subset(&files), "round {round}: only {files:?}");
+        drop(node);
+    }
+}
+
+#[test]
+fn the_last_node_removes_the_directory_of_its_program() {
+    // Between fork and exec the children of other tests hold this process's listeners, and with them the ports of its nodes.
+    if !on_one_host("nodes that come and go while other tests start processes") {
+        return;
+    }
+    let _watchdog = Watchdog::new("nodes that come and go", 120);
+    let directory = Directory::new();
+    let place = directory.path();
+    let mut others =
+        [0, 1].map(|number| Other::start(&format!("alternate other-{number}"), &place));
+    std::thread::scope(|scope| {
+        for number in 0..2 {
+            let place = &place;
+            scope.spawn(move || come_and_go(&format!("thread-{number}"), place));
+        }
+    });
+    for other in &mut others {
+        other.expect("gone");
+    }
+    let there = || std::fs::read_dir(&place).unwrap().count();
+    assert_eq!(there(), 0, "the directory of the program is left");
+    // After a kill the next node does it.
+    let mut victim = Other::start("stand victim", &place);
+    victim.expect("standing");
+    victim.kill();
+    victim.child.wait().unwrap();
+    assert_eq!(files(&place), files_of(&["victim"]));
+    drop(node("next", &place, Waiting::Sleeping));
+    assert_eq!(there(), 0, "the directory of the program is left after a kill");
+}
+
+#[test]
+fn files_of_another_node_of_the_name_are_left_alone() {
+    let _watchdog = Watchdog::new("a lock file that was removed", 60);
+    let directory = Directory::new();
+    let place = directory.path();
+    let first = node("first", &place, Waiting::Sleeping);
+    // As a service that removes old files does.
+    std::fs::remove_file(place.join(PROGRAM).join("first.lock")).unwrap();
+    let mut other = Other::start("stand first", &place);
+    other.expect("standing");
+    drop(first);
+    assert_eq!(files(&place), files_of(&["first"]));
+}
+
+#[test]
+fn a_node_removes_what_dead_programs_have_left() {
+    let _watchdog = Watchdog::new("dead programs", 60);
+    let directory = Directory::new();
+    let runtime = directory.path().with_extension("runtime");
+    std::fs::DirBuilder::new().mode(0o700).create(&runtime).unwrap();
+    let start = |program: &str, name: &str| {
+        let mut command = Command::new("env");
+        command.arg(format!("XDG_RUNTIME_DIR={}", runtime.display()));
+        command.arg(format!("UPBEAT_PROGRAM={program}"));
+        // Over a network the identity would have to lie beside the directory.
+        command.arg("UPBEAT_TEST_CARRIER=");
+        let mut other = Other::start_under(command, &format!("usual {name}"), &directory.path());
+        other.expect("standing");
+        other
+    };
+    let programs = || -> BTreeSet<String> {
+        let entries = std::fs::read_dir(runtime.join("upbeat")).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    let mut alive = start("alive", "one");
+    for (program, name) in [("alive", "two"), ("dead", "one"), ("dead", "two/three")] {
+        let mut victim = start(program, name);
+        victim.kill();
+        victim.child.wait().unwrap();
+    }
+    // Nothing of Upbeat's, and a program with such a file as well.
+    std::fs::create_dir(runtime.join("upbeat").join("odd")).unwrap();
+    std::fs::write(runtime.join("upbeat").join("odd").join("file"), "").unwrap();
+    let mut next = start("next", "one");
+    assert_eq!(programs(), ["alive", "next", "odd"].map(str::to_owned).into());
+    next.end();
+    alive.end();
+    // The next node of the program itself.
+    start("alive", "three").end();
+    assert_eq!(programs(), ["odd"].map(str::to_owned).into());
 }
 
 #[test]

@@ -1,20 +1,25 @@
 //! Limits of the process (descriptors, sizes of files): an error names them, and nobody dies.
 
-use crate::common::process::{Other, end_with_input, say};
+use crate::common::process::{Other, end_with_input, linger, say};
 use crate::common::server::{Kind, Server};
 use crate::common::work::{WorkClient, WorkHandle, WorkServer, Worker};
-use crate::common::{Directory, PROGRAM, Watchdog, node};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use crate::common::{Directory, PROGRAM, Watchdog, has_strace, node, over_streams, soon};
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use std::io::{BufRead, Write};
 use std::path::Path;
 use std::process::Command;
-use upbeat::{CallError, Lost, Node, Waiting};
+use std::time::Duration;
+use upbeat::error::HomeError;
+use upbeat::{BuildError, CallError, Lost, Node, Waiting};
+use upbeat_core::limits::LANE_BYTES_MAX;
 
 pub(crate) fn play(part: &str, place: &Path) -> bool {
     match part {
         "few descriptors" => few_descriptors(place),
         "small files" => small_files(place),
         "full table" => full_table(place),
+        "small space" => small_space(place),
+        "no events" => no_events(place),
         _ => return false,
     }
     true
@@ -30,6 +35,8 @@ fn few_descriptors(runtime: &Path) {
     let directory = runtime.join("upbeat").join(PROGRAM);
     let most = getrlimit(Resource::Nofile).current.unwrap_or(20_000);
     let (mut built, mut connected, mut failures) = (false, false, 0);
+    // Over byte streams a node makes no memory that takes a descriptor.
+    let mut lacks_memory = over_streams();
     for descriptors in 3..most {
         if built && connected {
             break;
@@ -41,6 +48,7 @@ fn few_descriptors(runtime: &Path) {
         built = node.is_ok();
         connected = handle.is_ok();
         assert!(!built || directory.join("limited.sock").exists(), "it is in another directory");
+        lacks_memory |= matches!(node, Err(BuildError::Home(HomeError::Descriptors { .. })));
         let node = node.err().map(|error| error.to_string());
         let handle = handle.err().map(|error| error.to_string());
         for error in [node, handle].into_iter().flatten() {
@@ -51,7 +59,7 @@ fn few_descriptors(runtime: &Path) {
             failures += 1;
         }
     }
-    say(&format!("ended well {}", failures > 10));
+    say(&format!("ended well {}", failures > 10 && lacks_memory));
 }
 
 #[test]
@@ -72,6 +80,29 @@ fn a_limit_of_descriptors_is_named_with_its_number() {
     environment.arg(format!("XDG_RUNTIME_DIR={}", runtime.display()));
     let mut limited = Other::start_under(environment, "few descriptors", &runtime);
     assert_eq!(limited.expect("ended"), "well true");
+}
+
+/// Builds a node to which the system refuses the descriptor that waits for events.
+fn no_events(place: &Path) {
+    let error = Node::builder("deaf").program(PROGRAM).directory(place).build().err().unwrap();
+    say(&format!("ended {} {error}", matches!(error, BuildError::System(_))));
+    linger();
+}
+
+#[test]
+fn a_system_call_that_the_system_refuses_is_an_error_with_its_text() {
+    if !has_strace() {
+        return;
+    }
+    let _watchdog = Watchdog::new("a refused system call", 60);
+    let directory = Directory::new();
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=epoll_create1"]);
+    strace.args(["-e", "inject=epoll_create1:error=ENOMEM"]);
+    let mut refused = Other::start_under(strace, "no events", &directory.path());
+    let told = refused.expect("ended");
+    assert!(told.starts_with("true the system refused: Cannot allocate memory"), "{told}");
+    refused.end();
 }
 
 /// Builds nodes and sends messages in a process that may only make small files.
@@ -116,27 +147,45 @@ fn a_limit_of_files_is_an_error_and_no_death() {
     assert_eq!(limited.expect("ended"), "well true");
 }
 
-/// Serves, and has no descriptor left from each line of its input on.
-fn full_table(place: &Path) {
+/// Serves, and limits the process at each line of its input. The limit is said, and so is a lost session.
+fn serve_limited(place: &Path, limit: impl Fn() -> u64 + Send + 'static) {
     let on_lost = |lost: &Lost| say(&format!("lost {lost}"));
     let builder = Node::builder("server").program(PROGRAM).directory(place);
     let node = builder.on_lost(on_lost).build().unwrap();
     node.serve(WorkServer::new(Worker::default())).unwrap();
     say("serving");
-    std::thread::spawn(|| {
+    std::thread::spawn(move || {
         for _ in std::io::stdin().lock().lines() {
-            let is_open = |number: &u64| Path::new(&format!("/proc/self/fd/{number}")).exists();
-            let free = (0..).find(|number| !is_open(number)).unwrap();
-            limit(Resource::Nofile, free);
-            say(&format!("limited {free}"));
+            say(&format!("limited {}", limit()));
         }
         std::process::exit(0);
     });
     node.block_on(std::future::pending::<()>());
 }
 
-/// Leaves the server no descriptor. Returns their number.
-fn fill_table(server: &mut Other) -> String {
+/// Serves, and has no descriptor left from each line of its input on.
+fn full_table(place: &Path) {
+    serve_limited(place, || {
+        let is_open = |number: &u64| Path::new(&format!("/proc/self/fd/{number}")).exists();
+        let free = (0..).find(|number| !is_open(number)).unwrap();
+        limit(Resource::Nofile, free);
+        free
+    });
+}
+
+/// Serves, and can map less than the longest ring takes from each line of its input on.
+fn small_space(place: &Path) {
+    serve_limited(place, || {
+        let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+        let pages: u64 = text.split(' ').next().unwrap().parse().unwrap();
+        let bytes = pages * rustix::param::page_size() as u64 + LANE_BYTES_MAX as u64 / 2;
+        limit(Resource::As, bytes);
+        bytes
+    });
+}
+
+/// Has the server limit its process. Returns the limit.
+fn limit_there(server: &mut Other) -> String {
     server.child.stdin.as_mut().unwrap().write_all(b"now\n").unwrap();
     server.expect("limited")
 }
@@ -161,11 +210,11 @@ fn a_session_for_which_there_is_no_descriptor_ends_with_the_reason_on_both_sides
     assert_eq!(blocking.add(1, 2), Ok(3));
 
     // The message needs a segment, which comes with a descriptor.
-    let first = fill_table(&mut server);
+    let first = limit_there(&mut server);
     let error = client.block_on(work.bytes(vec![1; BYTES]).into_future()).unwrap_err();
     // The end of that session has freed a descriptor.
     let told = server.expect("lost");
-    let second = fill_table(&mut server);
+    let second = limit_there(&mut server);
     let blocked = blocking.bytes(vec![1; BYTES]).unwrap_err();
     let blocked_told = server.expect("lost");
     for (error, told, most) in [(error, told, first), (blocked, blocked_told, second)] {
@@ -174,5 +223,39 @@ fn a_session_for_which_there_is_no_descriptor_ends_with_the_reason_on_both_sides
         assert!(error.contains("descriptors") && error.contains(&most), "{error}");
         assert!(told.contains("descriptors") && told.contains(&most), "{told}");
         assert!(!told.contains("broke a rule"), "{told}");
+    }
+}
+
+/// The lane of a node that stands grows in steps, and the last ring has no place in the node's memory.
+#[test]
+fn a_session_whose_ring_cannot_be_mapped_ends_with_the_reason_on_both_sides() {
+    if !crate::common::shares_memory("a ring is mapped") {
+        return;
+    }
+    let _watchdog = Watchdog::new("a small space of addresses", 60);
+    let directory = Directory::new();
+    let place = directory.path();
+    let mut server = Other::start("small space", &place);
+    server.expect("serving");
+    let client = node("client/space", &place, Waiting::Adaptive);
+    let error = client.block_on(async {
+        let work: WorkClient = client.connect("server").await.unwrap();
+        limit_there(&mut server);
+        server.signal(Signal::STOP);
+        let mut refused = 0;
+        while refused < 20 {
+            if work.note(1).try_send().is_err() {
+                refused += 1;
+                upbeat::sleep(Duration::from_millis(1)).await;
+            }
+        }
+        server.signal(Signal::CONT);
+        soon(work.add(1, 2)).await.unwrap_err().to_string()
+    });
+    let told = server.expect("lost");
+    assert!(error.contains("gave the session up"), "{error}");
+    assert!(told.contains("in this process"), "{told}");
+    for text in [error, told] {
+        assert!(text.contains(&format!("{LANE_BYTES_MAX} bytes")), "{text}");
     }
 }

@@ -9,6 +9,7 @@ mod leftovers;
 mod limits;
 mod names;
 mod namespaces;
+mod variables;
 
 use common::process::part;
 
@@ -21,6 +22,7 @@ fn other() {
         || limits::play(&part, &place)
         || names::play(&part, &place)
         || namespaces::play(&part, &place)
+        || variables::play(&part, &place)
         || common::server::play(&part, &place);
     assert!(played, "there is no part {part}");
 }

@@ -1,9 +1,11 @@
-//! A name stands for the node that listens under it, and for no peer that claims it.
+//! A name stands for the node that listens under it, and for no peer that claims it. A directory where no node can listen
+//! is an error.
 
 use crate::common::process::{Other, end_with_input, input_ends, say};
-use crate::common::{Directory, PROGRAM, Watchdog, node, on_one_host, soon};
+use crate::common::{Directory, PROGRAM, Watchdog, in_plaintext, node, on_one_host, soon};
 use std::path::Path;
-use upbeat::{Node, Waiting};
+use upbeat::error::BindError;
+use upbeat::{BuildError, Node, Waiting};
 
 #[upbeat::service]
 trait Teller {
@@ -92,4 +94,25 @@ fn a_peer_that_takes_a_name_in_its_hello_does_not_get_its_calls() {
     });
     assert_eq!(node.sessions(), 2);
     bank.end();
+}
+
+#[test]
+fn a_directory_in_which_no_node_can_listen_is_an_error_that_says_what_to_do() {
+    if !in_plaintext("an identity lies beside the directory") {
+        return;
+    }
+    let own = Directory::new();
+    let absent = own.path().join("absent").join("below");
+    let file = own.path().with_extension("file");
+    std::fs::write(&file, "").unwrap();
+    // In the last one no directory of the program can be made.
+    for place in [file.as_path(), absent.as_path(), Path::new("/proc")] {
+        let build = || Node::builder("nowhere").program(PROGRAM).directory(place).build();
+        let error = build().err().expect("no node listens there");
+        let is_of_place =
+            matches!(error, BuildError::Place(_) | BuildError::Bind(BindError::Place(_)));
+        assert!(is_of_place, "{error:?}");
+        let text = error.to_string();
+        assert!(text.contains(place.to_str().unwrap()) && text.contains("`directory`"), "{text}");
+    }
 }

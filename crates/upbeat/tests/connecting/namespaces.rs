@@ -1,5 +1,6 @@
 //! Nodes of two PID namespaces that share the directory of the sockets, as two containers do.
 
+use crate::common::left_out::leave_out;
 use crate::common::process::{Other, end_with_input, input_ends, say};
 use crate::common::work::{WorkClient, WorkServer, Worker};
 use crate::common::{Directory, PROGRAM, Watchdog, node, on_one_host, soon};
@@ -18,7 +19,7 @@ fn may_unshare() -> bool {
     let root = rustix::process::geteuid().is_root();
     assert!(permitted || !root, "root cannot run `unshare -pf` of util-linux: {tried:?}");
     if !permitted {
-        eprintln!("left out: only root can make PID namespaces (`unshare -pf`): {tried:?}");
+        leave_out(&format!("only root can make PID namespaces (`unshare -pf`): {tried:?}"));
     }
     permitted
 }

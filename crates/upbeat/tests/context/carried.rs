@@ -300,7 +300,7 @@ fn a_context_travels_with_calls_that_open_streams_and_through_handles() {
 fn a_context_that_cannot_travel_or_be_read_is_told_of() {
     with_relays("bounds", async |relay, _, _| {
         let long = relay.look(vec![]).with(&Trace("x".repeat(5000))).await.unwrap_err();
-        let CallError::Context { text } = &long else { panic!("{long:?}") };
+        let CallError::Context { text, .. } = &long else { panic!("{long:?}") };
         assert!(text.contains("`trace`") && text.contains("4096"), "{long}");
         assert!(!long.may_have_run());
         let long = relay.note(vec![]).with(&Trace("x".repeat(5000))).await;

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use upbeat::error::Called;
 use upbeat::{CallError, CallInfo, Counter, Layer, Next, Node, Outcome, Refusal, Waiting};
 
 #[upbeat::service]
@@ -157,7 +158,7 @@ fn against(
 }
 
 fn refused<T, E>(text: &str) -> Result<T, CallError<E>> {
-    Err(CallError::Refused { text: text.into() })
+    Err(CallError::Refused { text: text.into(), called: Called::default() })
 }
 
 #[test]
@@ -192,7 +193,7 @@ fn layers_let_through_refuse_and_observe_in_the_order_in_which_they_are_written(
             shop.note(3).await.unwrap();
             shop.note(5).with(&Tenant(8)).await.unwrap();
             let late = shop.wait(7).with(&Tenant(8)).deadline(Duration::from_millis(20)).await;
-            assert_eq!(late, Err(CallError::Deadline));
+            assert_eq!(late, Err(CallError::deadline(true)));
             assert_eq!(shop.buy(8).with(&Tenant(3)).await, Ok(8));
             let (place, name) = (place.to_owned(), name.to_owned());
             let through = std::thread::spawn(move || {
@@ -254,7 +255,7 @@ fn no_more_handlers_run_at_once_than_a_service_allows() {
             let late = async {
                 yield_now().await;
                 let late = shop.wait(100).deadline(Duration::from_millis(5)).await;
-                assert_eq!(late, Err(CallError::Deadline));
+                assert_eq!(late, Err(CallError::deadline(true)));
                 // A waiting call that is cancelled gives its place up.
                 let waits = upbeat::within(Duration::from_millis(1), shop.wait(101)).await;
                 assert!(waits.is_err());
@@ -307,7 +308,7 @@ fn a_limit_holds_behind_layers_and_for_messages_whose_sender_is_gone() {
         async |_, shop, _, _| {
             shop.hang().with(&Tenant(8)).await.unwrap();
             let waits = shop.buy(1).with(&Tenant(8)).deadline(Duration::from_millis(20)).await;
-            assert_eq!(waits, Err(CallError::Deadline));
+            assert_eq!(waits, Err(CallError::deadline(true)));
             // A refused call takes no place and waits for none.
             assert_eq!(shop.buy(2).await, refused("no tenant"));
         },

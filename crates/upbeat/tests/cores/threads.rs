@@ -1,7 +1,7 @@
 //! Threads that each drive a node: how they start, and how they end.
 
 use crate::common::process::{Other, say};
-use crate::common::{Directory, PROGRAM, Watchdog, over_streams};
+use crate::common::{Directory, PROGRAM, Watchdog, shares_memory};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ pub(crate) fn play(part: &str, place: &Path) -> bool {
 #[test]
 fn threads_share_what_the_closure_shares_and_end_on_a_signal() {
     let _watchdog = Watchdog::new("tallies", 60);
-    if over_streams() {
+    if !shares_memory("nodes that share a name listen in several ways of their own") {
         return;
     }
     let directory = Directory::new();
@@ -75,7 +75,7 @@ fn threads_share_what_the_closure_shares_and_end_on_a_signal() {
 #[test]
 fn threads_of_which_one_fails_all_end() {
     let _watchdog = Watchdog::new("failing", 60);
-    if over_streams() {
+    if !shares_memory("nodes that share a name listen in several ways of their own") {
         return;
     }
     let directory = Directory::new();

@@ -5,7 +5,7 @@
 //! are in the old ring, in the new one or behind the switch from one to the other when they are dropped.
 
 use crate::common::server::KINDS;
-use crate::common::{Random, SOON, Watchdog, alone, node, setting};
+use crate::common::{Random, SOON, Watchdog, alone, node, seed, setting};
 use crate::mill::{MillClient, Stand, State, mappings};
 use crate::rounds::{Mix, Tally, Worker};
 use crate::{LIVE_BYTES, SAMPLED, SHARED_KIB, windows};
@@ -56,7 +56,7 @@ const FREE_KIB: u64 = 8 << 10;
 fn calls_that_are_dropped_while_lanes_grow_leave_nothing_and_do_nothing_more() {
     let _alone = alone();
     let sessions = (setting("UPBEAT_DROPS", 20_000) / 2_000).max(2);
-    let seed = setting("UPBEAT_SEED", 1);
+    let seed = seed(1);
     let _watchdog = Watchdog::new("drops while lanes grow", 60 + sessions);
     for kind in KINDS {
         let stand = Stand::new(kind);

@@ -16,7 +16,7 @@ mod mill;
 mod rounds;
 
 use common::server::KINDS;
-use common::{Random, Watchdog, alone, over_streams, setting};
+use common::{Random, Watchdog, alone, over_streams, seed, setting};
 use mill::{BUDGET, Stand, State};
 use rounds::{Tally, Worker, is_crowded};
 use std::time::Duration;
@@ -60,10 +60,10 @@ fn other() {
 fn calls_that_are_dropped_at_any_moment_leave_nothing_and_do_nothing_more() {
     let _alone = alone();
     let drops = setting("UPBEAT_DROPS", 20_000) / KINDS.len() as u64;
-    let seed = setting("UPBEAT_SEED", 1);
+    let seed = seed(1);
     let _watchdog = Watchdog::new("drops", 120 + drops / 1_000);
     for kind in KINDS {
-        println!("{kind:?}, seed {seed}");
+        println!("{kind:?}");
         let stand = Stand::new(kind);
         let mut random = Random::new(seed);
         // Tables and buffers have grown as far as they ever will.

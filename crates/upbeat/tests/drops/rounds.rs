@@ -220,7 +220,7 @@ impl Begun<'_> {
                 tally.returned += 1;
                 true
             }
-            Err(CallError::Deadline | CallError::Failed { code: FailCode::Deadline, .. })
+            Err(CallError::Deadline(_) | CallError::Failed { code: FailCode::Deadline, .. })
                 if self.bounded =>
             {
                 tally.late += 1;

@@ -67,7 +67,7 @@ fn an_active_message_that_would_wait_is_an_error_that_says_for_what() {
             for (answer, waits) in [(nap, "a timer"), (hold, "a timer")] {
                 let Err(error) = answer else { panic!("it waits") };
                 assert!(error.may_have_run());
-                let CallError::Failed { code: FailCode::WouldWait, text } = &error else {
+                let CallError::Failed { code: FailCode::WouldWait, text, .. } = &error else {
                     panic!("{error}")
                 };
                 assert_eq!(&**text, waits);
@@ -108,13 +108,13 @@ fn a_task_from_the_beginning_is_cancelled_and_panics_like_any() {
         stand.node.block_on(async {
             let shop = stand.client().await;
             let late = shop.nap(60_000).deadline(std::time::Duration::from_millis(20)).await;
-            assert_eq!(late, Err(CallError::Deadline));
+            assert_eq!(late, Err(CallError::deadline(true)));
             {
                 let nap = shop.nap(60_000).try_send().unwrap();
                 shop.null().await.unwrap();
                 drop(nap);
             }
-            let Err(CallError::Failed { code, text }) = shop.panics().await else { panic!() };
+            let Err(CallError::Failed { code, text, .. }) = shop.panics().await else { panic!() };
             assert_eq!((code, &*text), (FailCode::Panicked, "it panics"));
             until_counted(&shop, Counter::CancelsHonoured, 1).await;
         });

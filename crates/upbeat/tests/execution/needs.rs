@@ -8,7 +8,7 @@ use crate::shop::{ShopClient, Stand, counted, until_counted};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use upbeat::error::FailCode;
+use upbeat::error::{Called, FailCode};
 use upbeat::{CallError, Counter, Execution};
 
 async fn clients(stand: &Stand) -> (ShopClient, BankClient) {
@@ -47,7 +47,7 @@ fn where_nothing_may_wait_nothing_of_it_has_run() {
         let stand = Stand::new(kind, Some(Execution::Am));
         stand.node.block_on(async {
             let (_, bank) = clients(&stand).await;
-            let Err(CallError::Failed { code, text }) = bank.pay(5).await else { panic!() };
+            let Err(CallError::Failed { code, text, .. }) = bank.pay(5).await else { panic!() };
             assert_eq!((code, &*text), (FailCode::WouldWait, "a condition"));
             assert_eq!(bank.begun().await, Ok(vec![]));
         });
@@ -120,7 +120,7 @@ fn what_is_sent_back_fills_its_buffer_in_the_end() {
             let error = CallError::Method("nothing to change".into());
             assert_eq!(bank.change(0).into(&mut none).await, Err(error));
             bank.deposit(2).await.unwrap();
-            let error = CallError::NoRoom { items: 2, room: 1 };
+            let error = CallError::NoRoom { items: 2, room: 1, called: Called::default() };
             assert_eq!(bank.coins(2).into(&mut none).await, Err(error));
         });
     }
@@ -223,7 +223,8 @@ fn who_backs_off_keeps_its_deadline_and_can_be_dropped() {
             let (mut calls, mut refused) = (0, 0);
             while refused == 0 {
                 let late = soon(bank.withdraw(5).deadline(Duration::from_micros(300))).await;
-                assert_eq!(late, Err(CallError::Deadline));
+                // Between two attempts the call is not sent.
+                assert!(matches!(late, Err(CallError::Deadline(_))), "{late:?}");
                 calls += 1;
                 refused = counted(&shop, Counter::HandlersRefused).await;
             }
@@ -245,7 +246,7 @@ fn who_backs_off_keeps_its_deadline_and_can_be_dropped() {
             let mut time = Duration::from_millis(50);
             while counted(&shop, Counter::PromotedByCondition).await == 0 {
                 let late = soon(bank.withdraw(5).deadline(time)).await;
-                assert_eq!(late, Err(CallError::Deadline));
+                assert_eq!(late, Err(CallError::deadline(true)));
                 time *= 2;
             }
         });

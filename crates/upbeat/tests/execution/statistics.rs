@@ -134,7 +134,7 @@ fn told(ends: impl FnOnce(Node) + Send + 'static) -> (Receiver<Statistics>, Stri
         let given_up = first(fates.stays(), upbeat::sleep(BEGINS)).await;
         assert!(given_up.is_err());
         let late = fates.stays().deadline(BEGINS).await;
-        assert_eq!(late, Err(CallError::Deadline));
+        assert_eq!(late, Err(CallError::deadline(true)));
         assert!(matches!(fates.never_waits().await, Err(CallError::Failed { .. })));
         fates.asked().await.unwrap();
         fates.begins_later().await.unwrap();
@@ -197,7 +197,9 @@ fn each_method_says_what_became_of_its_calls() {
     assert_eq!(counted("begins_later", Counter::PromotedByCondition), 1);
     // The one that panics where its message lies.
     assert_eq!(counted("panics", Counter::Panics), 1);
-    assert_eq!(counted("runs_on", Counter::OverRuns), 2);
+    // On a busy machine one of them may be excused, whose thread waited for a processor.
+    let over_runs = counted("runs_on", Counter::OverRuns);
+    assert!((1..=2).contains(&over_runs), "{over_runs}");
     // The first one ran for longer.
     let ran = of(told, "runs_on");
     // The processor's counter and the system's clock are not the same to a microsecond.
@@ -209,12 +211,13 @@ fn each_method_says_what_became_of_its_calls() {
     let task =
         "\"method\":\"task\",\"calls\":3,\"inline\":0,\"tasks\":3,\"tasks_by\":{\"at once\":3}";
     assert!(json.contains(task), "{json}");
+    let ran_on = format!("\"refused\":0,\"panics\":0,\"ended\":0,\"over_runs\":{over_runs}");
     for (method, part) in [
         ("asked", "\"refused\":2,\"panics\":0,\"ended\":0,\"over_runs\":0"),
         ("never_waits", "\"refused\":1,\"panics\":0,\"ended\":0,\"over_runs\":0"),
         ("stays", "\"refused\":0,\"panics\":0,\"ended\":2,\"over_runs\":0"),
         ("panics", "\"refused\":0,\"panics\":1,\"ended\":0,\"over_runs\":0"),
-        ("runs_on", "\"refused\":0,\"panics\":0,\"ended\":0,\"over_runs\":2"),
+        ("runs_on", &*ran_on),
     ] {
         let (_, behind) = json.split_once(&format!("\"method\":\"{method}\"")).unwrap();
         let of = behind.split_once('}').unwrap().1.split('}').next().unwrap();
@@ -249,6 +252,7 @@ fn the_environment_asks_where_the_application_does_not() {
     let text = said("1");
     assert!(text.starts_with("upbeat: what was called at `said`\nmethod "), "{text}");
     assert!(text.contains("Fates.naps ") && !text.contains("unsaid"), "{text}");
+    assert!(text.lines().nth(1).unwrap().contains(" long polls "), "{text}");
     let json = said("json");
     assert!(json.starts_with("{\"node\":\"said\",\"methods\":[{\"service\":\"Fates\","), "{json}");
     assert_eq!(json.lines().count(), 1, "{json}");

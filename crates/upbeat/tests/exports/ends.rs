@@ -43,6 +43,8 @@ fn an_export_has_a_name_of_its_own() {
     drop(export);
     let again = node.export("one", 3_u64).unwrap();
     assert_eq!(again.whole().get(), 3);
+    let longest = "x".repeat(64);
+    assert_eq!(Export::name(&node.export(&longest, 1_u64).unwrap()), longest);
     for name in ["a/b", "", "é", &"x".repeat(65)] {
         assert!(node.export(name, 1_u64).is_err(), "{name}");
     }
@@ -116,6 +118,8 @@ fn a_reader_of_a_dead_owner_does_not_read_an_export_of_its_successor() {
         while let Err(ReadError::Call(_)) = read {
             read = soon(quotes.count().read()).await;
         }
-        assert_eq!(read, Err(ReadError::Ended));
+        assert_eq!(read, Err(ReadError::OwnerReplaced));
+        let text = read.unwrap_err().to_string();
+        assert!(text.starts_with("the owner of the export has died"), "{text}");
     });
 }

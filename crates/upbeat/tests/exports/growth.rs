@@ -1,6 +1,6 @@
 //! Exports that move because they grow.
 
-use crate::common::{Directory, SOON, Watchdog, node, shares_memory, soon};
+use crate::common::{Directory, SOON, Signal, Watchdog, node, shares_memory, soon};
 use crate::{Row, containers::Shop};
 use std::sync::atomic::{AtomicU64, Ordering};
 use upbeat::export::{ExportError, ReadError};
@@ -147,6 +147,55 @@ fn an_export_moves_within_an_update() {
         });
     });
     owner.block_on(async {
+        while !thread.is_finished() {
+            upbeat::yield_now().await;
+        }
+    });
+    thread.join().unwrap();
+}
+
+#[derive(Clone, Debug, PartialEq, Shared)]
+struct Sheet {
+    last: Option<u64>,
+    lines: Vec<u64>,
+    best: u64,
+    bids: [u64; 3],
+}
+
+/// The steps of a path in a snapshot begin where the export is now, and not where it was imported.
+#[test]
+fn a_snapshot_of_an_export_that_has_moved_has_its_values() {
+    let _watchdog = Watchdog::new("a snapshot behind a move", 60);
+    let (owner, directory) = owner("snapshot");
+    let value = Sheet { last: Some(7), lines: vec![3], best: 2, bids: [3, 4, 5] };
+    let sheet = owner.export("sheet", value).unwrap();
+    let (place, imported) = (directory.path(), Signal::default());
+    let (moved, thread) = (Signal::default(), imported.clone());
+    let thread = std::thread::spawn({
+        let moved = moved.clone();
+        move || {
+            let reader = node("reader/snapshot", &place, Waiting::Adaptive);
+            reader.block_on(async {
+                let sheet = soon(reader.import::<Sheet>("owner/snapshot/sheet")).await.unwrap();
+                assert_eq!(soon(sheet.last().some().read()).await, Ok(7));
+                thread.give();
+                moved.await;
+                assert_eq!(soon(sheet.lines().length().read()).await, Ok(301));
+                let found = sheet.snapshot(async |of| {
+                    let (last, line) = (of.last().some(), of.lines().index(300));
+                    let (bids, best) = (of.bids(), of.best());
+                    let bid = bids.index_at(&best).read().await?;
+                    Ok((last.read().await?, line.read().await?, bid))
+                });
+                assert_eq!(soon(found).await, Ok((7, 299, 5)));
+                assert_eq!(sheet.try_snapshot(|of| of.last().some().try_read()), Ok(7));
+            });
+        }
+    });
+    owner.block_on(async {
+        imported.await;
+        (0..300).for_each(|line| sheet.lines().push(line).unwrap());
+        moved.give();
         while !thread.is_finished() {
             upbeat::yield_now().await;
         }

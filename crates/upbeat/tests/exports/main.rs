@@ -5,6 +5,8 @@ mod common;
 
 mod anywhere;
 
+mod bounds;
+
 mod consistency;
 
 mod containers;
@@ -13,7 +15,13 @@ mod ends;
 
 mod growth;
 
+mod large;
+
+mod memory;
+
 mod mixed;
+
+mod owners;
 
 mod ranges;
 
@@ -186,6 +194,9 @@ fn other() {
     let Some((part, place)) = part() else { return };
     if let Some(shares) = part.strip_prefix("limited ") {
         return readers::owner(shares == "shared", place);
+    }
+    if let Some(part) = part.strip_prefix("memory ") {
+        return memory::other(part, place);
     }
     if let Some(shares) = part.strip_prefix("containers ") {
         return containers::owner(shares == "shared", place);

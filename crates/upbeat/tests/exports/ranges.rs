@@ -2,7 +2,8 @@
 
 use crate::common::{Watchdog, soon};
 use crate::{DeskClient, Quotes, ROWS, Stand, Stock};
-use upbeat::export::ReadError;
+use std::collections::BTreeSet;
+use upbeat::export::{Condition, ReadError};
 
 #[test]
 fn an_expression_finds_what_a_loop_finds() {
@@ -63,6 +64,41 @@ fn an_expression_finds_what_a_loop_finds() {
             let desk: DeskClient = stand.node.connect("prices").await.unwrap();
             desk.restock(2, 0).await.unwrap();
             assert_eq!(soon(stock.rows().range(..).sum(|row| row.size())).await, Ok(100), "{part}");
+        });
+    }
+}
+
+/// The conditions, each with the rows that it leaves of those which a loop leaves: a different count for each.
+#[test]
+fn each_condition_leaves_the_elements_that_it_names() {
+    let _watchdog = Watchdog::new("conditions", 60);
+    for part in ["shared", "apart"] {
+        let stand = Stand::new(part);
+        stand.node.block_on(async {
+            let quotes = soon(stand.node.import::<Quotes>("prices/quotes")).await.unwrap();
+            let rows = Quotes::of(1).book;
+            let with = rows[30];
+            type Of = fn(&upbeat::export::Path<upbeat::export::Element, u32>, u32) -> Condition;
+            type Is = fn(u32, u32) -> bool;
+            let all: [(&str, Of, Is); 6] = [
+                ("less_than", |size, with| size.less_than(with), |size, with| size < with),
+                ("at_most", |size, with| size.at_most(with), |size, with| size <= with),
+                ("equal_to", |size, with| size.equal_to(with), |size, with| size == with),
+                ("not_equal_to", |size, with| size.not_equal_to(with), |size, with| size != with),
+                ("at_least", |size, with| size.at_least(with), |size, with| size >= with),
+                ("more_than", |size, with| size.more_than(with), |size, with| size > with),
+            ];
+            let mut counts = BTreeSet::new();
+            for (name, condition, is_so) in all {
+                let expected = rows.iter().filter(|row| is_so(row.size, with.size)).count() as u64;
+                let range = quotes.book().range(..).filter(|row| condition(&row.size(), with.size));
+                assert_eq!(soon(range.count()).await, Ok(expected), "{name}, {part}");
+                assert!(counts.insert(expected), "two conditions leave {expected} rows");
+            }
+            // The highest bid of the first rows that the condition leaves is not that of all.
+            let few = quotes.book().range(..=9).filter(|row| row.bid().at_most(rows[4].bid));
+            assert_eq!(soon(few.max(|row| row.bid())).await, Ok(Some(rows[4].bid)), "{part}");
+            assert!(rows[9].bid > rows[4].bid);
         });
     }
 }

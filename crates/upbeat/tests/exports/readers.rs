@@ -1,5 +1,6 @@
 //! Exports for named nodes.
 
+use crate::common::left_out::leave_out;
 use crate::common::process::{input_ends, say};
 use crate::common::{
     Directory, PROGRAM, SOON, Signal, Watchdog, block_on, node, on_one_host, soon,
@@ -25,6 +26,7 @@ mod hostile {
     #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, upbeat::Wire)]
     pub(crate) enum NotRead {
         Ended,
+        OtherOwner,
         NoPart,
         Large,
         Overflow,
@@ -104,7 +106,7 @@ fn risk(stand: &Stand) -> Node {
 fn proves_names() -> bool {
     let proves = std::env::var("UPBEAT_TEST_CARRIER").as_deref() != Ok("tcp");
     if !proves {
-        println!("left out over TCP in plaintext: nodes that prove their names");
+        leave_out("over TCP in plaintext: nodes that prove their names");
     }
     proves
 }
@@ -421,5 +423,5 @@ fn readers_have_names_of_nodes() {
     }
     // Names that are known when the program runs.
     let names = vec![String::from("risk")];
-    node.export_for(&names).unwrap().export("value", 1_u64).unwrap();
+    drop(node.export_for(&names).unwrap().export("value", 1_u64).unwrap());
 }

@@ -4,6 +4,8 @@ use crate::common::{Watchdog, soon};
 use crate::{DeskClient, Quotes, ROWS, Row, Stand, Stock};
 use std::cell::Cell;
 use upbeat::export::ReadError;
+use upbeat_core::bill::Counter;
+use upbeat_core::limits::EXPORT_PARTS_MAX;
 
 #[test]
 fn a_snapshot_has_parts_of_one_moment() {
@@ -27,7 +29,16 @@ fn a_snapshot_has_parts_of_one_moment() {
             let wanted = Quotes::of(7);
             assert_eq!(found, Ok((wanted.book[0], wanted.book[1], wanted.count)), "{part}");
             assert_eq!(runs.get(), 2, "{part}: the first run has parts of two moments");
-            assert!(quotes.lost_bets().attempts > 0);
+            let lost = quotes.lost_bets();
+            assert!(lost.attempts > 0);
+            // The bill of the reader has them as well, over all its imports and each once.
+            let other = soon(stand.node.import::<Quotes>("prices/quotes")).await.unwrap();
+            soon(other.book().read()).await.unwrap();
+            let calls = lost.calls + other.lost_bets().calls;
+            let counted = [Counter::ReadsMeetingUpdates, Counter::ReadsByCall];
+            let counted = counted.map(|counter| stand.node.counted(counter));
+            assert_eq!(counted, [lost.attempts + other.lost_bets().attempts, calls], "{part}");
+            assert!(calls > 0, "the book has more parts than are read as one value in memory");
         });
     }
 }
@@ -100,5 +111,23 @@ fn the_errors_of_a_snapshot_are_those_of_its_reads() {
         desk.withdraw().await.unwrap();
         let ended = quotes.snapshot(async |of| of.count().read().await);
         assert_eq!(soon(ended).await, Err(ReadError::Ended));
+    });
+}
+
+#[test]
+fn a_snapshot_by_calls_has_no_more_parts_than_fit() {
+    let _watchdog = Watchdog::new("large snapshots", 60);
+    let stand = Stand::new("apart");
+    stand.node.block_on(async {
+        let quotes = soon(stand.node.import::<Quotes>("prices/quotes")).await.unwrap();
+        for (parts, fits) in [(EXPORT_PARTS_MAX, true), (EXPORT_PARTS_MAX + 1, false)] {
+            let found = quotes.snapshot(async |of| {
+                for part in 0..parts {
+                    of.book().index(part % ROWS).read().await?;
+                }
+                Ok(parts)
+            });
+            assert_eq!(soon(found).await, if fits { Ok(parts) } else { Err(ReadError::Large) });
+        }
     });
 }

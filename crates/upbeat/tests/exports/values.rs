@@ -2,6 +2,7 @@
 
 use crate::common::{Watchdog, shares_memory, soon};
 use crate::{DeskClient, Quotes, ROWS, Row, Stand};
+use std::time::Duration;
 use upbeat::Import;
 use upbeat::export::ReadError;
 
@@ -102,6 +103,26 @@ fn a_stopped_owner_is_read() {
     });
     assert_eq!(quotes.book().try_read(), Err(ReadError::Busy), "it has too many units");
     stand.owner.signal(rustix::process::Signal::CONT);
+}
+
+/// The owner answers no call, and each read that is one ends at the limit that it was given.
+#[test]
+fn a_read_that_calls_ends_at_its_limit() {
+    let _watchdog = Watchdog::new("limited reads", 60);
+    for part in ["shared", "apart"] {
+        let stand = Stand::new(part);
+        stand.node.block_on(async {
+            let quotes = soon(stand.node.import::<Quotes>("prices/quotes")).await.unwrap();
+            stand.owner.signal(rustix::process::Signal::STOP);
+            for _ in 0..100 {
+                // The book has too many units for a read in memory.
+                let late = upbeat::within(Duration::from_millis(2), quotes.book().read()).await;
+                assert!(late.is_err(), "{part}");
+            }
+            stand.owner.signal(rustix::process::Signal::CONT);
+            assert_eq!(soon(quotes.book().read()).await, Ok(Quotes::of(1).book), "{part}");
+        });
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Tests of the messages that a node with a small budget accepts, and of their order.
 
 use crate::common::server::{KINDS, Kind};
-use crate::common::{Random, Watchdog, at_once};
+use crate::common::{Random, Watchdog, at_once, soon};
 use crate::depot::{DepotClient, Make, Stand, bytes_of, sum};
 use std::cell::Cell;
 use std::pin::pin;
@@ -157,7 +157,7 @@ fn what_is_given_up_in_its_place_never_runs() {
                 let lens = [0, 70, 500, 60_000, 65_537, 300_000];
                 for len in lens {
                     let late = depot.keep(77, vec![1; len]).deadline(Duration::from_millis(30));
-                    assert_eq!(late.await, Err(CallError::Deadline), "{len}");
+                    assert!(matches!(late.await, Err(CallError::Deadline(_))), "{len}");
                     // Dropped once it has gone as far as it goes.
                     let dropped = depot.keep(78, vec![1; len]);
                     assert!(upbeat::within(Duration::from_millis(20), dropped).await.is_err());
@@ -194,11 +194,11 @@ fn what_has_waited_brings_the_time_that_is_left() {
             stand.node.spawn(async move { depot.keep(1, vec![]).await })
         };
         assert_eq!(stand.settled().await.0, 1);
-        let began = Instant::now();
-        let late = depot.keep(2, vec![1; 100_000]).deadline(Duration::from_secs(4));
-        let mut late = pin!(late);
+        let time = Duration::from_secs(6);
+        let mut late = pin!(depot.keep(2, vec![1; 100_000]).deadline(time));
         crate::long::begin(late.as_mut()).await;
-        upbeat::sleep(Duration::from_secs(2)).await;
+        upbeat::sleep(time / 2).await;
+        let waited = Instant::now();
         stand.open(true);
         assert_eq!(first.await.unwrap(), Ok((1, 0)));
         stand.open(false);
@@ -210,8 +210,9 @@ fn what_has_waited_brings_the_time_that_is_left() {
         while stand.state().1 > 0 {
             std::thread::sleep(Duration::from_millis(1));
         }
-        assert!(began.elapsed() < Duration::from_millis(5500), "{:?}", began.elapsed());
-        assert_eq!(late.await, Err(CallError::Deadline));
+        // A handler with all of the time would begin after the wait, and end no sooner.
+        assert!(waited.elapsed() < time, "{:?}", waited.elapsed());
+        assert!(matches!(late.await, Err(CallError::Deadline(_))));
     });
 }
 
@@ -290,23 +291,20 @@ fn who_overloads_a_node_delays_nobody_else() {
                 let before = stand.settled().await;
                 assert_eq!(before.0, 2);
                 // Neither its tasks that wait nor that node concern a third one.
-                let began = Instant::now();
                 for len in [8, 600, 60_000, 500_000] {
                     let bytes = bytes_of(3, len);
-                    assert_eq!(third.echo(bytes.clone()).await, Ok(bytes));
+                    assert_eq!(soon(third.echo(bytes.clone())).await, Ok(bytes));
                 }
-                assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+                assert_eq!(stand.state(), before, "the node is full all the time");
                 tasks
             });
             // Another client is served while the node is full, unless it asks for much.
             other.block_on(async {
                 let depot: DepotClient = other.connect(&stand.name()).await.unwrap();
-                let began = Instant::now();
                 for len in [8, 600, 60_000] {
                     let bytes = bytes_of(3, len);
-                    assert_eq!(depot.echo(bytes.clone()).await, Ok(bytes));
+                    assert_eq!(soon(depot.echo(bytes.clone())).await, Ok(bytes));
                 }
-                assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
                 assert_eq!(stand.state().0, 2);
                 let long = upbeat::within(Duration::from_millis(50), depot.echo(vec![1; 100_000]));
                 assert!(long.await.is_err());

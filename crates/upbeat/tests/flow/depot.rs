@@ -27,6 +27,8 @@ pub(crate) trait Depot {
     async fn panics_in_place(&self, number: u64, late: bool, bytes: InPlace<u8>);
     /// Opens the gate, or shuts it.
     async fn open(&self, open: bool);
+    /// Lets so many handlers pass the gate while it is shut.
+    async fn pass(&self, count: u64);
     /// Handlers of `keep`, `put` and `blank` that have begun, that stand, the most that stood at once, and
     /// numbers that came out of order.
     async fn state(&self) -> (u64, u64, u64, u64);
@@ -68,7 +70,7 @@ pub(crate) trait Depot {
 #[derive(Default)]
 pub(crate) struct Keeper {
     pub(crate) node: RefCell<Option<Node>>,
-    open: Cell<bool>,
+    passes: Cell<u64>,
     wakers: RefCell<Vec<Waker>>,
     begun: Cell<u64>,
     standing: Rc<Cell<u64>>,
@@ -98,7 +100,8 @@ impl Keeper {
 
     async fn gate(&self) {
         std::future::poll_fn(|context| {
-            if self.open.get() {
+            if let left @ 1.. = self.passes.get() {
+                self.passes.set(left - u64::from(left != u64::MAX));
                 return Poll::Ready(());
             }
             self.wakers.borrow_mut().push(context.waker().clone());
@@ -202,7 +205,11 @@ impl Depot for Keeper {
     }
 
     async fn open(&self, open: bool) {
-        self.open.set(open);
+        self.pass(if open { u64::MAX } else { 0 }).await;
+    }
+
+    async fn pass(&self, count: u64) {
+        self.passes.set(count);
         self.wakers.take().into_iter().for_each(Waker::wake);
     }
 

@@ -5,6 +5,7 @@ use crate::common::{Watchdog, first, over_network};
 use crate::depot::{DepotClient, Make, Stand, bytes_of, is_lost, sum, with_each_kind};
 use std::io::Write;
 use std::time::Duration;
+use upbeat::error::Called;
 use upbeat::{CallError, Waiting};
 use upbeat_core::limits::MESSAGE_BYTES_MAX;
 use upbeat_memory::probe::{Count, tally};
@@ -119,6 +120,31 @@ fn loans_that_are_dropped_are_loaned_again() {
     });
 }
 
+/// The handlers of such calls end, and their buffers come back.
+#[test]
+fn loans_whose_calls_are_late_or_dropped_are_loaned_again() {
+    let _watchdog = Watchdog::new("late loans", 120);
+    let make = Make::new(Waiting::Adaptive);
+    let stand = Stand::new(KINDS[0], make, make);
+    stand.node.block_on(async {
+        let depot = stand.client().await;
+        for len in [500, 60_000] {
+            let count = take_all(&depot, len).await;
+            for number in 0..2 * count as u64 {
+                // The gate is shut, so no handler ends by itself.
+                let loan = depot.loan_panics_in_place(number, true, len).await.unwrap();
+                let late = loan.send().deadline(Duration::from_millis(5)).await.unwrap_err();
+                assert!(matches!(late, CallError::Deadline(_)), "{late}");
+                let loan = depot.loan_panics_in_place(number, true, len).await.unwrap();
+                let soon_dropped = upbeat::sleep(Duration::from_millis(5));
+                assert!(first(loan.send(), soon_dropped).await.is_err());
+            }
+            while depot.state().await.unwrap().1 > 0 {}
+            assert_eq!(take_all(&depot, len).await, count, "loans of {len} bytes");
+        }
+    });
+}
+
 #[test]
 fn a_loan_that_cannot_be_had_is_an_error() {
     let _watchdog = Watchdog::new("loans", 120);
@@ -129,9 +155,12 @@ fn a_loan_that_cannot_be_had_is_an_error() {
     stand.node.block_on(async {
         let long = depot.loan_mirror(MESSAGE_BYTES_MAX).await.err();
         let (bytes, most) = (MESSAGE_BYTES_MAX + 8, MESSAGE_BYTES_MAX);
-        assert_eq!(long, Some(CallError::TooLarge { bytes, most }));
+        assert_eq!(long, Some(CallError::TooLarge { bytes, most, called: Called::default() }));
         let longest = depot.loan_sum_pairs(String::new(), usize::MAX).await.err();
-        assert_eq!(longest, Some(CallError::TooLarge { bytes: usize::MAX, most }));
+        assert_eq!(
+            longest,
+            Some(CallError::TooLarge { bytes: usize::MAX, most, called: Called::default() })
+        );
     });
     let loan = stand.node.block_on(depot.loan_mirror(500)).unwrap();
     drop(stand.server.take());

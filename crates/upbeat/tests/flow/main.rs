@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod asking;
 mod back;
 mod budget;
 mod depot;

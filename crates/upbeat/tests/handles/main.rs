@@ -15,6 +15,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
+use upbeat::error::Called;
 use upbeat::handle::HandleError;
 use upbeat::{CallError, ConnectError, Waiting};
 use upbeat_core::limits::CALLS_PER_SESSION_MAX;
@@ -170,7 +171,7 @@ fn asynchronous_calls_fill_buffers() {
                 );
             }
             let mut small = [0xa5; 7];
-            let error = Err(CallError::NoRoom { items: 8, room: 7 });
+            let error = Err(CallError::NoRoom { items: 8, room: 7, called: Called::default() });
             assert_eq!(handle.blob(8).into(&mut small).await, error);
             assert_eq!(small, [0xa5; 7]);
             let mut points = [Point { x: 0.0, y: 0.0 }; 8];
@@ -200,7 +201,8 @@ fn blocking_calls_fill_buffers() {
             }
             buffer.fill(0xa5);
             if bytes > 0 {
-                let error = CallError::NoRoom { items: bytes, room: bytes - 1 };
+                let error =
+                    CallError::NoRoom { items: bytes, room: bytes - 1, called: Called::default() };
                 assert_eq!(work.filling(&mut buffer[..bytes - 1]).blob(bytes as u64), Err(error));
                 assert!(buffer.iter().all(|byte| *byte == 0xa5));
             }
@@ -361,8 +363,9 @@ fn calls_beyond_those_that_may_be_open_wait() {
             assert!(once(&mut *forgotten).is_pending());
             std::mem::forget(forgotten);
         }
-        let late = block_on(handle.add(1, 0).deadline(Duration::from_millis(5)));
-        assert_eq!(late, Err(CallError::Deadline));
+        let late = block_on(handle.add(1, 0).deadline(Duration::from_millis(5))).unwrap_err();
+        assert_eq!(late, CallError::deadline(false));
+        assert!(late.to_string().contains("`add` of service `Work` at "), "{late}");
         // One-way messages pass.
         assert_eq!(block_on(handle.note(1)), Ok(()));
         let others: Vec<_> = (0..THREADS)
@@ -419,6 +422,8 @@ fn a_node_is_not_blocked() {
 fn silent(name: &str, place: &Path) -> OwnedFd {
     let program = PROGRAM.parse().unwrap();
     let path = SocketDirectory::at(place).unwrap().socket_path(&program, &name.parse().unwrap());
+    // The directory of the program may have gone with its last node.
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     let _ = std::fs::remove_file(&path);
     let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
     let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None).unwrap();
@@ -471,7 +476,8 @@ fn messages_to_a_silent_server_wait_no_longer_than_they_may() {
             Err(error) => break error,
         }
     };
-    assert_eq!(error, CallError::Deadline);
+    assert_eq!(error, CallError::deadline(false));
+    assert!(error.to_string().contains("`note` of service `Work` at "), "{error}");
     assert!(sent > 10 && late.elapsed() >= Duration::from_millis(50), "{sent}");
     stand.server.as_mut().unwrap().other().signal(rustix::process::Signal::CONT);
     let work = work.deadline(Duration::from_secs(60));

@@ -4,8 +4,10 @@ use super::lending;
 use super::raw::{Raw, send};
 use crate::common::Random;
 use crate::common::process::{end_with_input, linger, say};
+use std::fs::File;
+use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use upbeat_core::channel::stream;
 use upbeat_core::channel::{Control, Operation};
@@ -26,13 +28,17 @@ const POLLING_FLAG: usize = 8;
 const A_WHILE: Duration = Duration::from_millis(60);
 
 /// Goes every way until it is killed.
-pub(crate) fn attack(victim: &str, place: &Path, seed: u64) {
+pub(crate) fn attack(victim: &str, directory: &Path, seed: u64) {
     end_with_input();
-    let place = SocketDirectory::at(place).unwrap();
+    let place = SocketDirectory::at(directory).unwrap();
     let mut random = Random::new(seed);
-    let ways: Vec<_> = WAYS.iter().chain(lending::WAYS).collect();
+    let ways: Vec<_> = ways().collect();
+    let mut seen = vec![false; ways.len()];
+    let mut note = File::options().append(true).create(true).open(noted(directory)).unwrap();
     say("attacking");
-    for round in seed as usize.. {
+    // The attackers of neighbouring seeds begin half of the ways apart.
+    let first = seed as usize % 2 * (ways.len() / 2);
+    for round in first.. {
         // A place may be kept for the session before, and then there is a next time.
         let Some(raw) = Raw::connect(&place, victim) else { continue };
         let (name, way) = ways[round % ways.len()];
@@ -42,10 +48,29 @@ pub(crate) fn attack(victim: &str, place: &Path, seed: u64) {
             way(&mut attack);
             attack.raw.ring();
         }
+        if !std::mem::replace(&mut seen[round % ways.len()], true) {
+            note.write_all(format!("{name}\n").as_bytes()).unwrap();
+        }
         if began.elapsed() > Duration::from_secs(5) {
             eprintln!("{name} took {:?}", began.elapsed());
         }
     }
+}
+
+fn ways() -> impl Iterator<Item = &'static (&'static str, Way)> {
+    WAYS.iter().chain(lending::WAYS)
+}
+
+/// The file with the names of the ways that the attackers have gone.
+fn noted(directory: &Path) -> PathBuf {
+    directory.with_extension("ways")
+}
+
+/// Returns the ways that no attacker has gone yet.
+pub(crate) fn unseen(directory: &Path) -> Vec<&'static str> {
+    let seen = std::fs::read_to_string(noted(directory)).unwrap_or_default();
+    let seen: Vec<&str> = seen.lines().collect();
+    ways().map(|(name, _)| *name).filter(|name| !seen.contains(name)).collect()
 }
 
 /// The method whose results come when the victim's gate is open.

@@ -16,7 +16,7 @@ mod server;
 mod time;
 
 use common::process::{Other, part, say};
-use common::{Directory, Watchdog, alone, node, setting};
+use common::{Directory, Watchdog, alone, node, seed, setting};
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -278,12 +278,13 @@ fn clients_that_break_every_rule() {
         let mut third = Other::start("third third", &place);
         let called = || victim.node.counted(Counter::HandlersInline) > 100;
         victim.node.block_on(common::until(called));
-        let seed = setting("UPBEAT_SEED", 1);
+        let seed = seed(1);
         let mut attackers =
             [seed, seed + 1].map(|seed| Other::start(&format!("attack {seed}"), &place));
+        let unseen = || attack::unseen(&place);
         let began = Instant::now();
         let mut largest = base;
-        while began.elapsed() < Duration::from_secs(seconds()) {
+        while began.elapsed() < Duration::from_secs(seconds()) || !unseen().is_empty() {
             victim.run(Duration::from_millis(50));
             let now = Size::now();
             largest.descriptors = largest.descriptors.max(now.descriptors);
@@ -311,7 +312,7 @@ fn clients_that_break_every_rule() {
         assert!(ends > 20 && victim.ends.borrow().len() > 6, "{:?}", victim.ends.borrow());
         // Calls, and microseconds: the middle one, the slowest of a hundred, the slowest.
         let took: Vec<u64> = took.split(' ').map(|word| word.parse().unwrap()).collect();
-        assert!(took[0] > 100 && took[2] < 100_000, "{took:?}");
+        assert!(took[0] > 100 && took[3] < 10_000_000, "a call of a third node hangs: {took:?}");
     }
 }
 
@@ -381,7 +382,7 @@ fn servers_that_answer_garbage() {
     let client = Attacked::new("client", &place, Waiting::Adaptive);
     // The first sample makes a page that stays, and what is left behind is counted here.
     client.node.set_sampling(0);
-    let seed = setting("UPBEAT_SEED", 1);
+    let seed = seed(1);
     let mut imp = Other::start(&format!("garbage {seed}"), &place);
     imp.expect("serving");
     let began = Instant::now();

@@ -348,7 +348,7 @@ pub(crate) async fn call_all(node: &Node) -> bool {
 pub(crate) fn call_by_handle(place: &Path) {
     let while_ = Duration::from_millis(50);
     let handle = upbeat::handle::builder().program(PROGRAM).directory(place);
-    let handle = handle.deadline(4 * while_);
+    let handle = handle.connect_within(4 * while_);
     let Ok(target) = handle.connect::<TargetHandle>("imp") else { return };
     let blocking = target.blocking().deadline(while_).extendable(2 * while_);
     for round in 0..60 {

@@ -4,6 +4,7 @@ use crate::callbacks::issue;
 use crate::common::work::{WorkClient, WorkServer, Worker};
 use crate::common::{Directory, PROGRAM, Signal, Watchdog, alone, soon, until};
 use crate::resume::proxy::{How, Proxy};
+use crate::strangers::greeting;
 use crate::{client_that, protected, unprotected};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -11,10 +12,11 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 use upbeat::{Builder, Counter, Node};
+use upbeat_core::hello::{Parsed, Record};
 
 /// Has a node with these bounds serve on another thread while a test runs, which gets its address. The node has the
 /// identity in this file, if there is one. Returns how many callers it turned away.
-fn beside(
+pub(crate) fn beside(
     name: &'static str,
     identity: &str,
     with: impl FnOnce(Builder) -> Builder + Send + 'static,
@@ -162,23 +164,45 @@ fn a_node_without_a_place_for_another_session_goes_on_with_its_own() {
     );
 }
 
-/// Connections are accepted at the rate that the node permits, and wait until then.
+/// First messages are answered at the rate that the node permits, and wait until then. Connections that send none take no
+/// part of the rate.
 #[test]
-fn connections_are_accepted_at_a_rate() {
+fn first_messages_are_answered_at_a_rate() {
     let _alone = alone();
     let _watchdog = Watchdog::new("rate", 60);
-    let begun = Instant::now();
+    let directory = Directory::new();
+    let greeting = greeting(&directory, "calm");
     beside(
         "calm",
         "",
         |builder| builder.accepts_per_second(20),
         |at| {
-            let callers: Vec<TcpStream> =
-                (0..30).map(|_| TcpStream::connect(at).unwrap()).collect();
+            let connect = |_| TcpStream::connect(at).unwrap();
+            let _silent: Vec<TcpStream> = (0..100).map(connect).collect();
+            let strange = (0..100).map(connect);
+            strange.for_each(|mut caller| drop(caller.write_all(b"GET / HTTP/1.1\r\n\r\n")));
+            let begun = Instant::now();
+            let callers: Vec<TcpStream> = (0..30)
+                .map(|number| {
+                    let mut caller = connect(number);
+                    caller.write_all(&greeting).unwrap();
+                    caller
+                })
+                .collect();
+            // One of those that wait has gone before it is answered.
+            let mut gone = connect(0);
+            gone.write_all(&greeting).unwrap();
+            rustix::net::sockopt::set_socket_linger(&gone, Some(Duration::ZERO)).unwrap();
+            drop(gone);
             for mut caller in callers {
-                caller.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
-                // An accepted caller reads that this is no greeting, or finds the connection closed.
-                let _ = caller.read_to_end(&mut Vec::new());
+                caller.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+                let mut said = [0; 1024];
+                let bytes = caller.read(&mut said).unwrap();
+                let answer = Record::parse(&said[..bytes]);
+                assert!(
+                    matches!(answer, Ok(Parsed::Complete(Record::Welcome(_), _))),
+                    "{answer:?}"
+                );
             }
             // Twenty at once, and ten at twenty a second.
             let took = begun.elapsed();

@@ -172,7 +172,7 @@ fn a_crowd_of_peers_holds_what_the_node_may_and_no_more() {
                         assert!(text.contains("remote_bytes"), "{text}");
                         1
                     }
-                    Err(CallError::Deadline) if ends == Ends::GivenUp => 2,
+                    Err(CallError::Deadline(_)) if ends == Ends::GivenUp => 2,
                     Err(CallError::Unknown(_) | CallError::NotSent(_)) if ends == Ends::Cut => 2,
                     Err(error) => panic!("{ends:?}: {error}"),
                 };

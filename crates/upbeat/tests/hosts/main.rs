@@ -8,9 +8,15 @@ mod bounds;
 
 mod callbacks;
 
+mod floods;
+
 mod held;
 
 mod idle;
+
+mod leaving;
+
+mod oneways;
 
 mod own;
 
@@ -22,6 +28,7 @@ mod trust;
 
 mod wrong;
 
+use common::left_out::leave_out;
 use common::process::{Other, input_ends, part, say};
 use common::work::{WorkClient, WorkHandle, WorkServer, Worker, handle_works, works};
 use common::{Directory, PROGRAM, Watchdog, alone, secure, setting, soon};
@@ -170,7 +177,7 @@ fn the_addresses_of_a_host_are_tried_in_turn() {
         let to = format!("server@localhost:{port}");
         let known = std::net::ToSocketAddrs::to_socket_addrs(&format!("localhost:{port}")).unwrap();
         if !known.map(|known| known.to_string()).any(|known| known == server.at) {
-            eprintln!("left out: localhost does not stand for {at} here");
+            leave_out(&format!("localhost does not stand for {at} here"));
             continue;
         }
         node.block_on(async { works(&connected(&node, &to).await).await });
@@ -226,7 +233,7 @@ fn deadlines_cancels_and_deaths_are_as_on_one_host() {
     node.block_on(async {
         let work = connected(&node, &server.named("server")).await;
         let late = work.forever().deadline(Duration::from_millis(50)).await;
-        assert_eq!(late, Err(CallError::Deadline));
+        assert_eq!(late, Err(CallError::deadline(true)));
         assert_eq!(soon(work.nap(20, 7).deadline(Duration::from_secs(20))).await, Ok(7));
         let cancelled = node.spawn({
             let work = work.clone();
@@ -249,7 +256,7 @@ fn deadlines_cancels_and_deaths_are_as_on_one_host() {
         assert!(began.elapsed() < Duration::from_secs(5));
         let text = ended.to_string();
         assert!(text.contains(&format!("server ({})", server.at)), "{text}");
-        let Err(CallError::NotConnected { text }) = soon(work.add(1, 1)).await else {
+        let Err(CallError::NotConnected { text, .. }) = soon(work.add(1, 1)).await else {
             panic!("nobody is there")
         };
         assert!(text.contains(&server.at.to_string()), "{text}");

@@ -1,6 +1,7 @@
 //! Addresses of this host: a node that listens at one is reached in memory, and whatever else listens there over the
 //! network.
 
+use crate::common::left_out::leave_out;
 use crate::common::process::Other;
 use crate::common::work::{WorkClient, WorkHandle, WorkServer, Worker, handle_works, works};
 use crate::common::{Directory, PROGRAM, Signal, Watchdog, alone, block_on, shares_memory, soon};
@@ -58,7 +59,7 @@ impl Server {
                 self.at.ip().is_unspecified() || known.any(|known| known == self.at)
             });
             if !is_known {
-                eprintln!("left out: {at:?} does not stand for {} here", self.at);
+                leave_out(&format!("{at:?} does not stand for {} here", self.at));
             }
             is_known
         };
@@ -239,7 +240,7 @@ fn a_namesake_in_another_network_is_not_reached_by_an_address() {
     let _watchdog = Watchdog::new("other networks", 60);
     let works = Command::new("unshare").args(["-n", "true"]).status();
     if !shares_memory("addresses of this host") || !works.is_ok_and(|status| status.success()) {
-        println!("left out: there is no other network namespace to be had");
+        leave_out("there is no other network namespace to be had");
         return;
     }
     let directory = Directory::new();

@@ -91,7 +91,7 @@ fn each_peer_costs_its_own_session() {
     let directory = Directory::new();
     let server = Server::start("server");
     let before = descriptors(&server);
-    let greeting = greeting(&directory);
+    let greeting = greeting(&directory, "server");
     let served = || {
         let node = client(&directory, Waiting::Adaptive);
         let began = Instant::now();
@@ -140,10 +140,10 @@ fn each_peer_costs_its_own_session() {
     }
 }
 
-/// The bytes with which an honest caller of the node `server` greets it.
-fn greeting(directory: &Directory) -> Vec<u8> {
+/// The bytes with which an honest caller of the node of this name greets it.
+pub(crate) fn greeting(directory: &Directory, name: &str) -> Vec<u8> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let to = format!("server@{}", listener.local_addr().unwrap());
+    let to = format!("{name}@{}", listener.local_addr().unwrap());
     let heard = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let mut bytes = vec![0; 4096];
@@ -176,7 +176,7 @@ fn a_call_does_not_fail_by_an_attempt_that_began_before_it() {
 
         let listener = TcpListener::bind(&at).unwrap();
         let given_up = work.add(1, 2).deadline(BRIEFLY).await;
-        assert_eq!(given_up, Err(CallError::Deadline));
+        assert_eq!(given_up, Err(CallError::deadline(false)));
         let (mut stranger, _) = listener.accept().unwrap();
         drop(listener);
         let _server = Server::of(PROGRAM, "server", &at);

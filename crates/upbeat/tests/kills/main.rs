@@ -10,7 +10,7 @@ mod connecting;
 use common::process::{Other, part, say};
 use common::server::{Kind, Server};
 use common::work::{WorkClient, WorkServer, Worker};
-use common::{Directory, Random, Watchdog, alone, setting, until};
+use common::{Directory, Random, Watchdog, alone, seed, setting, until};
 use rustix::process::{Pid, Signal};
 use std::cell::{Cell, RefCell};
 use std::io::{Read, Write};
@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 use upbeat::{CallError, JoinHandle, Lost, Node, Waiting, Why};
 
 const POLICIES: [Waiting; 2] = [Waiting::Adaptive, Waiting::Sleeping];
-/// Within this time of a death every open call has failed.
-const SOON: Duration = Duration::from_millis(50);
+/// After this time an open call of a dead process, or a node that has taken its name over, counts as hung.
+const HUNG: Duration = Duration::from_secs(10);
 const CALLS: u64 = 16;
 
 /// A node that takes no samples: the first makes a page, and descriptors are counted here.
@@ -127,14 +127,12 @@ impl Holdings {
     }
 }
 
-/// Holds the slowest of each round against the bound: one in a hundred may be slower, and one in
-/// all, for machines stand still at times.
-fn assert_soon(mut slowest: Vec<Duration>) {
+/// Reports how long after each death the last open call has failed, and none of them hangs.
+fn report(mut slowest: Vec<Duration>) {
     slowest.sort();
-    let allowed = (slowest.len() / 100).max(1);
-    let at = slowest[slowest.len().saturating_sub(1 + allowed)];
-    println!("{} kills: p50 {:?}, p99 {at:?}", slowest.len(), slowest[slowest.len() / 2]);
-    assert!(at < SOON, "{slowest:?}");
+    let at = |percent| slowest[(slowest.len() - 1) * percent / 100];
+    println!("{} kills: p50 {:?}, p99 {:?}", slowest.len(), at(50), at(99));
+    assert!(at(100) < HUNG, "{slowest:?}");
 }
 
 fn kills() -> u64 {
@@ -148,7 +146,7 @@ fn watchdog(what: &'static str) -> Watchdog {
 
 /// A call that began after the loss was noticed has tried to connect again.
 fn check_lost(error: &CallError) {
-    if let CallError::NotConnected { text } = error {
+    if let CallError::NotConnected { text, .. } = error {
         assert!(text.contains("victim") && text.contains("has died"), "{text}");
         return;
     }
@@ -194,7 +192,7 @@ fn servers_that_are_killed() {
     let directory = Directory::new();
     let place = directory.path();
     let killer = Killer::new();
-    let mut random = Random::new(setting("UPBEAT_SEED", 1));
+    let mut random = Random::new(seed(1));
     let mut slowest = Vec::new();
     let _steady = Server::start(Kind::Shared, "steady", &place, Waiting::Adaptive);
     for waiting in POLICIES {
@@ -235,7 +233,7 @@ fn servers_that_are_killed() {
             }
         }
     }
-    assert_soon(slowest);
+    report(slowest);
 }
 
 #[test]
@@ -244,7 +242,7 @@ fn clients_that_are_killed() {
     let directory = Directory::new();
     let place = directory.path();
     let killer = Killer::new();
-    let mut random = Random::new(setting("UPBEAT_SEED", 2));
+    let mut random = Random::new(seed(2));
     let mut slowest = Vec::new();
     for waiting in POLICIES {
         let losses = Rc::new(RefCell::new(Vec::<(Lost, Instant)>::new()));
@@ -278,7 +276,7 @@ fn clients_that_are_killed() {
             }
         }
     }
-    assert_soon(slowest);
+    report(slowest);
 }
 
 #[test]
@@ -301,13 +299,13 @@ fn a_peer_that_stops_is_waited_for_until_it_dies() {
             }
             // A deadline is kept without the callee.
             let late = work.forever().deadline(Duration::from_millis(10)).await;
-            assert_eq!(late, Err(CallError::Deadline));
+            assert_eq!(late, Err(CallError::deadline(true)));
             assert_eq!(node.sessions(), 2);
             let at = Instant::now();
             victim.kill();
             for call in open {
                 let soon = call.await.unwrap().saturating_duration_since(at);
-                assert!(soon < 20 * SOON, "{soon:?}");
+                assert!(soon < HUNG, "{soon:?}");
             }
         });
     }
@@ -367,7 +365,7 @@ fn a_death_is_seen_although_an_heir_holds_the_socket() {
             victim.kill();
             for call in open {
                 let soon = call.await.unwrap().saturating_duration_since(at);
-                assert!(soon < 20 * SOON, "{soon:?}");
+                assert!(soon < HUNG, "{soon:?}");
             }
         });
         assert_eq!(node.sessions(), 0);

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::Command;
 use std::task::Poll;
 use store::{FEW, Record, Shop, StoreClient, StoreHandle, StoreServer, limit};
-use upbeat::error::FailCode;
+use upbeat::error::{Called, FailCode};
 use upbeat::{CallError, Node, Waiting};
 use upbeat_core::limits::TAKEN_BYTES_MAX;
 
@@ -111,7 +111,7 @@ impl Stand {
 
 /// The callee refused the arguments: so many bytes, where so many are taken.
 fn is_too_large(error: &CallError, bytes: usize, most: usize) {
-    let CallError::Failed { code: FailCode::ArgumentsTooLarge, text } = error else {
+    let CallError::Failed { code: FailCode::ArgumentsTooLarge, text, .. } = error else {
         panic!("{error:?}");
     };
     assert!(text.contains(&bytes.to_string()) && text.contains(&most.to_string()), "{text}");
@@ -202,7 +202,11 @@ fn results_longer_than_their_caller_takes_are_refused() {
         for longest in [TAKEN_BYTES_MAX, 3 * MIB] {
             let stand = Stand::new(kind, USUAL, Make { longest, ..USUAL });
             let fits = (longest - 8) as u64;
-            let error = CallError::ResultTooLarge { bytes: longest + 1, most: longest };
+            let error = CallError::ResultTooLarge {
+                bytes: longest + 1,
+                most: longest,
+                called: Called::default(),
+            };
             stand.node.block_on(async {
                 let store = stand.client().await;
                 assert_eq!(store.blob(fits).await.map(|blob| blob.len() as u64), Ok(fits));

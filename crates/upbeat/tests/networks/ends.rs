@@ -119,7 +119,7 @@ fn play_node(stand: &Stand<'_>, times: &Times, over: Over, waiting: Waiting) {
         // A new call reconnects, which takes longer than its deadline, or is refused.
         let late = soon(ledger.open().deadline(LATE)).await;
         assert!(
-            matches!(late, Err(CallError::Deadline | CallError::NotConnected { .. })),
+            matches!(late, Err(CallError::Deadline(_) | CallError::NotConnected { .. })),
             "{late:?}"
         );
         times.ended.fetch_add(1, SeqCst);
@@ -133,8 +133,8 @@ fn play_node(stand: &Stand<'_>, times: &Times, over: Over, waiting: Waiting) {
     assert_eq!(node.counted(Counter::SessionsLost), 1);
 }
 
-/// As long as `UPBEAT_PARTITION_SECONDS` says, with the times that sessions have if nobody says; without it
-/// with short ones, until all has ended.
+/// As long as `UPBEAT_PARTITION_SECONDS` says, with ten and five seconds for the two times of a session; without it
+/// with a second for each, until all has ended.
 #[test]
 fn calls_end_in_time_where_the_network_stays_parted() {
     with_network("ends::calls_end_in_time_where_the_network_stays_parted", |network| {
@@ -173,7 +173,7 @@ fn calls_end_in_time_where_the_network_stays_parted() {
             times.wait(|| times.ended.load(SeqCst) == clients.len());
             // The far host gives the sessions up by its own clock, and the handlers with them.
             times.wait(|| open() == 0);
-            times.check(&CallError::Deadline);
+            times.check(&CallError::deadline(true));
             thread::sleep(lasts.saturating_sub(parted.elapsed()));
             network.part(false);
             times.healed.store(true, SeqCst);

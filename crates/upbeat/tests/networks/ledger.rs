@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
-use upbeat::{Counter, Identity, Node, Stream};
+use upbeat::{Counter, Identity, InPlace, Node, Stream};
 
 /// Writers enter numbers, each from 1 on.
 #[upbeat::service]
@@ -24,6 +24,7 @@ pub(crate) trait Ledger {
     /// How many there were, if they were in order.
     async fn in_order(&self, numbers: Stream<u64>) -> Result<u64, String>;
     async fn bytes(&self, bytes: Vec<u8>) -> Vec<u8>;
+    async fn length(&self, bytes: InPlace<u8>) -> u64;
     /// Never ends by itself.
     async fn forever(&self);
     /// Waits.
@@ -101,6 +102,10 @@ impl Ledger for Book {
         bytes
     }
 
+    async fn length(&self, bytes: InPlace<u8>) -> u64 {
+        bytes.len() as u64
+    }
+
     async fn forever(&self) {
         let _open = Open::new(&self.open);
         std::future::pending::<()>().await;
@@ -143,6 +148,7 @@ pub(crate) fn play(part: &str, place: &Path) {
     let book = Rc::new(Book::default());
     *book.node.borrow_mut() = Some(node.clone());
     node.serve(LedgerServer::shared(Rc::clone(&book))).unwrap();
+    let _tally = node.export("tally", 7_u64).unwrap();
     say(&format!("serving {}", node.listens_at().unwrap()));
     node.block_on(quit);
     node.shut_down(Duration::from_secs(1));

@@ -4,12 +4,14 @@
 //! process alone, so they go with it, however it ends. The router drops packets where it does not forward them,
 //! in silence, and by rules of nft.
 
+use crate::common::left_out::leave_out;
 use crate::common::process::end_with_input;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
 /// Says that this process is the one whose network is the router's.
@@ -22,18 +24,58 @@ const REQUIRED: &str = "UPBEAT_NETWORKS_REQUIRED";
 const PROBE: &str = "ip link add name probe type veth peer name other \
     && echo 1 > /proc/sys/net/ipv4/ip_forward";
 
+/// The case of a test that this process plays.
+const CASE: &str = "UPBEAT_TEST_CASE";
+
 /// Runs the test of this name with a network of its own. Where none can be made the test is left out, aloud,
 /// unless it is required.
 pub(crate) fn with_network(test: &str, act: impl FnOnce(&Network)) {
-    if std::env::var_os(INSIDE).is_some() {
-        end_with_input();
-        fail_at_once();
+    if is_inside() {
         return act(&Network::new());
     }
     let Some(options) = permitted() else { return };
+    again(test, options, "");
+}
+
+/// Runs each case of a test as [`with_network`] does, so many at a time.
+pub(crate) fn with_networks(
+    test: &str,
+    cases: &[String],
+    at_a_time: usize,
+    act: impl FnOnce(&Network, &str),
+) {
+    if is_inside() {
+        return act(&Network::new(), &std::env::var(CASE).unwrap());
+    }
+    let Some(options) = permitted() else { return };
+    let next = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..at_a_time.min(cases.len()) {
+            scope.spawn(|| {
+                while let Some(case) = cases.get(next.fetch_add(1, Relaxed)) {
+                    again(test, options, case);
+                }
+            });
+        }
+    });
+}
+
+/// Whether this process is the one whose network is the router's. Prepares it if it is.
+fn is_inside() -> bool {
+    let is_inside = std::env::var_os(INSIDE).is_some();
+    if is_inside {
+        end_with_input();
+        fail_at_once();
+    }
+    is_inside
+}
+
+/// Plays a case of a test in a process of its own, and passes on what that says.
+fn again(test: &str, options: &str, case: &str) {
     let mut again = Command::new("unshare");
     again.args([options, "--"]).arg(std::env::current_exe().unwrap());
-    again.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(INSIDE, "1");
+    again.args(["--exact", test, "--nocapture", "--test-threads=1"]);
+    again.env(INSIDE, "1").env(CASE, case);
     again.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut again = again.spawn().unwrap();
     // The inner process ends with its input: at the latest when this process does.
@@ -43,7 +85,11 @@ pub(crate) fn with_network(test: &str, act: impl FnOnce(&Network)) {
     let said =
         [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
     said.iter().for_each(|said| println!("{said}"));
-    assert!(output.status.success() && said[0].contains("1 passed"), "{test}: {}", output.status);
+    assert!(
+        output.status.success() && said[0].contains("1 passed"),
+        "{test} {case}: {}",
+        output.status
+    );
 }
 
 fn required() -> bool {
@@ -72,7 +118,7 @@ fn permitted() -> Option<&'static str> {
     let missing =
         format!("no network namespaces (unshare of util-linux, ip of iproute2): {refusals:?}");
     assert!(!required(), "{missing}");
-    eprintln!("left out: {missing}");
+    leave_out(&missing);
     None
 }
 
@@ -101,6 +147,12 @@ impl Network {
         self.drop_from([parted; 2]);
     }
 
+    /// Takes the router's end of the link to the near host down, or up again.
+    pub(crate) fn link(&self, is_up: bool) {
+        let to = if is_up { "up" } else { "down" };
+        feed("ip", &["link", "set", self.near.name, to], "").unwrap();
+    }
+
     /// Loses so many of a hundred packets, at random. False, aloud, where there is no nft
     /// and it is not required.
     pub(crate) fn lose(&self, percent: u64) -> bool {
@@ -116,7 +168,7 @@ impl Network {
         let lost = feed("nft", &["-f", "-"], &rules);
         assert!(lost.is_ok() || !required(), "{lost:?}");
         if let Err(why) = &lost {
-            eprintln!("left out: nothing can be lost without nft (nftables): {why}");
+            leave_out(&format!("nothing can be lost without nft (nftables): {why}"));
         }
         lost.is_ok()
     }
@@ -128,6 +180,16 @@ impl Network {
         let (_, packets) = listed.split_once("counter packets ").expect("a counter");
         packets.split(' ').next().unwrap().parse().unwrap()
     }
+}
+
+/// Whether packets can be dropped by rules of nft. False, aloud, where there is no nft and it is not required.
+pub(crate) fn has_nft() -> bool {
+    let has = Command::new("nft").arg("--version").output().is_ok_and(|of| of.status.success());
+    assert!(has || !required(), "there is no nft (nftables)");
+    if !has {
+        leave_out("no host drops its own packets without nft (nftables)");
+    }
+    has
 }
 
 /// A setting of the router's.
@@ -153,6 +215,8 @@ pub(crate) struct Host {
     /// The router's end of the link.
     name: &'static str,
     pub(crate) address: String,
+    /// The command of `ip` that makes its route to the router.
+    route: String,
     space: File,
 }
 
@@ -175,18 +239,45 @@ impl Host {
             cat.id()
         );
         feed("ip", &["-batch", "-"], &links).unwrap();
-        let host = Host { name, address: format!("{subnet}.2"), space };
         // Lost packets are sent again soon: otherwise most of a test's time would pass in TCP's timers.
+        let route = format!("route add default via {subnet}.1 rto_min 20ms\n");
+        let host = Host { name, address: format!("{subnet}.2"), route, space };
         let links = format!(
             "link set lo up\n\
              address add {subnet}.2/24 dev uplink\n\
              link set uplink up\n\
-             route add default via {subnet}.1 rto_min 20ms\n"
+             {}",
+            host.route
         );
-        host.run(|| feed("ip", &["-batch", "-"], &links)).unwrap();
+        host.run(|| {
+            feed("ip", &["-batch", "-"], &links).unwrap();
+            // Systems before Linux 6.5 ask again for a connection after one, three and seven seconds; later ones have
+            // this setting, and ask more often by default.
+            let _ = std::fs::write("/proc/sys/net/ipv4/tcp_syn_linear_timeouts", "0");
+        });
         drop(input);
         cat.wait().unwrap();
         host
+    }
+
+    /// Takes the host's own end of its link down, with the routes over it, or up again.
+    pub(crate) fn link(&self, is_up: bool) {
+        let links = match is_up {
+            true => format!("link set uplink up\n{}", self.route),
+            false => "link set uplink down\n".to_owned(),
+        };
+        self.run(|| feed("ip", &["-batch", "-"], &links)).unwrap();
+    }
+
+    /// Drops everything that the host sends and that it receives, where it does so, or nothing any more.
+    pub(crate) fn mute(&self, is_muted: bool) {
+        let chain = |hook: &str| {
+            format!("chain {hook} {{ type filter hook {hook} priority 0; counter drop; }}\n")
+        };
+        let chains = if is_muted { chain("input") + &chain("output") } else { String::new() };
+        let rules =
+            format!("table ip own {{}}\ndelete table ip own\ntable ip own {{ {chains} }}\n");
+        self.run(|| feed("nft", &["-f", "-"], &rules)).unwrap();
     }
 
     /// Does something in a thread of this host's. What it makes there is the host's: sockets, threads, processes.

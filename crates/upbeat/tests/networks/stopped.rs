@@ -1,6 +1,7 @@
 //! A peer whose process is stopped, and reads nothing: its host answers, and so the session goes on. Then its host
 //! vanishes, which is noticed.
 
+use crate::common::left_out::leave_out;
 use crate::common::{Watchdog, block_on, setting, soon, until};
 use crate::ledger::LedgerClient;
 use crate::namespaces::with_network;
@@ -135,7 +136,7 @@ impl Case {
 #[test]
 fn a_stopped_peer_keeps_its_sessions_until_its_host_vanishes() {
     if setting("UPBEAT_STOPPED", 0) == 0 {
-        println!("left out: UPBEAT_STOPPED is not set");
+        leave_out("UPBEAT_STOPPED is not set");
         return;
     }
     with_network("stopped::a_stopped_peer_keeps_its_sessions_until_its_host_vanishes", |network| {

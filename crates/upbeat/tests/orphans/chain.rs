@@ -30,6 +30,8 @@ pub(crate) trait Chain {
     async fn nap(&self, ms: u64, value: u64) -> u64;
     /// Waits so long and is counted then, also without its caller: for two seconds at most.
     async fn finish(&self, ms: u64);
+    /// Works like `finish`, with more time.
+    async fn finish_late(&self, ms: u64);
     async fn finished(&self) -> u64;
     /// Waits so long and is counted then: for half a second at most when its sender is gone.
     #[oneway]
@@ -99,7 +101,7 @@ impl Chain for Knot {
         match self.next(through).await {
             // The callee may report the end of the time first, since it has the same deadline.
             Some((next, rest)) => match next.reach(rest, waits).await {
-                Err(CallError::Deadline) => std::future::pending().await,
+                Err(CallError::Deadline(_)) => std::future::pending().await,
                 other => other.unwrap(),
             },
             None => std::future::pending().await,
@@ -157,6 +159,11 @@ impl Chain for Knot {
         self.finished.set(self.finished.get() + 1);
     }
 
+    #[method(outlives = "20s")]
+    async fn finish_late(&self, ms: u64) {
+        self.finish(ms).await;
+    }
+
     async fn finished(&self) -> u64 {
         self.finished.get()
     }
@@ -198,7 +205,7 @@ impl Chain for Knot {
             Ok(left) => Ok(left),
             Err(CallError::Method(text)) => Err(text),
             // The callee may report the end of the time first, since it has the same deadline.
-            Err(CallError::Deadline) => std::future::pending().await,
+            Err(CallError::Deadline(_)) => std::future::pending().await,
             Err(error) => Err(error.to_string()),
         }
     }

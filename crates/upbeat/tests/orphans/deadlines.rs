@@ -62,7 +62,7 @@ fn a_handler_ends_at_the_deadline_although_its_caller_is_stuck() {
             // called before the deadline, also on a busy machine.
             let (stall, deadline) = (3_000, Duration::from_millis(700));
             let call = chain.reach_and_stall(stand.behind(), stall).deadline(deadline);
-            assert_eq!(call.await, Err(CallError::Deadline));
+            assert_eq!(call.await, Err(CallError::deadline(true)));
             stand.standing([1, 2], 0).await;
             let ended = began.elapsed();
             assert!(ended >= deadline && ended.as_millis() < u128::from(stall), "{ended:?}");
@@ -91,7 +91,7 @@ fn a_deadline_that_has_passed_ends_the_whole_chain() {
                 stand.standing(0..4, 1).await;
                 std::future::pending::<()>().await;
             };
-            assert_eq!(first(call, all).await, Ok(Err(CallError::Deadline)));
+            assert_eq!(first(call, all).await, Ok(Err(CallError::deadline(true))));
             stand.standing(0..4, 0).await;
         }
         for at in 0..4 {

@@ -81,7 +81,7 @@ fn nothing_lasts_longer_than_its_caller_said() {
         stand.node.block_on(async {
             let (chain, began) = (stand.client(0).await, Instant::now());
             let call = chain.more(stand.behind(), None, 60_000, 60_000).deadline(ms(HAS));
-            assert_eq!(call.extendable(ms(2 * HAS)).await, Err(CallError::Deadline));
+            assert_eq!(call.extendable(ms(2 * HAS)).await, Err(CallError::deadline(true)));
             assert!(ms(2 * HAS) <= began.elapsed() && began.elapsed() < A_WHILE);
             stand.standing(0..hops, 0).await;
         });
@@ -127,7 +127,7 @@ fn a_silent_caller_extends_nothing() {
             });
         });
         other.join().unwrap();
-        assert_eq!(call.await, Err(CallError::Deadline));
+        assert_eq!(call.await, Err(CallError::deadline(true)));
         for value in 0..100 {
             assert_eq!(chain.nap(0, value).await, Ok(value));
         }

@@ -69,10 +69,10 @@ fn what_is_not_answered_in_time_ends_here_and_there() {
         let handle = handle(&stand);
         let blocking = handle.blocking().deadline(ms(SHORT));
         let blocked = || blocking.reach(stand.behind(), true);
-        assert_eq!(after(ms(SHORT), blocked), Err(CallError::Deadline));
+        assert_eq!(after(ms(SHORT), blocked), Err(CallError::deadline(true)));
         stand.node.block_on(stand.standing(0..2, 0));
         let awaited = || block_on(handle.reach(stand.behind(), true).deadline(ms(SHORT)));
-        assert_eq!(after(ms(SHORT), awaited), Err(CallError::Deadline));
+        assert_eq!(after(ms(SHORT), awaited), Err(CallError::deadline(true)));
         stand.node.block_on(stand.standing(0..2, 0));
         // The sessions stand.
         assert_eq!(blocking.deadline(A_WHILE).nap(0, 1), Ok(1));
@@ -93,21 +93,22 @@ fn a_silent_server_blocks_nobody_for_longer() {
     stand.servers[0].other().signal(rustix::process::Signal::STOP);
     let awaited = |handle: &ChainHandle| block_on(handle.nap(0, 4).deadline(ms(SHORT)));
     let builder = upbeat::handle::builder().program(PROGRAM).directory(&stand.place);
-    let builder = builder.deadline(ms(SHORT));
+    let builder = builder.connect_within(ms(SHORT));
     match after(ms(SHORT), || builder.connect::<ChainHandle>(&stand.names[0])) {
         Err(HandleError::Connect(ConnectError::Call(error))) => {
-            assert_eq!(error, CallError::Deadline);
+            assert!(matches!(error, CallError::Deadline(_)), "{error}");
         }
         other => panic!("{:?}", other.err()),
     }
-    // The first of its awaited calls, for which a session has to be opened.
-    assert_eq!(after(ms(SHORT), || awaited(&other)), Err(CallError::Deadline));
+    // The first of its awaited calls: the session that it needs never opens, so it is not sent.
+    assert_eq!(after(ms(SHORT), || awaited(&other)), Err(CallError::deadline(false)));
     for _ in 0..3 {
         let fresh = handle.blocking().deadline(ms(SHORT));
-        for blocking in [&kept, &fresh] {
-            assert_eq!(after(ms(SHORT), || blocking.nap(0, 5)), Err(CallError::Deadline));
+        for (blocking, has_session) in [(&kept, true), (&fresh, false)] {
+            let late = after(ms(SHORT), || blocking.nap(0, 5));
+            assert_eq!(late, Err(CallError::deadline(has_session)));
         }
-        assert_eq!(after(ms(SHORT), || awaited(&handle)), Err(CallError::Deadline));
+        assert_eq!(after(ms(SHORT), || awaited(&handle)), Err(CallError::deadline(true)));
     }
     stand.servers[0].other().signal(rustix::process::Signal::CONT);
     // A reply that comes too late reaches no caller.
@@ -152,7 +153,7 @@ fn handles_extend_nothing_that_they_have_not_said() {
         // The call ends when the last possible extension is over.
         let ends = || more(&handle, &[], (HAS, Some(2 * HAS)), (60_000, 60_000));
         for ended in after(ms(2 * HAS), ends) {
-            assert_eq!(ended, Err(CallError::Deadline));
+            assert_eq!(ended, Err(CallError::deadline(true)));
         }
         stand.node.block_on(stand.standing([0], 0));
     });

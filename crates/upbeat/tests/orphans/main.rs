@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod asleep;
 mod chain;
 mod deadlines;
 mod ends;

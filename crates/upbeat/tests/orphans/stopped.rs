@@ -31,7 +31,7 @@ fn a_call_whose_deadline_passed_while_its_callee_was_stopped_never_runs() {
             })
             .collect();
         for call in calls {
-            assert_eq!(call.await.unwrap(), Err(CallError::Deadline));
+            assert_eq!(call.await.unwrap(), Err(CallError::deadline(true)));
         }
         honest
     });

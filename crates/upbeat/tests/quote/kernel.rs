@@ -154,10 +154,11 @@ pub(crate) fn judge(list: &str) {
     assert_eq!(judged, PHASES.map(|phase| phase.0), "phases that were found");
 }
 
-/// The calls of a list, each with its thread, where they return: by what they were given and what they gave.
+/// The calls of a list, each with its thread, where they return: by what they were given and what they gave. Calls with
+/// which a node reports slow handlers are left out: beneath a tracer many handlers are slow.
 pub(crate) fn returned(list: &str) -> impl Iterator<Item = (&str, String)> {
     let mut begun: HashMap<&str, &str> = HashMap::new();
-    list.lines().filter_map(move |line| {
+    let calls = list.lines().filter_map(move |line| {
         let (process, rest) = line.split_once(' ').unwrap_or((line, ""));
         let rest = rest.trim_start();
         if rest.ends_with("<unfinished ...>") {
@@ -168,7 +169,21 @@ pub(crate) fn returned(list: &str) -> impl Iterator<Item = (&str, String)> {
             return Some((process, format!("{} {rest}", begun.remove(process).unwrap_or(rest))));
         }
         Some((process, rest.to_owned()))
-    })
+    });
+    calls.filter(|(_, call)| !is_report(call))
+}
+
+/// Returns whether a node makes this call to judge or report a slow handler: it reads the kernel's account of its thread, or
+/// writes a line on standard error. No message needs a call of these kinds.
+fn is_report(call: &str) -> bool {
+    const KINDS: [&str; 5] = ["open", "openat", "close", "fcntl", "clock_gettime"];
+    let account = |read: &str| read.split('"').nth(1).is_some_and(|text| text.ends_with("\\n"));
+    match call.split_once('(') {
+        Some(("write", rest)) => rest.starts_with("2, "),
+        Some(("read", rest)) => account(rest),
+        Some((name, _)) => KINDS.contains(&name),
+        None => false,
+    }
 }
 
 /// The first word of what was said.

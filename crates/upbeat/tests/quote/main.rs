@@ -83,8 +83,7 @@ fn lanes_between_processes() {
 /// Counts what messages cost over a byte stream of this kind, between two processes.
 fn bytes_of(carrier: &str) {
     let (_alone, _watchdog) = (alone(), Watchdog::new("system calls over byte streams", 240));
-    if Command::new("strace").arg("-V").output().is_err() {
-        println!("left out: strace is not installed");
+    if !common::has_strace() {
         return;
     }
     let directory = Directory::new();
@@ -115,8 +114,7 @@ fn system_calls_under_tls() {
 
 fn kernel_of(kind: Kind) {
     let (_alone, _watchdog) = (alone(), Watchdog::new("system calls", 240));
-    if Command::new("strace").arg("-V").output().is_err() {
-        println!("left out: strace is not installed");
+    if !common::has_strace() {
         return;
     }
     let directory = Directory::new();

@@ -5,6 +5,7 @@ use crate::service::{Order, Reading, StoreClient, StoreHandle, digest_of, owned}
 use crate::{name, with_each};
 use std::time::Duration;
 use upbeat::client::Client;
+use upbeat::error::Called;
 use upbeat::{CallError, Waiting};
 
 fn block() -> [u8; 1024] {
@@ -214,5 +215,8 @@ fn a_reference_is_on_the_wire_what_owns_the_same() {
     });
     assert_eq!(callee.0, Ok(12));
     assert_eq!(callee.1, Ok(digest_of(&block())));
-    assert_eq!(callee.2, Err(CallError::NoSuchMethod { method: "open" }));
+    assert_eq!(
+        callee.2,
+        Err(CallError::NoSuchMethod { method: "open", called: Called::default() })
+    );
 }

@@ -106,11 +106,11 @@ fn a_call_that_is_given_up_ends_its_arguments() {
                 })
             };
             let call = shelf.hold(endless()).deadline(Duration::from_millis(50));
-            assert_eq!(call.await, Err(CallError::Deadline));
+            assert_eq!(call.await, Err(CallError::deadline(true)));
             assert_eq!(alive.count(), 0);
             all_gone(&shelf).await;
             let call = handle.hold(endless()).deadline(Duration::from_millis(50));
-            assert_eq!(call.await, Err(CallError::Deadline));
+            assert_eq!(call.await, Err(CallError::deadline(true)));
             assert_eq!(alive.count(), 0);
             all_gone(&shelf).await;
             let wait = || upbeat::sleep(Duration::from_millis(20));
@@ -138,7 +138,7 @@ fn a_call_that_is_given_up_ends_its_arguments() {
             }
         });
         let blocking = handle.blocking().deadline(Duration::from_millis(50));
-        assert_eq!(blocking.hold(endless), Err(CallError::Deadline));
+        assert_eq!(blocking.hold(endless), Err(CallError::deadline(true)));
         assert_eq!(alive.count(), 0);
         stand.node.block_on(async { all_gone(&stand.shelf().await).await });
     }
@@ -165,6 +165,7 @@ fn a_writer_that_panics_says_so_to_its_reader() {
             };
             let panicked = matches!(&error, CallError::Failed { code: FailCode::Panicked, .. });
             assert!(panicked, "{error}");
+            assert_names(&error, "panics");
             assert!(read <= 1000);
             assert!(numbers.next().await.is_none());
             all_gone(&shelf).await;
@@ -187,10 +188,22 @@ fn a_stream_that_is_passed_on_tells_of_its_break() {
         let one = shelf.panics(0).await.unwrap();
         let (_, mut one) = shelf.swap(one, Stream::of([])).await.unwrap();
         let error = one.next().await.unwrap().unwrap_err();
-        assert!(matches!(&error, CallError::Stream { text } if text.contains("panic")), "{error}");
+        assert!(
+            matches!(&error, CallError::Stream { text, .. } if text.contains("panic")),
+            "{error}"
+        );
+        assert_names(&error, "swap");
         drop(one);
         all_gone(&shelf).await;
     });
+}
+
+/// Checks that the error of a stream names the method in whose result the stream came, and no call that its reader made.
+#[track_caller]
+fn assert_names(error: &CallError, method: &str) {
+    let callee = error.callee().unwrap_or_else(|| panic!("it names nothing: {error}"));
+    assert_eq!((callee.service, callee.method), ("Shelf", method), "{error}");
+    assert!(error.to_string().contains(&format!("`{method}` of service `Shelf`")), "{error}");
 }
 
 /// The items before an error.
@@ -223,6 +236,7 @@ fn a_node_that_shuts_down_ends_its_streams() {
             let error = silent.next().await.unwrap().unwrap_err();
             let closing = matches!(error, CallError::Failed { code: FailCode::Closing, .. });
             assert!(closing || matches!(error, CallError::Unknown(_)), "{error}");
+            assert_names(&error, "silent");
             while let Some(Ok(_)) = blobs.next().await {}
         });
     }

@@ -388,17 +388,23 @@ fn incompatible_changes_are_refused() {
     let node = node(&name, &directory.path(), Waiting::Sleeping);
     node.serve(new::ShopServer::new(new::Here)).unwrap();
     node.serve(new::FeedServer::new(new::Here)).unwrap();
-    let clashes = |error: Option<ConnectError>| match error {
-        Some(error @ ConnectError::Clash(_)) => error.to_string(),
-        error => panic!("{error:?}"),
-    };
     node.block_on(async {
-        let text = clashes(node.connect::<other::ShopClient>(&name).await.err());
+        let shop: other::ShopClient = node.connect(&name).await.unwrap();
+        let error = shop.order(1).await.unwrap_err();
+        let text = error.to_string();
+        assert!(matches!(error, CallError::Clash(_)), "{text}");
         assert!(text.contains("note: u64") && text.contains("note: String"), "{text}");
-        let text = clashes(node.connect::<changed::ShopClient>(&name).await.err());
+        let shop: changed::ShopClient = node.connect(&name).await.unwrap();
+        let error = shop.order(1).await.unwrap_err();
+        let text = error.to_string();
+        assert!(matches!(error, CallError::Clash(_)), "{text}");
         assert!(text.contains("item: Vec<u8>") && text.contains("item: String"), "{text}");
+        assert_eq!(shop.plain(3).await, Ok(3));
         // The items of a stream have one form.
-        let text = clashes(node.connect::<old::FeedClient>(&name).await.err());
+        let text = match node.connect::<old::FeedClient>(&name).await.err() {
+            Some(error @ ConnectError::Clash(_)) => error.to_string(),
+            error => panic!("{error:?}"),
+        };
         assert!(text.contains("Stream<Order{id: u64, item: String}>"), "{text}");
         let feed: new::FeedClient = node.connect(&name).await.unwrap();
         drop(feed.orders().await.unwrap());

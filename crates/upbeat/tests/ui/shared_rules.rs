@@ -36,4 +36,10 @@ pub struct Options {
     pub count: u64,
 }
 
+#[derive(upbeat::Shared)]
+pub enum Order {
+    Limit(u64),
+    Market,
+}
+
 fn main() {}

@@ -31,8 +31,8 @@ use upbeat_cli::bench::error::BenchError;
 use upbeat_cli::bench::pair::{self, Pair, PeerArguments};
 use upbeat_cli::bench::pin::{self, Cpus};
 use upbeat_cli::bench::progress::Progress;
-use upbeat_cli::bench::report::{self, Row};
-use upbeat_cli::bench::rounds::{self, Schedule};
+use upbeat_cli::bench::report;
+use upbeat_cli::bench::rounds::{self, Measured, Schedule};
 
 /// Measures libraries that a user could choose instead of Upbeat, in one run with Upbeat.
 #[derive(Debug, Parser)]
@@ -113,9 +113,9 @@ fn run(arguments: &Arguments) -> Result<(), BenchError> {
         false => None,
     };
     let cpus = Cpus::choose(arguments.pin, &pin::allowed()?)?;
-    let rows = measure(&ways, &chosen, cpus, arguments.quick)?;
-    say(&rows, &ways, arguments).map_err(|error| BenchError::Output { error })?;
-    if let (Some(readme), Some(summary)) = (readme, Summary::of(&ways, &rows)) {
+    let measured = measure(&ways, &chosen, cpus, arguments.quick)?;
+    say(&measured, &ways, arguments).map_err(|error| BenchError::Output { error })?;
+    if let (Some(readme), Some(summary)) = (readme, Summary::of(&ways, &measured.rows)) {
         readme.write(&summary, arguments.quick).map_err(unwritten)?;
     }
     Ok(())
@@ -130,7 +130,7 @@ fn measure(
     chosen: &[(usize, case::Op)],
     cpus: Cpus,
     quick: bool,
-) -> Result<Vec<Row>, BenchError> {
+) -> Result<Measured, BenchError> {
     let mut pair = Pair::start(BENCH, cpus)?;
     let Done = pair.control().receive()?;
     let all: usize = ways.iter().map(|way| way.ops().count()).sum();
@@ -140,21 +140,22 @@ fn measure(
     }
     let subjects = run::subjects(ways, chosen, &pair);
     let mut progress = Progress::new();
-    let rows = rounds::alternate(BENCH, &mut pair, subjects, schedule, &mut progress)?;
+    let measured = rounds::alternate(BENCH, &mut pair, subjects, schedule, &mut progress)?;
     progress.end();
     pair.end()?;
-    Ok(rows)
+    Ok(measured)
 }
 
 /// Prints the results, and the cases that were not measured.
-fn say(rows: &[Row], ways: &[Way], arguments: &Arguments) -> std::io::Result<()> {
+fn say(measured: &Measured, ways: &[Way], arguments: &Arguments) -> std::io::Result<()> {
     let mut to = std::io::stdout().lock();
     if arguments.json {
-        report::json(rows, &mut to)?;
+        report::json(&measured.rows, &mut to)?;
     } else {
-        report::table(rows, &mut to)?;
+        report::table(&measured.rows, &mut to)?;
         write!(to, "{}", report::NOTES)?;
     }
+    report::left_out(&measured.left_out, arguments.json, &mut to)?;
     to.flush()?;
     let mut to = std::io::stderr().lock();
     for LeftOut { what, why } in peers::left_out(ways, &arguments.cases) {

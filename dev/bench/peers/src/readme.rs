@@ -3,6 +3,7 @@
 use crate::plot;
 use crate::run::LOAD;
 use crate::summary::{Figure, Line, Summary};
+use bench::figures::origin::{commit, processor, today};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -114,7 +115,7 @@ fn ratio(figure: Option<Figure>) -> String {
     }
 }
 
-/// Returns the machine, the baselines and the versions.
+/// Returns the machine, the baselines, the date, the commit and the versions.
 fn origin(summary: &Summary, quick: bool) -> String {
     let command = format!("peers --write-readme{}", if quick { " --quick" } else { "" });
     let mut floors = Vec::new();
@@ -128,18 +129,15 @@ fn origin(summary: &Summary, quick: bool) -> String {
         "Medians of one run of `cargo run --release -p bench -- {command}`\n\
          on {}, the two CPUs placed in {};\n\
          there {}.\n\
+         Measured on {}, at commit {}.\n\
          Versions: {}.",
         processor(),
         summary.placement,
         floors.join(", "),
+        today(),
+        commit(Path::new(env!("CARGO_MANIFEST_DIR"))),
         versions(summary).join(", ")
     )
-}
-
-fn processor() -> String {
-    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    name.map_or_else(|| "an unknown processor".to_owned(), |(_, name)| name.trim().to_owned())
 }
 
 /// Returns the versions that were built, from the lock file.

@@ -2,7 +2,8 @@
 
 use super::{BENCH, Way};
 use crate::beside::{self, Line};
-use crate::papers::figures::{Printed, STARMOD_CALLS, STARMOD_CALLS_COPY_LESS};
+use crate::papers::figures::Printed;
+use crate::papers::figures::starmod::{CALLS, CALLS_COPY_LESS};
 use crate::plot::{self, Series};
 use crate::sizes::Sizes;
 use std::io::{self, Write};
@@ -41,9 +42,9 @@ fn printed(figure: &Printed, bytes: u64) -> Option<&'static str> {
 }
 
 /// Returns the figures' lines for rows of one placement. StarMod makes a process for a call.
-fn lines(rows: &[&Row]) -> Vec<Line> {
+pub(crate) fn lines(rows: &[&Row]) -> Vec<Line> {
     let mut lines = Vec::new();
-    for (figure, way) in [(&STARMOD_CALLS, Way::TRPC), (&STARMOD_CALLS_COPY_LESS, Way::InPlace)] {
+    for (figure, way) in [(&CALLS, Way::TRPC), (&CALLS_COPY_LESS, Way::InPlace)] {
         let word = format!("/{}", way.word());
         for row in rows.iter().filter(|row| row.case.ends_with(&word)) {
             if let Some(name) = row.sizes.bytes.and_then(|bytes| printed(figure, bytes)) {
@@ -105,7 +106,7 @@ fn executions(sizes: &Sizes<'_>, to: &mut impl Write) -> io::Result<()> {
 
 /// Both figures: the time of a call by its size, and the share that one copy less saves.
 fn starmod(sizes: &Sizes<'_>, to: &mut impl Write) -> io::Result<()> {
-    let (whole, less) = (&STARMOD_CALLS, &STARMOD_CALLS_COPY_LESS);
+    let (whole, less) = (&CALLS, &CALLS_COPY_LESS);
     let of = |figure: &Printed, bytes| printed(figure, bytes).and_then(|row| figure.value(row));
     let today = |bytes, way: Way| sizes.find(bytes, &way.word()).map(|row| row.p50_ns);
     if !sizes.all().into_iter().any(|bytes| printed(whole, bytes).is_some()) {
@@ -143,8 +144,8 @@ fn starmod(sizes: &Sizes<'_>, to: &mut impl Write) -> io::Result<()> {
 }
 
 const NOTES: &str = "\
-All nodes poll, and the server's own future waits. Bytes are those of a frame's payload; nobody looks at
-them. StarMod makes a process for each call: today's figure beside figure 4-5 is of a task for each. What
+All nodes poll, and the server's own future waits. Bytes are those of a frame's payload; the handler
+reads them all. StarMod makes a process for each call: today's figure beside figure 4-5 is of a task for each. What
 a copy less takes is told against the same with the copy; of today it is of an optimistic call.
 Section 4.1.2 of the paper on Optimistic Active Messages says that the difference of the three stays as
 the data grows, and becomes a smaller part; its values are in no text.

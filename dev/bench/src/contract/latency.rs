@@ -7,13 +7,16 @@ use std::rc::Rc;
 use upbeat::poll_point;
 use upbeat_cli::bench::control::Job;
 use upbeat_cli::bench::error::BenchError;
-use upbeat_cli::bench::hosts::{Caller, Host, Policy, each, host_name};
+use upbeat_cli::bench::hosts::{Caller, Host, Policy, each};
 use upbeat_cli::bench::pair::Pair;
 use upbeat_cli::bench::rounds::{Floor, Subject};
 use upbeat_cli::bench::timing::{Round, Shape, Work};
 
 /// Pieces, of a microsecond each, that a task computes without a poll point.
 const PIECES: u32 = 1000;
+
+/// The node that is called.
+const CALLEE: &str = "bench-contract/callee";
 
 /// The work of the callee during the call; both nodes are set to poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,9 +58,8 @@ pub(super) fn subjects(
     scratch: &Path,
     wanted: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<Box<dyn Subject>>, BenchError> {
-    let peer = host_name(Policy::Polling);
-    let caller =
-        Rc::new(Caller::new("bench-contract/caller", &peer, Some(scratch), Policy::Polling)?);
+    let caller = Caller::new("bench-contract/caller", CALLEE, Some(scratch), Policy::Polling)?;
+    let caller = Rc::new(caller);
     let cases = Calls::ALL.into_iter().filter(|case| wanted(case.path()));
     Ok(cases
         .map(|case| Box::new(CallSubject { case, caller: Rc::clone(&caller) }) as Box<dyn Subject>)
@@ -110,7 +112,7 @@ pub(super) struct Callee {
 
 impl Callee {
     pub(super) fn new(scratch: &Path) -> Result<Callee, BenchError> {
-        let host = Host::new(&host_name(Policy::Polling), Some(scratch), Policy::Polling, None)?;
+        let host = Host::new(CALLEE, Some(scratch), Policy::Polling, None)?;
         Ok(Callee { host })
     }
 
@@ -118,7 +120,9 @@ impl Callee {
     pub(super) fn round(&self, case: Calls) {
         let Host { node, rest } = &self.host;
         match case {
-            Calls::Polling => self.host.round(),
+            Calls::Polling => {
+                self.host.round();
+            }
             Calls::Compute | Calls::BothCompute => node.block_on(async {
                 let busy = Busy::begin(node);
                 rest.begun().await;

@@ -1,7 +1,7 @@
 //! Two programs of two nodes, each in a process, and three ways to compute in them.
 //!
 //! In `heap`, and with longer work in `heap4`, both nodes take work from a heap, fetch data for it from each other
-//! and compute: when a request comes, its receiver computes as often as not. In `sor` each node relaxes its half of a
+//! and compute: when a request comes, its receiver computes as often as not. In `grid` each node relaxes its half of a
 //! grid, red points and black ones by turns, and the nodes exchange their edges: both compute, then both communicate.
 //! The results are checked.
 
@@ -49,7 +49,7 @@ enum What {
     /// `items` pieces of work of less than `below_us` microseconds, half of that on average.
     Heap { items: u64, below_us: u64 },
     /// A grid.
-    Sor,
+    Grid,
 }
 
 const HEAP: What = What::Heap { items: 64, below_us: 1000 };
@@ -70,9 +70,9 @@ impl Program {
         Program { what: HEAP4, way: Way::Compute },
         Program { what: HEAP4, way: Way::Points },
         Program { what: HEAP4, way: Way::PollingOnly },
-        Program { what: What::Sor, way: Way::Compute },
-        Program { what: What::Sor, way: Way::Points },
-        Program { what: What::Sor, way: Way::PollingOnly },
+        Program { what: What::Grid, way: Way::Compute },
+        Program { what: What::Grid, way: Way::Points },
+        Program { what: What::Grid, way: Way::PollingOnly },
     ];
 
     pub(super) fn path(self) -> String {
@@ -84,7 +84,7 @@ impl Program {
         let what = match self.what {
             HEAP => "heap",
             What::Heap { .. } => "heap4",
-            What::Sor => "sor",
+            What::Grid => "grid",
         };
         format!("{what}/{way}")
     }
@@ -93,7 +93,7 @@ impl Program {
         let program = match self.what {
             HEAP => "a program with a work heap",
             What::Heap { .. } => "a program with a heap of longer work",
-            What::Sor => "a lock-step program",
+            What::Grid => "a lock-step program",
         };
         let way = match self.way {
             Way::Compute => "that computes on another thread",
@@ -252,7 +252,7 @@ impl Side {
         done: &mut Done,
     ) -> Result<(), CallError> {
         let half = match program.what {
-            What::Sor => Some(Half::new(self.first)),
+            What::Grid => Some(Half::new(self.first)),
             What::Heap { items, .. } => {
                 self.part.left.set(items);
                 None
@@ -267,9 +267,9 @@ impl Side {
         self.meet(peer).await?;
         let began = ticks();
         let sum = match (half, program.what) {
-            (Some(half), _) => self.sor(program.way, half, peer).await?,
+            (Some(half), _) => self.relax(program.way, half, peer).await?,
             (None, What::Heap { below_us, .. }) => self.heap(program.way, below_us, peer).await?,
-            (None, What::Sor) => 0.0,
+            (None, What::Grid) => 0.0,
         };
         self.meet(peer).await?;
         done.runs.push(ticks().saturating_sub(began));
@@ -325,7 +325,7 @@ impl Side {
         }
     }
 
-    async fn sor(&self, way: Way, mut half: Half, peer: &PartsClient) -> Result<f64, CallError> {
+    async fn relax(&self, way: Way, mut half: Half, peer: &PartsClient) -> Result<f64, CallError> {
         for phase in 0..PHASES {
             match way {
                 Way::Compute => {

@@ -1,6 +1,7 @@
 //! The service with which executions are measured, and the nodes that serve and call it.
 
 use std::cell::{Cell, OnceCell};
+use std::hint::black_box;
 use std::path::Path;
 use std::rc::Rc;
 use upbeat::{CallError, Execution, Node, checkpoint, yield_now};
@@ -8,7 +9,7 @@ use upbeat_cli::bench::echo::Rest;
 use upbeat_cli::bench::error::BenchError;
 use upbeat_cli::bench::flight::fly;
 use upbeat_cli::bench::hosts::{Policy, builder, refused};
-use upbeat_cli::bench::message::{Lying, Message};
+use upbeat_cli::bench::message::{Lying, Message, add_up};
 use upbeat_cli::bench::timing::{Round, Work};
 
 /// The executions that have a node.
@@ -24,10 +25,13 @@ pub(crate) trait Chore {
     async fn work(&self, lacks: bool);
     /// Adds one, after a wait.
     async fn yields(&self);
-    /// Takes bytes.
+    /// Takes bytes, and adds them up.
     async fn take(&self, message: Message);
-    /// Takes bytes in place.
+    /// Adds bytes up where they lie.
     async fn take_there(&self, message: Lying);
+    /// Adds one at the second attempt. The first is sent back to the caller.
+    #[method(nack)]
+    async fn sent_back(&self);
     /// Works, and yields when its budget is spent, until it is stopped.
     #[oneway]
     async fn spin(&self);
@@ -42,11 +46,19 @@ pub(crate) trait Chore {
 struct Worker {
     count: Cell<u64>,
     spins: Cell<u64>,
+    /// Whether the next attempt is a second one.
+    second: Cell<bool>,
     spinning: Cell<bool>,
     rest: Rest,
 }
 
 impl Worker {
+    /// Returns whether this is the second of two attempts.
+    fn is_second(&self) -> bool {
+        self.second.set(!self.second.get());
+        !self.second.get()
+    }
+
     fn add(&self) {
         self.count.set(self.count.get() + 1);
     }
@@ -68,11 +80,20 @@ impl Chore for Worker {
         self.add();
     }
 
-    async fn take(&self, _: Message) {
+    #[method(budget = "10s")]
+    async fn take(&self, message: Message) {
+        black_box(add_up(0, message.bytes()));
         self.add();
     }
 
-    async fn take_there(&self, _: Lying) {
+    #[method(budget = "10s")]
+    async fn take_there(&self, message: Lying) {
+        black_box(message.sum_there());
+        self.add();
+    }
+
+    #[method(needs(self.is_second()))]
+    async fn sent_back(&self) {
         self.add();
     }
 

@@ -2,7 +2,7 @@
 
 use super::{BENCH, PARTS};
 use crate::beside;
-use crate::papers::figures::OAM_NULL;
+use crate::papers::figures::oam::{ABORT, NULL};
 use serde::Serialize;
 use std::io::{self, Write};
 use upbeat_cli::bench::report::{Placement, Row, rounded, time};
@@ -40,18 +40,18 @@ const NULLS: [(&str, &str); 6] = [
 
 /// Returns the lines for rows of one placement.
 fn lines(rows: &[&Row]) -> Vec<Line> {
-    let am = OAM_NULL.value("AM, no thread running");
+    let am = NULL.value("AM, no thread running");
     let found = NULLS.iter().filter_map(|(case, row)| {
         Some((*row, rows.iter().find(|one| one.case == *case).copied()?))
     });
     let line = |(row, of): (&'static str, &Row)| {
-        let then_ns = OAM_NULL.value(row);
+        let then_ns = NULL.value(row);
         let ratio = then_ns.zip(am).map(|(then, am)| then / am);
         Line {
             bench: BENCH,
-            system: OAM_NULL.system,
-            paper: OAM_NULL.paper,
-            table: OAM_NULL.table,
+            system: NULL.system,
+            paper: NULL.paper,
+            table: NULL.table,
             row,
             then_ns,
             today_ns: rounded(of.p50_ns),
@@ -63,6 +63,26 @@ fn lines(rows: &[&Row]) -> Vec<Line> {
         }
     };
     found.map(line).collect()
+}
+
+/// The ways to abort, the cases, and the paper's row where it has one.
+const ABORTS: [(&str, &str); 3] = [
+    ("lost/continuation", "continuation, live stack"),
+    ("lost/rerun", "rerun"),
+    ("lost/nack", "nack, with the caller's pause"),
+];
+
+/// Returns the lines for rows of one placement, in the form of other benchmarks.
+pub(crate) fn paper_lines(rows: &[&Row]) -> Vec<beside::Line> {
+    let find = |case: &str| rows.iter().find(|row| row.case == case).copied();
+    let nulls = NULLS.iter().filter_map(|(case, row)| Some((*row, find(case)?)));
+    let nulls = nulls.map(|(name, row)| beside::Line::new(BENCH, &NULL, name, row.p50_ns, row));
+    let won = find("orpc/idle").map(|row| row.p50_ns);
+    let aborts = ABORTS.iter().filter_map(|(case, name)| {
+        let row = find(case)?;
+        Some(beside::Line::new(BENCH, &ABORT, name, row.p50_ns - won?, row))
+    });
+    nulls.chain(aborts).collect()
 }
 
 /// Returns by how much adaptive execution is behind the better of the two others, for each fraction of lost bets.
@@ -119,6 +139,11 @@ fn grid(
             to,
             "  beside a handler with a budget of 100 us that makes way: {p50}, p99 {p99}"
         )?;
+    }
+    for line in paper_lines(rows).iter().filter(|line| line.table == ABORT.table) {
+        let then = line.then.map_or("-".to_owned(), time);
+        let (row, more) = (line.row, time(line.today));
+        writeln!(to, "  an abort by {row}: {more} more than a call without (paper: {then})")?;
     }
     for (part, ratio) in behind {
         writeln!(to, "  {part:>3}% of bets lost: adaptive takes {ratio:.3} of the better other")?;

@@ -3,9 +3,10 @@
 //! Today's figures are those of the rows of one run; a case that the run has not measured has no
 //! line. An item of a bill is charged to one row of each table and to no other.
 
-use super::figures::{
-    LYNX_DIFFERENCE, LYNX_TIMELINE, LYNX_TIMES, NECTAR_BREAKUP, NECTAR_SUMMARY, Printed,
-};
+use super::figures::Printed;
+use super::figures::lynx::{self, DIFFERENCE, TIMELINE};
+use super::figures::nectar::{BREAKUP, SUMMARY};
+use super::report::Beside;
 use serde::Serialize;
 use upbeat_cli::bench::report::{Billed, BilledItem, Placement, Row, rounded};
 
@@ -16,7 +17,7 @@ pub(super) struct Line {
     pub(super) system: &'static str,
     pub(super) paper: &'static str,
     pub(super) table: &'static str,
-    pub(super) row: String,
+    pub(super) row: &'static str,
     /// The unit of all figures: `ns`, `percent` and so on.
     pub(super) unit: &'static str,
     /// The paper's figure, if the paper has such a row.
@@ -52,14 +53,14 @@ pub(super) struct Measured {
 }
 
 impl Line {
-    fn new(printed: &Printed, row: &Row, name: &str, today: Option<f64>) -> Line {
+    fn new(printed: &Printed, row: &Row, name: &'static str, today: Option<f64>) -> Line {
         let then = printed.value(name);
         Line {
             bench: super::BENCH,
             system: printed.system,
             paper: printed.paper,
             table: printed.table,
-            row: name.to_owned(),
+            row: name,
             unit: printed.unit.word(),
             then,
             today: today.map(rounded),
@@ -70,6 +71,19 @@ impl Line {
             place: None,
             measured: Measured { case: row.case.clone(), placement: row.placement, cpus: row.cpus },
         }
+    }
+
+    /// Returns the line as those of other benchmarks, if it has a figure of today.
+    pub(super) fn beside(&self) -> Option<Beside> {
+        Some(Beside {
+            system: self.system.to_owned(),
+            table: self.table.to_owned(),
+            row: self.row.to_owned(),
+            then: self.then,
+            today: self.today?,
+            case: self.measured.case.clone(),
+            placement: self.measured.placement.to_string(),
+        })
     }
 
     /// Returns the line with another figure of the paper.
@@ -100,14 +114,12 @@ pub(super) enum Table {
 
 /// LYNX's rows and the cases that correspond to them.
 const TIMES: &[(&str, &str)] = &[
-    ("nullop, different nodes", "null/shared/polling"),
-    ("nullop, different nodes", "null/shared/sleeping"),
+    ("nullop, different nodes", "nullop/shared/polling"),
+    ("nullop, different nodes", "nullop/shared/sleeping"),
     ("nullop, same node", "nullop/shared/one-cpu"),
-    ("nullop, same node", "null/local/polling"),
     ("bigop, different nodes", "bigop/shared/polling"),
     ("bigop, different nodes", "bigop/shared/sleeping"),
     ("bigop, same node", "bigop/shared/one-cpu"),
-    ("bigop, same node", "bigop/local/polling"),
 ];
 
 const TIMELINES: &[&str] = &["null/shared/polling", "null/shared/sleeping"];
@@ -131,7 +143,7 @@ impl Table {
     /// Returns the table's description.
     pub(super) fn about(self) -> &'static str {
         match self {
-            Table::Times => "LYNX's nullop and bigop, by implicit receipt, beside today's calls",
+            Table::Times => "LYNX's nullop and bigop, with a task for each request",
             Table::Timeline => "a timeline of one call as in LYNX's figure 4, and its sum",
             Table::Breakdown => "Nectar's breakdown of a latency, beside each transport's",
         }
@@ -167,8 +179,8 @@ impl Table {
 }
 
 fn times<'a>(find: &dyn Fn(&str) -> Option<&'a Row>) -> Vec<Line> {
-    let line = |(name, case): &(&str, &str)| {
-        find(case).map(|row| Line::new(&LYNX_TIMES, row, name, Some(row.p50_ns)))
+    let line = |(name, case): &(&'static str, &str)| {
+        find(case).map(|row| Line::new(&lynx::TIMES, row, name, Some(row.p50_ns)))
     };
     TIMES.iter().filter_map(line).collect()
 }
@@ -178,15 +190,15 @@ fn timeline(row: &Row, billed: &Billed) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut begins = 0.0;
     for BilledItem { item, place, ns, .. } in &billed.items {
-        let line = Line::new(&LYNX_TIMELINE, row, item, Some(*ns));
+        let line = Line::new(&TIMELINE, row, item, Some(*ns));
         lines.push(Line { begins: Some(rounded(begins)), place: Some(place), ..line });
         begins += ns;
     }
     let (sum, measured) = (billed.sum_ns, billed.measured_ns);
-    lines.push(Line::new(&LYNX_TIMELINE, row, "sum of the timeline", Some(sum)));
-    lines.push(Line::new(&LYNX_TIMELINE, row, "measured", Some(measured)));
+    lines.push(Line::new(&TIMELINE, row, "sum of the timeline", Some(sum)));
+    lines.push(Line::new(&TIMELINE, row, "measured", Some(measured)));
     let difference = 100.0 * (sum - measured).abs() / measured;
-    lines.push(Line::new(&LYNX_DIFFERENCE, row, "difference", Some(difference)));
+    lines.push(Line::new(&DIFFERENCE, row, "difference", Some(difference)));
     lines
 }
 
@@ -246,12 +258,12 @@ const SENDING: &[Part] =
 fn breakup(row: &Row, billed: &Billed) -> Vec<Line> {
     let of_request = |name, parts: &[Part]| {
         let [request, _] = directions(billed, parts);
-        let line = Line::new(&NECTAR_BREAKUP, row, name, Some(request));
+        let line = Line::new(&BREAKUP, row, name, Some(request));
         Line { request: Some(rounded(request)), ..line }
     };
     let of_both = |name, parts: &[Part]| {
         let [request, answer] = directions(billed, parts);
-        let line = Line::new(&NECTAR_BREAKUP, row, name, Some((request + answer) / 2.0));
+        let line = Line::new(&BREAKUP, row, name, Some((request + answer) / 2.0));
         Line { request: Some(rounded(request)), answer: Some(rounded(answer)), ..line }
     };
     let contexts = ["receive: interrupt", "receive: cond", "receive: thread", "receive: register"];
@@ -259,17 +271,16 @@ fn breakup(row: &Row, billed: &Billed) -> Vec<Line> {
         of_request("send: datalink protocol", &[Part::SendDatalink]),
         of_request("send: transport protocol", &[Part::SendTransport]),
         of_request("send: mailbox put", &[Part::SendMailbox]),
-        Line::new(&NECTAR_BREAKUP, row, "send: other", None),
-        of_both("send, all of it", SENDING).with_then(NECTAR_BREAKUP.sum(&["send"])),
+        Line::new(&BREAKUP, row, "send: other", None),
+        of_both("send, all of it", SENDING).with_then(BREAKUP.sum(&["send"])),
         of_both("receive: datalink protocol", &[Part::Datalink]),
         of_both("receive: transport protocol", &[Part::Transport]),
         of_both("receive: mailbox put + get", &[Part::Mailbox]),
-        of_both("receive: context switching", &[Part::Context])
-            .with_then(NECTAR_BREAKUP.sum(&contexts)),
+        of_both("receive: context switching", &[Part::Context]).with_then(BREAKUP.sum(&contexts)),
         of_both("handler", &[Part::Handler]),
-        Line::new(&NECTAR_BREAKUP, row, "total", Some(billed.sum_ns / 2.0)),
-        Line::new(&NECTAR_BREAKUP, row, "measured", Some(billed.measured_ns / 2.0))
-            .with_then(NECTAR_BREAKUP.sum(&["total"])),
+        Line::new(&BREAKUP, row, "total", Some(billed.sum_ns / 2.0)),
+        Line::new(&BREAKUP, row, "measured", Some(billed.measured_ns / 2.0))
+            .with_then(BREAKUP.sum(&["total"])),
     ]
 }
 
@@ -277,7 +288,7 @@ fn breakup(row: &Row, billed: &Billed) -> Vec<Line> {
 fn summary(row: &Row, billed: &Billed) -> Vec<Line> {
     let line = |name, parts: &[Part]| {
         let took: f64 = directions(billed, parts).iter().sum();
-        Line::new(&NECTAR_SUMMARY, row, name, Some(100.0 * took / billed.sum_ns))
+        Line::new(&SUMMARY, row, name, Some(100.0 * took / billed.sum_ns))
     };
     vec![
         line("datalink protocol", &[Part::SendDatalink, Part::Datalink]),

@@ -31,11 +31,10 @@ pub(super) fn tell(
 
 const NOTES: &str = "\
 A ratio is the paper's figure in today's. LYNX's nodes are processors: `shared` are two processes,
-each on a CPU of its own, `one-cpu` two on one CPU, `local` two threads. Half of a round trip is
+each on a CPU of its own, `one-cpu` two on one CPU; LYNX makes a thread for each request, and so do these: a task. Half of a round trip is
 what Nectar's tables break up; what a call's two directions took stands in brackets. A paper's
 figure without one of today stands where nothing is charged to it.
-Absent, until they are here: explicit receipt (LYNX), the engine (Nectar, table 4-1); and one-way
-messages (Nectar, Dgram and RMP), which have no bill. Remote references (StarMod) are `reads`.
+`bench papers` has all tables and figures of the papers, and the word absent where there is nothing.
 LYNX's figure 3, the percentages of all work, is counted: cargo xtask instructions --categories
 ";
 

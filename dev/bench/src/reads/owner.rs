@@ -1,6 +1,6 @@
 //! The second process: it exports the variables, serves calls, and writes one of the variables.
 
-use super::variables::{PARTS, Part, Parts, Written, name, of_each_size, value};
+use super::variables::{Written, name, of_each_size, value};
 use std::any::Any;
 use std::path::Path;
 use upbeat::{Export, Shared, yield_now};
@@ -24,8 +24,7 @@ impl Owner {
     pub(super) fn new(node: &str, scratch: &Path) -> Result<Owner, BenchError> {
         let host = Host::new(node, Some(scratch), Policy::Polling, None)?;
         let hops: [u64; HOPS] = std::array::from_fn(|at| QUIET.next(at) as u64);
-        let parts: Parts = [Part::default(); PARTS];
-        let mut others = vec![export(&host, "hops", hops)?, export(&host, "parts", parts)?];
+        let mut others = vec![export(&host, "hops", hops)?];
         others.extend(of_each_size!(|SIZE| export(&host, &name(SIZE), value::<SIZE>())?));
         let written = host.node.export("written", Written::default());
         Ok(Owner { written: written.map_err(refused("an export"))?, host, _others: others })

@@ -1,8 +1,9 @@
 //! The first process: references to the variables, in memory and by calls, and the program that is made of them.
 
-use super::variables::{OWNER, OWNER_APART, Parts, Written, name, of_each_size, value};
+use super::variables::{OWNER, OWNER_APART, Written, name, of_each_size, value};
 use std::hint::black_box;
 use std::path::Path;
+use std::time::{Duration, Instant};
 use upbeat::export::ReadError;
 use upbeat::{Import, Node, Shared};
 use upbeat_cli::bench::error::BenchError;
@@ -53,10 +54,8 @@ pub(super) enum Program {
     Local,
     /// One in a hundred is remote.
     Remote,
-    /// One in a hundred of those is to a value that no reader of memory reads.
+    /// One in a hundred of those is to a value that the owner is changing, and loses its bet.
     Failing,
-    /// One in a hundred of those is to a value that the owner updates again and again.
-    Written,
 }
 
 /// The references between two that are remote, and the remote ones between two that fail: one in a hundred, each.
@@ -69,7 +68,7 @@ impl Program {
     fn steps(self) -> u64 {
         match self {
             Program::Local | Program::Remote => PASS as u64,
-            Program::Failing | Program::Written => PASS as u64 - 1,
+            Program::Failing => PASS as u64 - 1,
         }
     }
 }
@@ -82,7 +81,6 @@ pub(super) struct Reader {
     hops: Import<[u64; HOPS]>,
     /// The same elements in this process.
     variables: Vec<u64>,
-    parts: Import<Parts>,
     written: Import<Written>,
 }
 
@@ -96,9 +94,9 @@ impl Reader {
         };
         let node = caller.node();
         let imported = caller.round(async |_| Ok(imports(node, owner).await))?;
-        let (values, hops, parts, written) = imported?;
+        let (values, hops, written) = imported?;
         let variables = (0..HOPS).map(|at| QUIET.next(at) as u64).collect();
-        Ok(Reader { caller, values, hops, variables, parts, written })
+        Ok(Reader { caller, values, hops, variables, written })
     }
 
     /// Runs the paper's timing program with a value of so many bytes.
@@ -132,40 +130,60 @@ impl Reader {
         if variable == self.variables[0] { Ok(round) } else { Err(other_value()) }
     }
 
-    /// Reads a value that no reader of memory reads, so that each read becomes a call.
-    pub(super) fn reissued(&self, work: Work) -> Result<Round, BenchError> {
-        let before = self.parts.lost_bets().calls;
+    /// Reads the value that the owner is changing, so that each read loses its bet and becomes a call.
+    pub(super) fn reissued(&self, work: Work, tries: &mut Tries) -> Result<Round, BenchError> {
         let round = self.caller.reads(work, async || {
-            black_box(self.parts.whole().read().await?);
+            black_box(self.failing(tries).await?);
             Ok(())
-        })?;
-        match self.parts.lost_bets().calls - before {
-            calls if calls == work.total() => Ok(round),
-            calls => Err(BenchError::protocol(format!("{calls} reads were calls, and not all"))),
+        });
+        tries.checked(round)
+    }
+
+    /// Reads the value that the owner is changing until a read loses its bet and becomes a call. Returns what a program
+    /// adds to its index.
+    async fn failing(&self, tries: &mut Tries) -> Result<usize, ReadError> {
+        let mut began = None;
+        for read in 1_u64.. {
+            let before = self.written.lost_bets().calls;
+            let written = self.written.whole().read().await?;
+            if written.number != written.again {
+                return Err(ReadError::Invalid);
+            }
+            tries.reads += 1;
+            if self.written.lost_bets().calls != before {
+                tries.calls += 1;
+                return Ok(written.step as usize);
+            }
+            // An owner that does not run changes nothing, and its value is read again and again meanwhile.
+            if read.is_multiple_of(READS_PER_LOOK)
+                && began.get_or_insert_with(Instant::now).elapsed() > PATIENCE
+            {
+                break;
+            }
         }
+        tries.is_given_up = true;
+        Err(ReadError::Busy)
     }
 
     /// Runs passes of the program. The owner serves meanwhile.
-    pub(super) fn program(&self, program: Program, work: Work) -> Result<Round, BenchError> {
+    pub(super) fn program(
+        &self,
+        program: Program,
+        work: Work,
+        tries: &mut Tries,
+    ) -> Result<Round, BenchError> {
         match program {
             Program::Local => {
                 self.passes(program, work, async |at, _| Ok(self.variables[at] as usize))
             }
             Program::Remote => self.passes(program, work, async |at, _| self.hop(at).await),
-            Program::Failing => self.passes(program, work, async |at, turn| match turn {
-                0 => {
-                    let parts = self.parts.whole().read().await?;
-                    Ok(at + parts.iter().map(|part| part.step as usize).sum::<usize>())
-                }
-                _ => self.hop(at).await,
-            }),
-            Program::Written => self.passes(program, work, async |at, turn| match turn {
-                0 => match self.written.whole().read().await? {
-                    written if written.number != written.again => Err(ReadError::Invalid),
-                    written => Ok(at + written.step as usize),
-                },
-                _ => self.hop(at).await,
-            }),
+            Program::Failing => {
+                let round = self.passes(program, work, async |at, turn| match turn {
+                    0 => Ok(at + self.failing(tries).await?),
+                    _ => self.hop(at).await,
+                });
+                tries.checked(round)
+            }
         }
     }
 
@@ -197,22 +215,49 @@ impl Reader {
         arrived(at, work.total() * program.steps())?;
         Ok(round)
     }
+}
 
-    /// Returns how many reads of the value that the owner writes became calls so far.
-    pub(super) fn written_calls(&self) -> u64 {
-        self.written.lost_bets().calls
+/// The reads that should lose their bets, and those that did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tries {
+    reads: u64,
+    calls: u64,
+    /// Whether a reference was given up, because no read of it lost its bet.
+    is_given_up: bool,
+}
+
+impl Tries {
+    /// Returns the round, or an error that says that a reference was given up.
+    fn checked(self, round: Result<Round, BenchError>) -> Result<Round, BenchError> {
+        if self.is_given_up {
+            return Err(BenchError::protocol(format!(
+                "no read of a value that its owner should change lost its bet for {PATIENCE:?}: the owner did not run; \
+                 let nothing else run on this machine"
+            )));
+        }
+        round
+    }
+
+    /// Returns the share of the reads that became calls, if there were any.
+    pub(super) fn called_percent(self) -> Option<f64> {
+        (self.reads > 0).then(|| 100.0 * self.calls as f64 / self.reads as f64)
     }
 }
 
-type Imports = (Vec<Box<dyn Value>>, Import<[u64; HOPS]>, Import<Parts>, Import<Written>);
+/// The time for which a reference that should lose its bet is tried.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The reads between two readings of the clock.
+const READS_PER_LOOK: u64 = 4096;
+
+type Imports = (Vec<Box<dyn Value>>, Import<[u64; HOPS]>, Import<Written>);
 
 async fn imports(node: &Node, owner: &str) -> Result<Imports, BenchError> {
     let values: [Box<dyn Value>; _] = of_each_size!(|SIZE| {
         let import: Import<[u8; SIZE]> = import(node, owner, &name(SIZE)).await?;
         Box::new(Bytes { import, local: Box::new(value::<SIZE>()) })
     });
-    let (hops, parts) = (import(node, owner, "hops").await?, import(node, owner, "parts").await?);
-    Ok((values.into(), hops, parts, import(node, owner, "written").await?))
+    let hops = import(node, owner, "hops").await?;
+    Ok((values.into(), hops, import(node, owner, "written").await?))
 }
 
 async fn import<T: Shared>(node: &Node, owner: &str, name: &str) -> Result<Import<T>, BenchError> {
@@ -299,7 +344,7 @@ mod tests {
     #[test]
     fn a_reference_that_fails_is_one_in_ten_thousand() {
         assert_eq!((PASS, PASS / ONE_IN), (10_000, 100));
-        let steps = [Program::Local, Program::Remote, Program::Failing, Program::Written];
-        assert_eq!(steps.map(Program::steps), [10_000, 10_000, 9_999, 9_999]);
+        let steps = [Program::Local, Program::Remote, Program::Failing];
+        assert_eq!(steps.map(Program::steps), [10_000, 10_000, 9_999]);
     }
 }

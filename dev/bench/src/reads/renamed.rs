@@ -5,6 +5,7 @@ use upbeat_cli::bench::pair::Pair;
 use upbeat_cli::bench::report::{Placement, Row};
 use upbeat_cli::bench::rounds::{Floor, Rate, Subject};
 use upbeat_cli::bench::timing::{Round, Shape, Work};
+use upbeat_cli::bench::waits::Condition;
 
 /// A subject of another benchmark.
 pub(super) struct Renamed {
@@ -32,6 +33,10 @@ impl Subject for Renamed {
 
     fn baseline(&self) -> Option<&str> {
         self.baseline.as_deref()
+    }
+
+    fn condition(&self) -> Condition {
+        self.subject.condition()
     }
 
     fn round(&mut self, pair: &mut Pair, work: Work) -> Result<Round, BenchError> {

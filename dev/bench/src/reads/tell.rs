@@ -6,10 +6,8 @@ mod ratios;
 use super::reader::Way;
 use super::{BENCH, PASS};
 use crate::beside::{self, Line};
-use crate::papers::figures::{
-    Printed, STARMOD_EFFECTS, STARMOD_FAILED, STARMOD_PROGRAM, STARMOD_REFERENCES,
-    STARMOD_REFERENCES_COPY_LESS,
-};
+use crate::papers::figures::Printed;
+use crate::papers::figures::starmod::{EFFECTS, FAILED, PROGRAM, REFERENCES, REFERENCES_COPY_LESS};
 use crate::sizes::Sizes;
 use std::io::{self, Write};
 use upbeat_cli::bench::report::{Row, time};
@@ -23,7 +21,7 @@ pub(crate) fn tell(rows: &[Row], json: bool, to: &mut impl Write) -> io::Result<
 }
 
 /// Returns the lines for rows of one placement.
-fn lines(rows: &[&Row]) -> Vec<Line> {
+pub(crate) fn lines(rows: &[&Row]) -> Vec<Line> {
     let mut lines = references(rows);
     lines.extend(instructions::lines(rows));
     lines.extend(effects(rows));
@@ -44,7 +42,7 @@ fn printed(figure: &Printed, bytes: u64) -> Option<&'static str> {
 
 /// Figures 5-1 and 5-3: the time of a reference by its size.
 fn references(rows: &[&Row]) -> Vec<Line> {
-    let (whole, less) = (&STARMOD_REFERENCES, &STARMOD_REFERENCES_COPY_LESS);
+    let (whole, less) = (&REFERENCES, &REFERENCES_COPY_LESS);
     let mut lines = Vec::new();
     for (figure, way) in [(whole, Way::Shared), (whole, Way::Stream), (less, Way::Into)] {
         let word = format!("/{}", way.word());
@@ -67,11 +65,12 @@ fn effects(rows: &[&Row]) -> Vec<Line> {
     let of = [
         ("a plain reference, more than a null call", "effect/plain"),
         ("one level of qualification", "effect/qualified"),
+        ("an element whose place the reader knows", "effect/element"),
         ("synchronisation", "effect/synchronised"),
     ];
     let line = |(name, case): (&'static str, &str)| {
         let row = find(rows, case)?;
-        Some(Line::new(BENCH, &STARMOD_EFFECTS, name, longer(row)?, row))
+        Some(Line::new(BENCH, &EFFECTS, name, longer(row)?, row))
     };
     of.into_iter().filter_map(line).collect()
 }
@@ -84,31 +83,26 @@ fn degradation(ratio: f64) -> f64 {
 /// Sections 5.5 and 6.2.1.1: the speed that the program loses, and the time of a reference that fails, in a loop of
 /// those and in the program.
 fn programs(rows: &[&Row]) -> Vec<Line> {
-    let (remote, fails) = (STARMOD_PROGRAM.rows[0].0, STARMOD_PROGRAM.rows[1].0);
-    let of = [
-        (remote, "program/shared"),
-        (remote, "program/stream"),
-        (fails, "program/failing"),
-        ("1% of the remote ones meet a writer", "program/written"),
-    ];
+    let (remote, fails) = (PROGRAM.rows[0].0, PROGRAM.rows[1].0);
+    let of = [(remote, "program/shared"), (remote, "program/stream"), (fails, "program/failing")];
     let line = |(name, case)| {
         let row = find(rows, case)?;
         let lost = degradation(row.compared.ratio_to_baseline?);
-        Some(Line::new(BENCH, &STARMOD_PROGRAM, name, lost, row))
+        Some(Line::new(BENCH, &PROGRAM, name, lost, row))
     };
     let mut lines: Vec<Line> = of.into_iter().filter_map(line).collect();
-    let failed = STARMOD_FAILED.rows[0].0;
+    let failed = FAILED.rows[0].0;
     if let Some(row) = find(rows, "reissued")
         && let Some(ratio) = row.compared.ratio_to_baseline
     {
-        lines.push(Line::new(BENCH, &STARMOD_FAILED, failed, ratio, row));
+        lines.push(Line::new(BENCH, &FAILED, failed, ratio, row));
     }
     let [local, shared, failing] =
         ["local", "shared", "failing"].map(|word| find(rows, &format!("program/{word}")));
     if let (Some(local), Some(shared), Some(failing)) = (local, shared, failing) {
         let factor = failing_factor(local.p50_ns, shared.p50_ns, failing.p50_ns);
         if let Some(factor) = factor {
-            lines.push(Line::new(BENCH, &STARMOD_FAILED, failed, factor, failing));
+            lines.push(Line::new(BENCH, &FAILED, failed, factor, failing));
         }
     }
     lines
@@ -125,16 +119,18 @@ fn failing_factor(local: f64, shared: f64, failing: f64) -> Option<f64> {
 
 fn tables(rows: &[&Row], lines: &[Line], to: &mut impl Write) -> io::Result<()> {
     let Some(first) = rows.first() else { return Ok(()) };
-    writeln!(to, "{}, {}", STARMOD_REFERENCES.system, STARMOD_REFERENCES.paper)?;
+    writeln!(to, "{}, {}", REFERENCES.system, REFERENCES.paper)?;
     writeln!(to, "  CPUs {} and {}: {}", first.cpus[0], first.cpus[1], first.placement)?;
     by_size(&Sizes { rows: rows.to_vec() }, to)?;
     instructions::table(rows, to)?;
-    list(&STARMOD_EFFECTS, lines, to)?;
+    list(&EFFECTS, lines, to)?;
     ratios::table(rows, to)?;
-    list(&STARMOD_PROGRAM, lines, to)?;
-    list(&STARMOD_FAILED, lines, to)?;
-    if let Some(share) = find(rows, "program/written").and_then(|row| row.traffic.called_percent) {
-        writeln!(to, "    program/written: {share:.1}% of the reads of the value became calls")?;
+    list(&PROGRAM, lines, to)?;
+    list(&FAILED, lines, to)?;
+    for case in ["reissued", "program/failing"] {
+        if let Some(share) = find(rows, case).and_then(|row| row.traffic.called_percent) {
+            writeln!(to, "    {case}: {share:.1}% of the reads of the value lost their bets")?;
+        }
     }
     writeln!(to)
 }
@@ -170,7 +166,7 @@ fn times(ratio: f64) -> String {
 
 /// Prints figures 5-1 and 5-3 beside the same of today.
 fn by_size(sizes: &Sizes<'_>, to: &mut impl Write) -> io::Result<()> {
-    let (whole, less) = (&STARMOD_REFERENCES, &STARMOD_REFERENCES_COPY_LESS);
+    let (whole, less) = (&REFERENCES, &REFERENCES_COPY_LESS);
     let all: Vec<u64> =
         sizes.all().into_iter().filter(|bytes| printed(whole, *bytes).is_some()).collect();
     if all.is_empty() {
@@ -217,17 +213,16 @@ sleeps, by `try_read()`; `awaited` is `read().await`. `stream` calls the owner o
 Figure 5-3 is told against the same with the copy: of today, a value that is read into the reader's variable
 (`try_read_into`) against one that is returned. Over a stream there is no such read. Nothing is said of the bandwidth
 of a network, since there is none. The instructions are those that `cargo xtask instructions` has counted.
-A path knows its offset before it is sent, so the owner qualifies nothing: there is one form of the request. The
-array of `synchronised` is an export under a lock that nobody holds.
+`qualified` is an element whose index is another number of the export, which the owner looks up. An `element` whose place
+the reader knows has no lookup. The array of `synchronised` is an export under a lock that nobody holds.
 There are no ports today. A one-way message to a handler, and an item of a stream, stand in place of the asynchronous
 port call; their local counterparts are a task that is begun and ends, and an item of a stream of the same node. Theirs
 are times of bursts, in which both processors work at once. Nothing stands in place of the synchronous port call.
 The program follows the elements of an array, each of which has the index of the next; a pass is 10,000 references.
-`shared` reads every hundredth in the owner's memory by `read().await`. In `failing` one of those hundred is a value of
-17 structs, one more than a reader of memory reads as one value, so that it becomes a call to the owner, who polls.
-In `written` it is a struct that the owner updates again and again: a read that loses its bet in each attempt becomes
-a call, which waits until an update is over. The table says how many did. In `stream` all remote references are calls.
-`reissued` is a loop of references that fail as in `failing`, which finds the owner's caches warm.
+`shared` reads every hundredth in the owner's memory by `read().await`. In `failing` one of those hundred is a struct that
+the owner updates again and again: a read that loses its bet in each attempt becomes a call, which waits until an update
+is over. A read that wins its bet is repeated until one has lost it; the table says how many lost it at once. In `stream`
+all remote references are calls. `reissued` is a loop of references that fail as in `failing`.
 ";
 
 #[cfg(test)]

@@ -36,19 +36,6 @@ pub(super) fn value<const N: usize>() -> [u8; N] {
     std::array::from_fn(|at| (at * 7 + N / 2) as u8)
 }
 
-/// The structs of [`Parts`], which are one more than a reader of memory reads as one value.
-pub(super) const PARTS: usize = 17;
-
-/// A value of so many structs that each read of it is a call to its owner.
-pub(super) type Parts = [Part; PARTS];
-
-/// One of [`Parts`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Shared)]
-pub(super) struct Part {
-    /// Nothing, which a program adds to its next index.
-    pub(super) step: u64,
-}
-
 /// A value that its owner updates again and again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Shared)]
 pub(super) struct Written {
@@ -62,13 +49,12 @@ pub(super) struct Written {
 
 #[cfg(test)]
 mod tests {
-    use super::{PARTS, Parts, SIZES, value};
-    use crate::papers::figures::{STARMOD_REFERENCES, STARMOD_REFERENCES_COPY_LESS};
-    use upbeat::Shared;
+    use super::{SIZES, value};
+    use crate::papers::figures::starmod::{REFERENCES, REFERENCES_COPY_LESS};
 
     #[test]
     fn the_sizes_are_those_of_the_paper() {
-        for figure in [&STARMOD_REFERENCES, &STARMOD_REFERENCES_COPY_LESS] {
+        for figure in [&REFERENCES, &REFERENCES_COPY_LESS] {
             let rows: Vec<&str> = figure.rows.iter().map(|(row, _)| *row).collect();
             assert_eq!(rows, SIZES.map(|bytes| format!("{bytes} bytes")));
         }
@@ -79,10 +65,5 @@ mod tests {
         let bytes = value::<1024>();
         assert!(bytes.windows(2).all(|two| two[0] != two[1]));
         assert_ne!(value::<2>(), [0; 2]);
-    }
-
-    #[test]
-    fn a_value_of_parts_has_too_many_structs_for_a_read_in_memory() {
-        assert_eq!((<Parts as Shared>::UNITS, PARTS), (17, 17));
     }
 }

@@ -1,11 +1,13 @@
 //! Output of round trips by size: a table, the paper's statements beside it, and a plot.
 
-use super::{Flow, Nodes};
-use crate::papers::figures::{EXPRESS_SHORT, EXPRESS_UPCALL};
+use super::{BENCH, Flow, Nodes};
+use crate::beside::Line;
+use crate::papers::figures::express::{SHORT, UPCALL};
 use crate::plot::{self, Series};
 use crate::sizes::{self, Sizes};
 use std::io::{self, Write};
 use upbeat_cli::bench::report::{Placement, Row, placements, time};
+use upbeat_core::limits::SHORT_BYTES;
 
 /// Prints the measurements.
 pub(crate) fn tell(rows: &[Row], as_json: bool, to: &mut impl Write) -> io::Result<()> {
@@ -74,10 +76,18 @@ fn step(sizes: &Sizes<'_>, from: u64, to: u64, nodes: Nodes) -> Option<f64> {
     Some(p50(to)? / p50(from)?)
 }
 
+/// Returns the longest short message, if one of about its size was measured.
+pub(crate) fn lines(rows: &[&Row]) -> Vec<Line> {
+    let short = Nodes::Polling(Flow::Optimistic).word();
+    let row = rows.iter().find(|row| row.case.ends_with(short) && row.sizes.bytes == Some(100));
+    let line = |row: &&Row| Line::new(BENCH, &SHORT, "short message", SHORT_BYTES as f64, row);
+    row.map(line).into_iter().collect()
+}
+
 /// Prints what the paper says in words, and the same of today.
 fn paper(sizes: &Sizes<'_>, to: &mut impl Write) -> io::Result<()> {
-    writeln!(to, "{}, {}", EXPRESS_SHORT.system, EXPRESS_SHORT.table)?;
-    writeln!(to, "  {}", EXPRESS_SHORT.paper)?;
+    writeln!(to, "{}, {}", SHORT.system, SHORT.table)?;
+    writeln!(to, "  {}", SHORT.paper)?;
     write!(to, "{THEN}")?;
     let (short, longer) = (100, 200);
     for flow in Flow::BOTH {
@@ -91,7 +101,7 @@ fn paper(sizes: &Sizes<'_>, to: &mut impl Write) -> io::Result<()> {
     if let Some((asleep, polled)) = zero(Nodes::Asleep).zip(polled) {
         // Half of a round trip, as in the paper.
         let more = time((asleep - polled) / 2.0);
-        let then = time(EXPRESS_UPCALL.value("upcall beside polling").unwrap_or(0.0));
+        let then = time(UPCALL.value("upcall beside polling").unwrap_or(0.0));
         writeln!(to, "  An upcall cost {then} more than polling, one way; a wake costs {more}.")?;
     }
     write!(to, "{NOTES}")

@@ -2,7 +2,7 @@
 
 use super::BENCH;
 use crate::beside::{self, Line};
-use crate::papers::figures::STARMOD_OPERATIONS;
+use crate::papers::figures::starmod::OPERATIONS;
 use std::io::{self, Write};
 use upbeat_cli::bench::report::Row;
 
@@ -15,16 +15,16 @@ const ROWS: [(&str, &str, f64); 4] = [
 ];
 
 /// Returns the lines for rows of one placement.
-fn lines(rows: &[&Row]) -> Vec<Line> {
+pub(crate) fn lines(rows: &[&Row]) -> Vec<Line> {
     let find = |case: &str| rows.iter().find(|row| row.case == case).copied();
     let line = |row, case, times| {
         let of = find(case)?;
-        Some(Line::new(BENCH, &STARMOD_OPERATIONS, row, of.p50_ns / times, of))
+        Some(Line::new(BENCH, &OPERATIONS, row, of.p50_ns / times, of))
     };
     let mut lines: Vec<Line> =
         ROWS.into_iter().filter_map(|(row, case, times)| line(row, case, times)).collect();
     if let Some(pair) = line("Send a signal, wait for a signal", "signal", 2.0) {
-        let then = STARMOD_OPERATIONS.sum(&["Send a signal", "Wait for a signal"]);
+        let then = OPERATIONS.sum(&["Send a signal", "Wait for a signal"]);
         lines.push(Line { then: Some(then), ..pair });
     }
     lines

@@ -1,7 +1,8 @@
 //! The report on one-way messages by size: a table, the paper's counts, and a plot.
 
-use super::{Copies, Flow, Way};
-use crate::papers::figures::EXPRESS_500;
+use super::{BENCH, Copies, Flow, Way};
+use crate::beside::Line;
+use crate::papers::figures::express::AT_500_BYTES;
 use crate::plot::{self, Series};
 use crate::sizes::size_word;
 use crate::sizes::{self, Sizes};
@@ -123,14 +124,32 @@ fn dash() -> String {
     "-".to_owned()
 }
 
+/// Returns the paper's counts at 500 bytes, and today's.
+pub(crate) fn lines(rows: &[&Row]) -> Vec<Line> {
+    let sizes = Sizes { rows: rows.to_vec() };
+    let [optimistic, conservative] = Flow::BOTH.map(|flow| sizes.find(COUNTED, flow.word()));
+    let frames = |row: &Row| Some(100.0 * row.traffic.protocol_frames_per_message?);
+    type Count = fn(&Row) -> Option<f64>;
+    let counts: [(&'static str, Option<&Row>, Count); 4] = [
+        ("sent optimistically", optimistic, |row| row.traffic.optimistic_percent),
+        ("failed", optimistic, |row| row.traffic.refused_percent),
+        ("protocol messages", optimistic, frames),
+        ("protocol messages of the native library", conservative, frames),
+    ];
+    let line = |(name, row, count): (&'static str, Option<&Row>, Count)| {
+        Some(Line::new(BENCH, &AT_500_BYTES, name, count(row?)?, row?))
+    };
+    counts.into_iter().filter_map(line).collect()
+}
+
 /// Prints the paper's counts at 500 bytes, and today's beside them.
 fn paper(sizes: &Sizes<'_>, to: &mut impl Write) -> io::Result<()> {
-    writeln!(to, "{}, {}", EXPRESS_500.system, EXPRESS_500.table)?;
-    writeln!(to, "  {}", EXPRESS_500.paper)?;
+    writeln!(to, "{}, {}", AT_500_BYTES.system, AT_500_BYTES.table)?;
+    writeln!(to, "  {}", AT_500_BYTES.paper)?;
     let [optimistic, conservative] = Flow::BOTH.map(|flow| sizes.find(COUNTED, flow.word()));
     let frames = |row: Option<&Row>| row?.traffic.protocol_frames_per_message;
     let said = |value: Option<f64>| value.map_or("not counted".into(), |one| format!("{one:.3}"));
-    let then = |name| EXPRESS_500.value(name).unwrap_or(0.0);
+    let then = |name| AT_500_BYTES.value(name).unwrap_or(0.0);
     writeln!(to, "  {:<46} {:>8} {:>12}", "", "paper", "today")?;
     for (name, then, today) in [
         ("protocol frames a message, optimistic", then("protocol messages"), frames(optimistic)),

@@ -55,6 +55,16 @@ pub(crate) struct Found {
     pub(crate) is_word: bool,
 }
 
+/// The words that a hostile question is answered with.
+#[derive(Clone, Debug)]
+pub(crate) enum Hostile {
+    Part(Found),
+    /// The length of the vector or the map at a path.
+    Length(Path, u64),
+    /// Words that are no part.
+    Nothing,
+}
+
 /// How a reader has found values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Source {
@@ -279,7 +289,7 @@ impl Exports {
     /// An honest question about an export is refused.
     pub(crate) fn refused(&self, export: usize, why: NotRead) -> Result<(), Violation> {
         match why {
-            NotRead::Ended => self.ended(export),
+            NotRead::Ended | NotRead::OtherOwner => self.ended(export),
             why => violated(format!("an honest reader of export {export} is refused: {why:?}")),
         }
     }
@@ -296,24 +306,23 @@ impl Exports {
         }
     }
 
-    /// A hostile question about an export is answered: for a part at a path, or for none.
+    /// A hostile question about an export is answered with something that the owner has had, or has not.
     pub(crate) fn hostile_answered(
         &self,
         export: usize,
         asked: u64,
-        found: Option<Found>,
+        found: Hostile,
     ) -> Result<(), Violation> {
-        let Some(found) = found else {
-            return violated(format!("export {export} is read, and has no such part"));
-        };
-        let span = self.span(
-            usize::MAX,
-            export,
-            &mut std::iter::empty(),
-            Source::Answered(asked, export),
-        )?;
-        let is_it = |state: &State| {
-            state.tree.at(&found.path).is_some_and(|tree| tree.to_string() == found.text)
+        let source = Source::Answered(asked, export);
+        let span = self.span(usize::MAX, export, &mut std::iter::empty(), source)?;
+        let is_it = |state: &State| match &found {
+            Hostile::Part(part) => {
+                state.tree.at(&part.path).is_some_and(|tree| tree.to_string() == part.text)
+            }
+            Hostile::Length(path, length) => {
+                state.tree.at(path).and_then(Tree::length) == Some(*length)
+            }
+            Hostile::Nothing => false,
         };
         match self.moment(export, span, is_it) {
             Some(_) => Ok(()),

@@ -241,6 +241,9 @@ impl World {
             }
         }
         let asks = ahead.begin_pull();
+        if asks && self.flows.all[flow].under_way.is_some() {
+            return violated(format!("stream {flow} is asked before it has answered"))?;
+        }
         self.flows.all[flow].near = Near::Reads(ahead);
         if asks { self.operate(node, flow, Carries::Pull, None) } else { Ok(()) }
     }
@@ -298,6 +301,9 @@ impl World {
 
     /// A request is answered with a failure, which its future will report.
     pub(super) fn failed(&mut self, id: Id, body: Body) -> Result<(), Fault> {
+        if body == Body::Failure(FailCode::Cancelled) {
+            self.check.cancelled(id)?;
+        }
         self.check.ended(id, Fate::Failed)?;
         let Ask { carries, flow, .. } = self.asks[id as usize];
         // A reply may be dropped on either side, but no operation fails for another reason.

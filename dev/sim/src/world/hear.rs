@@ -283,6 +283,12 @@ impl World {
             let unread = core.unread();
             return violated(format!("{node} keeps {unread} bytes that nobody reads"))?;
         }
+        if unread == UnreadReply::Dropped && core.unread() < self.plan.unread {
+            let unread = core.unread();
+            return violated(format!(
+                "{node} drops a reply, and keeps only {unread} unread bytes"
+            ))?;
+        }
         self.counts.unread += u64::from(unread == UnreadReply::Dropped);
         match result.filter(|_| unread != UnreadReply::Dropped) {
             Some(id) => self.check.replied(waiter.id, id)?,

@@ -26,6 +26,8 @@ impl World {
         let Ok(number) = end.streams.open_result(call, flow) else { return false };
         let it = &mut self.flows.all[flow];
         (it.number, it.far) = (number, Far::Writes(ResultWriter::default()));
+        // A request that a liar repeats makes its stream anew: nobody answers a pull of the former one.
+        it.waits = None;
         self.check.streams.writes(flow);
         self.lives(flow);
         true

@@ -60,6 +60,7 @@ impl World {
             && let Some(call) = held.call
         {
             self.note(|| format!("{node} comes too late to run {id}"));
+            self.check.too_late(id, held.on_way, self.time)?;
             self.give_back(node, peer, buffer);
             self.owe(node, peer, Head::failed(call, 1), Body::Failure(FailCode::Deadline));
             return Ok(());

@@ -1,10 +1,12 @@
 //! The order of events: at first anything may happen; then all faults end, and everything
 //! must finish.
 
+use upbeat_core::frame::{CallNumber, Head, Kind};
+
 use super::{Fault, World};
 use crate::check::{End as Fate, Violation, violated};
 use crate::plan::Ask;
-use crate::wire::{Wire, Word};
+use crate::wire::{Frame, Wire, Word};
 
 /// Rounds after the end of the faults, beyond which a history is a livelock.
 const ROUNDS_MAX: u32 = 20_000;
@@ -105,6 +107,7 @@ impl World {
                 *word.expect("there are eight") ^= 1 << self.random.below(64);
             }
         }
+        ask_again(&mut frame);
         if !self.wire(liar, peer).fits(&frame) {
             return;
         }
@@ -348,5 +351,16 @@ impl World {
             return violated(format!("{lent} buffers of {node} were not returned by {peer}"))?;
         }
         Ok(())
+    }
+}
+
+/// Gives a repeated operation of a stream a call number of its own: under the number of an open call, the receiver would
+/// refuse it before it looked at the stream.
+fn ask_again(frame: &mut Frame) {
+    if let Ok(head) = Head::parse(frame.words)
+        && head.kind == Kind::Operation
+    {
+        let call = CallNumber::new(head.call.index() ^ 8, head.call.generation());
+        frame.words = Head { call, ..head }.words();
     }
 }

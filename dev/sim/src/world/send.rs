@@ -165,17 +165,18 @@ impl World {
         if !waits && self.write_answer(node, peer, frame) {
             return;
         }
-        if !core.admits_reply(len as usize) {
-            self.counts.overloaded += 1;
-            let body = Body::Failure(FailCode::Overloaded);
-            return self.owe(node, peer, Head::failed(call, 1), body);
-        }
         let (held, all) = (core.owed().1, self.plan.budget.max(self.plan.ahead));
         let replies = self.nodes[node].replies.budget().held();
         let is_full = held >= self.plan.share.max(self.plan.ahead) || replies >= all;
-        if len as usize > SHORT_BYTES && held > 0 && is_full {
-            self.record.wrong =
-                Some(format!("{node} has a reply wait for {peer} behind {held} bytes"));
+        let admits = core.admits_reply(len as usize);
+        if admits == (len as usize > SHORT_BYTES && held > 0 && is_full) {
+            let says = if admits { "has a reply wait" } else { "refuses to have a reply wait" };
+            self.record.wrong = Some(format!("{node} {says} for {peer} behind {held} bytes"));
+        }
+        if !admits {
+            self.counts.overloaded += 1;
+            let body = Body::Failure(FailCode::Overloaded);
+            return self.owe(node, peer, Head::failed(call, 1), body);
         }
         let queued = core.queue_reply(frame, len as usize);
         self.queued(node, peer, queued);

@@ -199,7 +199,7 @@ impl World {
         let frame = self.request(node, out, buffer.map(|at| (Use::Requests, at)), None);
         if !self.write(node, peer, frame) {
             buffer.into_iter().for_each(|at| self.wire(node, peer).unlend(Use::Requests, at));
-            return Ok(self.lacks_slot(node, peer));
+            return Ok(self.lacks_slots(node, peer, &frame));
         }
         self.went(node, out.id);
         let Some(end) = self.end(node, peer) else { return Ok(Tried::Sent) };
@@ -229,9 +229,9 @@ impl World {
         Tried::Full
     }
 
-    fn lacks_slot(&mut self, node: usize, peer: usize) -> Tried {
+    fn lacks_slots(&mut self, node: usize, peer: usize, frame: &Frame) -> Tried {
         if let Some(end) = self.end(node, peer) {
-            end.core.outbound().record_missing(MissingResource::Slot);
+            end.core.outbound().record_missing_slots(frame.slots() as u32);
         }
         Tried::Full
     }
@@ -247,8 +247,9 @@ impl World {
         let less = if self.plan.liar == Some(node) { self.random.below(400) } else { 0 };
         let extensions = [Budget::price(bytes).saturating_sub(less), 0, 0, 0, 0];
         let words = Head::reserve().words();
-        if !self.write(node, peer, Frame { words, extensions, body: Body::None, written: 0 }) {
-            return Ok(self.lacks_slot(node, peer));
+        let frame = Frame { words, extensions, body: Body::None, written: 0 };
+        if !self.write(node, peer, frame) {
+            return Ok(self.lacks_slots(node, peer, &frame));
         }
         self.counts.reserves += 1;
         let Some(end) = self.end(node, peer) else { return Ok(Tried::Full) };
@@ -267,7 +268,7 @@ impl World {
         let frame = self.request(node, out, Some((Use::Granted, buffer)), Some(number));
         if !self.write(node, peer, frame) {
             self.wire(node, peer).unlend(Use::Granted, buffer);
-            return self.lacks_slot(node, peer);
+            return self.lacks_slots(node, peer, &frame);
         }
         self.went(node, out.id);
         let now = self.now();
@@ -300,7 +301,9 @@ impl World {
         let lacked = end.lacked;
         let uses = [Use::Requests, Use::Granted];
         let has_buffers = || uses.iter().any(|&it| lacked[it as usize] && wire.has_free(it));
-        if end.core.outbound().has_room(part, || wire.accepted, || wire.has_slots(), has_buffers) {
+        let out = end.core.outbound();
+        let has_slots = || wire.has_slots(|slots, longest| out.wanted_slots(slots, longest));
+        if out.has_room(part, || wire.accepted, has_slots, has_buffers) {
             end.lacked = [false; 2];
             end.core.outbound().room_came(now, |id| woken.push(*id));
         }

@@ -14,8 +14,8 @@ pub(crate) const PATH: &str = "dev/xtask/instructions.gate";
 const SLACK: f64 = 0.03;
 
 const HEADER: &str = "\
-# Instructions of a call, message or read, on both sides. `cargo xtask instructions --check` refuses 3% more;
-# `cargo xtask instructions --write-gate` writes this file.
+# Instructions of a call, message or read, on both sides. `cargo xtask instructions --check` refuses 3% more, and 3%
+# less, so that a gain is recorded; `cargo xtask instructions --write-gate` writes this file.
 ";
 
 /// The recorded figures.
@@ -77,6 +77,17 @@ impl Gate {
     fn text(&self) -> String {
         let lines = self.cases.iter().map(|(case, value)| format!("{case} {value:.1}\n"));
         HEADER.to_owned() + &lines.collect::<String>()
+    }
+
+    /// Demands that each recorded case was counted.
+    pub(crate) fn covers(&self, all: &[Figures]) -> Result<(), String> {
+        match self.cases.iter().find(|(known, _)| all.iter().all(|one| one.case != *known)) {
+            None => Ok(()),
+            Some((case, _)) => Err(format!(
+                "{PATH} has {case}, which was not counted: `cargo xtask instructions --write-gate` removes a case \
+                 that is measured no more"
+            )),
+        }
     }
 
     pub(crate) fn judge(&self, figures: &Figures) -> Result<Verdict, String> {
@@ -153,6 +164,10 @@ mod tests {
     fn what_is_missing_is_named() {
         assert!(Gate::parse("null/local\n").unwrap_err().contains("gate:1: `null/local`"));
         assert!(Gate::parse("null/local x\n").is_err());
+        let gate = Gate::parse("null/local 400.0\nnull/shared 410.0\n").unwrap();
+        assert_eq!(gate.covers(&[figures("null/shared", 1.0), figures("null/local", 1.0)]), Ok(()));
+        let missing = gate.covers(&[figures("null/local", 400.0)]).unwrap_err();
+        assert!(missing.contains("null/shared, which was not counted"), "{missing}");
         let unknown = Gate::parse("").unwrap().judge(&figures("null/shared", 1.0));
         assert!(unknown.unwrap_err().contains("does not know null/shared"));
     }

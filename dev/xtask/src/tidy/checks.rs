@@ -10,6 +10,8 @@ mod lengths;
 mod links;
 mod module_floors;
 mod mutants;
+mod named_tests;
+mod settings;
 mod syntax;
 mod unsafe_code;
 
@@ -82,8 +84,18 @@ pub(crate) const CHECKS: &[Check] = &[
         run: architecture::check,
     },
     Check {
+        name: "settings",
+        about: "docs/settings.md has every environment variable and the value of every limit",
+        run: settings::check,
+    },
+    Check {
         name: "links",
         about: "links between the repository's documents lead somewhere",
         run: links::check,
+    },
+    Check {
+        name: "named-tests",
+        about: "every row of docs/failures.md names tests that exist",
+        run: named_tests::check,
     },
 ];

@@ -7,9 +7,10 @@
 use crate::bench::echo::EchoClient;
 use crate::bench::error::BenchError;
 use crate::bench::ground::{Ground, RING_LINE};
-use crate::bench::hosts::{Host, Policy, refused};
+use crate::bench::hosts::{self, Host, Policy, refused};
 use crate::bench::pin::{self, Cpus};
 use crate::bench::timing::Round;
+use crate::bench::waits::{NodeCounts, Waits};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -27,6 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 struct Tally {
     /// The ticks of each call.
     calls: Vec<u64>,
+    /// The node's counts.
+    counts: NodeCounts,
 }
 
 /// A node on a thread of its own.
@@ -71,8 +74,10 @@ impl Circle {
     pub(super) fn round(&self, ground: &Ground) -> Result<Round, BenchError> {
         self.order()?;
         let (mut singles, mut counts) = (Vec::new(), Vec::new());
+        let mut caller = NodeCounts::default();
         for tally in self.tallies() {
             let tally = tally?;
+            caller += tally.counts;
             counts.push(tally.calls.len() as u64);
             singles.extend(tally.calls);
         }
@@ -97,6 +102,12 @@ impl Circle {
             singles,
             least_per_second,
             ratio_to_load: None,
+            waits: Some(Waits {
+                operations: total,
+                caller: Some(caller),
+                rounds: 1,
+                ..Waits::default()
+            }),
         })
     }
 
@@ -104,9 +115,13 @@ impl Circle {
     pub(super) fn answer(&self, ground: &Ground) -> Result<(), BenchError> {
         (0..self.nodes.len()).for_each(|at| ground.ours.publish(RING_LINE + at, 0));
         self.order()?;
+        let mut all = NodeCounts::default();
         for (at, tally) in self.tallies().enumerate() {
-            ground.ours.publish(RING_LINE + at, tally?.calls.len() as u64 + 1);
+            let tally = tally?;
+            all += tally.counts;
+            ground.ours.publish(RING_LINE + at, tally.calls.len() as u64 + 1);
         }
+        hosts::publish(all, ground);
         Ok(())
     }
 
@@ -149,7 +164,7 @@ impl Place {
         pin::keep_on(&[self.cpus.client, self.cpus.server])?;
         let host = Host::new(&self.name, Some(&self.scratch), self.policy, None)?;
         let mut client = None;
-        let mut tally = Tally { calls: Vec::new() };
+        let mut tally = Tally { calls: Vec::new(), counts: NodeCounts::default() };
         while say.send(Ok(tally)).is_ok() && ordered.recv().is_ok() {
             tally = host.node.block_on(self.round(&host, &mut client))?;
         }
@@ -165,9 +180,10 @@ impl Place {
             Some(client) => client,
             None => client.insert(self.connect(host).await?),
         };
+        let before = NodeCounts::of(&host.node);
         let calls = calls(client).await.map_err(refused("a call"))?;
         host.rest.begun().await;
-        Ok(Tally { calls })
+        Ok(Tally { calls, counts: NodeCounts::of(&host.node).since(before) })
     }
 
     /// Connects to the next node, which may not have started yet.

@@ -11,17 +11,18 @@ use crate::bench::memory::line;
 use crate::bench::timing::{Round, Work};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::path::{Path, PathBuf};
+use upbeat::Node;
 
 /// The number of idle sessions.
 pub(super) const IDLE: usize = 1000;
-/// The node that serves all sessions.
-pub(super) const HOST: &str = "bench/crowded";
 /// The descriptors that idle sessions may need in a process, and some for other purposes.
 const DESCRIPTORS: u64 = 8 * IDLE as u64 + 256;
 
 /// The caller, and the idle sessions.
 pub(super) struct Crowd {
     scratch: PathBuf,
+    /// The node that serves all sessions.
+    peer: String,
     caller: Caller,
     peer_pid: u32,
     idle: Vec<EchoHandle>,
@@ -29,32 +30,45 @@ pub(super) struct Crowd {
 }
 
 impl Crowd {
-    /// Creates the caller. The idle sessions are opened in the first round.
-    pub(super) fn new(scratch: &Path, peer_pid: u32) -> Result<Crowd, BenchError> {
+    /// Creates the caller.
+    pub(super) fn new(scratch: &Path, peer: String, peer_pid: u32) -> Result<Crowd, BenchError> {
         allow_descriptors()?;
-        let caller = Caller::new("bench-caller/crowd", HOST, Some(scratch), Policy::Polling)?;
+        let caller = Caller::new("bench-caller/crowd", &peer, Some(scratch), Policy::Polling)?;
         let scratch = scratch.to_owned();
-        Ok(Crowd { scratch, caller, peer_pid, idle: Vec::new(), bytes: None })
+        Ok(Crowd { scratch, peer, caller, peer_pid, idle: Vec::new(), bytes: None })
+    }
+
+    /// Returns whether the idle sessions are open.
+    pub(super) fn is_there(&self) -> bool {
+        self.idle.len() == IDLE
+    }
+
+    /// Opens the idle sessions, in a round of its own.
+    pub(super) fn gather(&mut self) -> Result<(), BenchError> {
+        // Everything that is not an idle session is created before the memory is measured.
+        self.open_one()?;
+        let before = memory(self.peer_pid);
+        for _ in 1..IDLE {
+            self.open_one()?;
+        }
+        let after = memory(self.peer_pid);
+        let more = |(before, after): (f64, f64)| (after - before) / (IDLE - 1) as f64;
+        self.bytes = before.zip(after).map(more);
+        self.caller.round(async |_| Ok(()))
+    }
+
+    /// Returns the node that calls.
+    pub(super) fn node(&self) -> &Node {
+        self.caller.node()
     }
 
     /// Does a round of calls, one after another.
-    pub(super) fn round(&mut self, work: Work) -> Result<Round, BenchError> {
-        if self.idle.is_empty() {
-            // Everything that is not an idle session is created before the memory is measured.
-            self.open_one()?;
-            let before = memory(self.peer_pid);
-            for _ in 1..IDLE {
-                self.open_one()?;
-            }
-            let after = memory(self.peer_pid);
-            let more = |(before, after): (f64, f64)| (after - before) / (IDLE - 1) as f64;
-            self.bytes = before.zip(after).map(more);
-        }
+    pub(super) fn round(&self, work: Work) -> Result<Round, BenchError> {
         self.caller.round(async |client| each(work, || client.null()).await)
     }
 
     fn open_one(&mut self) -> Result<(), BenchError> {
-        let handle: EchoHandle = hosts::handle(HOST, &self.scratch, Policy::Polling)?;
+        let handle: EchoHandle = hosts::handle(&self.peer, &self.scratch, Policy::Polling)?;
         handle.blocking().null().map_err(refused("a call"))?;
         self.idle.push(handle);
         Ok(())

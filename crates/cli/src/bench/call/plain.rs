@@ -3,11 +3,11 @@
 use crate::bench::echo::EchoClient;
 use crate::bench::error::BenchError;
 use crate::bench::flight::fly;
-use crate::bench::hosts::{Caller, LocalHost, Policy, each, host_name};
+use crate::bench::hosts::{Caller, LocalHost, Policy, each};
 use crate::bench::timing::{Round, Work};
 use std::mem::take;
 use std::path::Path;
-use upbeat::CallError;
+use upbeat::{CallError, Node};
 
 /// The payload of a call, in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,17 +99,20 @@ pub(super) struct Shared {
 
 impl Shared {
     /// Creates a node that waits with the same policy as its callee.
-    pub(super) fn new(scratch: &Path, policy: Policy) -> Result<Shared, BenchError> {
-        let name = format!("bench-caller/{}", policy.word());
-        let caller = Caller::new(&name, &host_name(policy), Some(scratch), policy)?;
+    pub(super) fn new(scratch: &Path, peer: &str, policy: Policy) -> Result<Shared, BenchError> {
+        let caller = Caller::new(&caller_name(peer), peer, Some(scratch), policy)?;
         Ok(Shared { caller })
     }
 
     /// Creates a node that calls over a byte stream.
-    pub(super) fn apart(scratch: &Path, policy: Policy) -> Result<Shared, BenchError> {
-        let name = format!("bench-apart/{}", policy.word());
-        let caller = Caller::apart(&name, &host_name(policy), scratch, policy)?;
+    pub(super) fn apart(scratch: &Path, peer: &str, policy: Policy) -> Result<Shared, BenchError> {
+        let caller = Caller::apart(&caller_name(peer), peer, scratch, policy)?;
         Ok(Shared { caller })
+    }
+
+    /// Returns the node that calls.
+    pub(super) fn node(&self) -> &Node {
+        self.caller.node()
     }
 
     /// Does a round of calls, one after another.
@@ -127,6 +130,11 @@ impl Shared {
     }
 }
 
+/// Returns the name of the node that calls a node of this name.
+fn caller_name(peer: &str) -> String {
+    format!("bench-caller/{peer}")
+}
+
 /// A node that calls a node of another thread of this process.
 pub(super) struct Local {
     caller: Caller,
@@ -135,16 +143,16 @@ pub(super) struct Local {
 
 impl Local {
     /// Creates the caller, and the callee on a thread that is pinned to `cpu`.
-    pub(super) fn new(policy: Policy, cpu: usize) -> Result<Local, BenchError> {
-        let peer = format!("bench-local/{}", policy.word());
-        let host = LocalHost::start(peer.clone(), policy, cpu)?;
-        let name = format!("bench-local-caller/{}", policy.word());
-        let caller = Caller::new(&name, &peer, None, policy)?;
+    pub(super) fn new(peer: &str, policy: Policy, cpu: usize) -> Result<Local, BenchError> {
+        let host = LocalHost::start(peer, policy, cpu)?;
+        let caller = Caller::new(&caller_name(peer), peer, None, policy)?;
         Ok(Local { caller, host })
     }
 
     /// Does a round of calls, one after another.
     pub(super) fn round(&self, payload: Payload, work: Work) -> Result<Round, BenchError> {
-        self.host.round(|| self.caller.round(async |client| payload.calls(client, work).await))
+        self.host.watched(work, self.caller.node(), || {
+            self.caller.round(async |client| payload.calls(client, work).await)
+        })
     }
 }

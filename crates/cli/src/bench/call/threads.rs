@@ -2,7 +2,7 @@
 
 use crate::bench::echo::EchoHandle;
 use crate::bench::error::BenchError;
-use crate::bench::hosts::{self, Policy, host_name, refused};
+use crate::bench::hosts::{self, Policy, refused};
 use crate::bench::timing::{Round, Work};
 use std::path::{Path, PathBuf};
 use upbeat::CallError;
@@ -16,24 +16,25 @@ pub(super) enum Waits {
     InTokio,
 }
 
-/// A handle to the polling node of the second process.
+/// A handle to a polling node of the second process.
 pub(super) struct HandleCalls {
     scratch: PathBuf,
+    peer: String,
     waits: Waits,
     handle: Option<EchoHandle>,
 }
 
 impl HandleCalls {
     /// Creates the calls. The handle connects in the first round.
-    pub(super) fn new(scratch: &Path, waits: Waits) -> HandleCalls {
-        HandleCalls { scratch: scratch.to_owned(), waits, handle: None }
+    pub(super) fn new(scratch: &Path, peer: String, waits: Waits) -> HandleCalls {
+        HandleCalls { scratch: scratch.to_owned(), peer, waits, handle: None }
     }
 
     /// Does a round of calls, one after another, on a separate thread.
     pub(super) fn round(&mut self, work: Work) -> Result<Round, BenchError> {
         let handle = match self.handle.take() {
             Some(handle) => handle,
-            None => hosts::handle(&host_name(Policy::Polling), &self.scratch, Policy::Polling)?,
+            None => hosts::handle(&self.peer, &self.scratch, Policy::Polling)?,
         };
         let (waits, handle) = (self.waits, self.handle.insert(handle));
         std::thread::scope(|scope| {

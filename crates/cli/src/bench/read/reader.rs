@@ -210,8 +210,10 @@ pub(super) enum Asked {
     Nothing,
     /// A read of a number, which is all of its export.
     Number,
-    /// A read of an element of an array, which the owner looks up.
+    /// A read of an element of an array, whose place the reader knows.
     Element,
+    /// A read of an element whose index is another element, which the owner looks up.
+    Routed,
     /// A read of an element of an array that a lock guards at its owner.
     GuardedElement,
 }
@@ -244,6 +246,7 @@ impl StreamReader {
             }
             Asked::Number => self.numbers(work),
             Asked::Element => self.elements(&self.hops, work),
+            Asked::Routed => self.routed(work),
             Asked::GuardedElement => self.elements(&self.guarded, work),
         }
     }
@@ -256,6 +259,17 @@ impl StreamReader {
         };
         let round = self.caller.reads(work, read)?;
         if is_other { Err(other_value()) } else { Ok(round) }
+    }
+
+    fn routed(&self, work: Work) -> Result<Round, BenchError> {
+        let (hops, mut at) = (&self.hops, 0);
+        let read = async || {
+            at = hops.index_at(&hops.index(at)).read().await? as usize;
+            Ok(())
+        };
+        let round = self.caller.reads(work, read)?;
+        // Each read leads over two elements.
+        if at == QUIET.after(2 * work.total()) { Ok(round) } else { Err(other_value()) }
     }
 
     fn elements(&self, hops: &Import<[u64; HOPS]>, work: Work) -> Result<Round, BenchError> {

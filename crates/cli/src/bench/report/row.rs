@@ -142,6 +142,33 @@ pub struct Traffic {
     /// The share of those reads that were to be made in memory and became calls, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub called_percent: Option<f64>,
+    /// How often the calling node slept for each operation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caller_sleeps: Option<f64>,
+    /// How often the called node slept for each operation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub callee_sleeps: Option<f64>,
+}
+
+/// A case that was measured and gives no figure, because its nodes did not wait as its name says.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LeftOut {
+    /// The group of cases.
+    pub bench: &'static str,
+    /// The path of the case.
+    pub case: String,
+    /// The placement of the two CPUs.
+    pub placement: Placement,
+    /// The reason.
+    pub left_out: String,
+    /// How often the calling node slept for each operation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caller_sleeps: Option<f64>,
+    /// How often the called node slept for each operation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub callee_sleeps: Option<f64>,
+    /// The CPU of the measuring process, and the CPU of the other.
+    pub cpus: [usize; 2],
 }
 
 /// The rounds of a result.
@@ -171,6 +198,7 @@ impl Row {
             p999_ns: ns,
             least_per_second: None,
             ratios: Ratios::default(),
+            waits: None,
         };
         Row::new(bench, case, placement, &said)
     }
@@ -182,6 +210,8 @@ impl Row {
         placement: Placement,
         said: &Summary,
     ) -> Row {
+        let sleeps = said.waits.map(|waits| waits.sleeps_per_operation()).unwrap_or_default();
+        let [caller_sleeps, callee_sleeps] = sleeps.map(|sleeps| sleeps.map(rounded));
         Row {
             bench,
             case: case.to_owned(),
@@ -204,7 +234,7 @@ impl Row {
                 ..Rates::default()
             },
             sizes: Sizes::default(),
-            traffic: Traffic::default(),
+            traffic: Traffic { caller_sleeps, callee_sleeps, ..Traffic::default() },
             bill: None,
             kept: Kept {
                 batch: said.batch,
@@ -214,6 +244,15 @@ impl Row {
             },
             cpus: [0, 0],
         }
+    }
+}
+
+impl Row {
+    /// Returns what stands in place of the row if the case did not measure what it is named after.
+    pub(crate) fn without_figures(self, reason: String) -> LeftOut {
+        let Traffic { caller_sleeps, callee_sleeps, .. } = self.traffic;
+        let Row { bench, case, placement, cpus, .. } = self;
+        LeftOut { bench, case, placement, left_out: reason, caller_sleeps, callee_sleeps, cpus }
     }
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::bill::example;
-use crate::bill::recording::Missed;
+use crate::bill::recording::{Ended, KeptThread, Missed};
 
 fn all() -> (Recording, Vec<Finding>) {
     let recording = example::recording();
@@ -25,7 +25,11 @@ fn every_problem_is_a_finding() {
         lock.detail
     );
     let budget = of(&found, "of Bank.audit: ");
-    assert!(budget.title.contains("us running the handler without a pause (its budget is 100 us)"));
+    assert!(
+        budget
+            .title
+            .contains("us running the handler, up to 310 us without a pause and beyond its budget")
+    );
     assert!(budget.detail.contains("6 of 300 sampled exceeded the budget"), "{}", budget.detail);
     let slept = of(&found, "of Prices.price: ");
     assert!(slept.title.contains("us waking `quotes`, which slept"), "{}", slept.title);
@@ -69,7 +73,7 @@ fn other_delays_of_a_method_are_further_findings() {
         slept.detail,
         "3 of 600 sampled waited for this reason: 5.00 us at the median, 48.0 us at most."
     );
-    of(&found, "the handler ran for 310 us without a pause; its budget is 100 us");
+    of(&found, "the handler ran for 310 us without a pause, beyond its budget");
     assert!(!found.iter().any(|one| one.title.contains("a step")), "single pauses are usual");
 }
 
@@ -77,7 +81,7 @@ fn other_delays_of_a_method_are_further_findings() {
 fn frequent_delays_are_reported_despite_long_pauses_of_the_machine() {
     let (mut recording, _) = all();
     let one = recording.subjects.iter_mut().find(|one| one.method == "transfer").unwrap();
-    (one.slow, one.whole.p999) = (None, 14e6);
+    (one.slow, one.whole.p999) = (None, Some(14e6));
     let told = |recording: &Recording| {
         let found = findings(recording);
         found.iter().any(|one| one.title.contains("us for the lock `accounts`"))
@@ -124,10 +128,10 @@ fn a_long_step_without_waiting_is_attributed_to_the_machine() {
 #[test]
 fn bets_that_are_rarely_lost_or_taken_are_not_reported() {
     let (mut recording, _) = all();
-    let counters = &mut recording.nodes[1].counters;
+    let counters = recording.nodes[1].counters.as_mut().unwrap();
     counters.insert("promoted by lock".into(), 80);
     assert!(!findings(&recording).iter().any(|one| one.title.contains("bets on")));
-    let counters = &mut recording.nodes[1].counters;
+    let counters = recording.nodes[1].counters.as_mut().unwrap();
     counters.insert("handlers inline".into(), 10);
     assert!(!findings(&recording).iter().any(|one| one.title.contains("bets on")));
 }
@@ -135,10 +139,66 @@ fn bets_that_are_rarely_lost_or_taken_are_not_reported() {
 #[test]
 fn missing_samples_are_reported() {
     let (mut recording, _) = all();
-    recording.missed = Missed { overwritten: 5_000, unusable: 1 };
+    recording.missed = Missed { overwritten: 5_000, unusable: 1, unnamed: 2 };
+    let counters = recording.nodes[1].counters.as_mut().unwrap();
+    counters.extend([("samples taken".into(), 90), ("samples lost".into(), 10)]);
+    recording.nodes[0].counters = None;
+    recording.nodes[2].ended = true;
     let found = findings(&recording);
     of(&found, "5,000 samples were overwritten");
     of(&found, "1 sample is not included");
+    of(
+        &found,
+        "2 samples have no name, and no figure includes them: the table of names of a node is full",
+    );
+    of(&found, "`bank` lost 10 samples while they were observed");
+    of(&found, "the counters of `desk` are left out");
+    of(&found, "`sink` (process 4711) has ended while it was observed");
+}
+
+#[test]
+fn calls_without_a_result_and_futures_that_block_are_the_worst() {
+    let (mut recording, _) = all();
+    let [from, to, service, method] = ["desk", "bank", "Bank", "audit"].map(str::to_owned);
+    let how = "given-up".to_owned();
+    recording.ended.push(Ended { from, to, service, method, how, calls: 7, p50: 1e6, max: 2e6 });
+    let kept = |service: &str, method: &str, blocked| KeptThread {
+        node: "bank".into(),
+        service: service.into(),
+        method: method.into(),
+        count: 9,
+        blocked,
+        longest: 2e7,
+        budget: 1e5,
+    };
+    recording.kept.extend([kept("Bank", "load", 8), kept("", "task", 0)]);
+    let found = findings(&recording);
+    let blocked =
+        of(&found, "The handler of Bank.load blocked the thread of `bank`, for up to 20.0 ms");
+    assert!(
+        blocked.detail.starts_with("9 times since the node started, of which 8 in system calls")
+    );
+    of(
+        &found,
+        "A task of the application kept the thread of `bank` for up to 20.0 ms without a pause",
+    );
+    let ended = of(&found, "7 sampled calls of Bank.audit from `desk` to `bank` were given up");
+    assert!(ended.detail.starts_with("After 1.00 ms at the median, and 2.00 ms at most."));
+    assert!([blocked, ended].iter().all(|one| one.level == Level::Late));
+}
+
+#[test]
+fn the_callee_of_a_handler_is_named() {
+    let (mut recording, _) = all();
+    let one = recording.subjects.iter_mut().find(|one| one.method == "transfer").unwrap();
+    let at = one.slow.unwrap();
+    let told = &mut one.told[at];
+    let phases = one.way.phases.iter().zip(&mut told.phases);
+    phases.for_each(|(phase, took)| *took = if phase.item == Item::Wait { 9e6 } else { 1.0 });
+    told.happened = MessageEvents::CALL.with(MessageEvents::PROMOTED).0;
+    told.lock = Some("ledger".into());
+    let found = findings(&recording);
+    of(&found, "9.00 ms the handler waiting for a reply of `ledger`");
 }
 
 #[test]

@@ -74,9 +74,14 @@ pub(super) fn small(histogram: &Histogram, axis: Axis) -> String {
 /// Returns a large drawing with its percentiles.
 pub(super) fn big(histogram: &Histogram, whole: &Amount, p999: &str) -> String {
     let axis = Axis::of(histogram);
-    let marks = [("median", whole.p50), ("p99", whole.p99), (p999, whole.p999)];
+    let marks = [
+        Some(("median", whole.p50)),
+        whole.p99.map(|ns| ("p99", ns)),
+        Some((p999, whole.slowest())),
+    ];
+    let marks: Vec<(&str, f64)> = marks.into_iter().flatten().collect();
     let (mut lines, mut labels) = (String::new(), String::new());
-    for (nth, (name, ns)) in marks.into_iter().enumerate() {
+    for (nth, (name, ns)) in marks.iter().copied().enumerate() {
         let at = axis.place(ns);
         let _ = write!(
             lines,

@@ -39,6 +39,8 @@
     const body = document.createElement("tbody");
     const whole = { mean: "mean", p50: "p50", p99: "p99", p999: "p99.9" };
     for (const [key, name] of Object.entries(whole)) {
+      // A percentile of too few samples is null.
+      if (before.whole[key] === null || one.whole[key] === null) continue;
       body.append(row(name, "all", Number(before.whole[key]), one.whole[key]));
     }
     for (const line of one.lines) {
@@ -62,7 +64,7 @@
   };
 
   const compare = (before) => {
-    if (before.format !== "upbeat bill" || before.version !== 1) {
+    if (before.format !== "upbeat bill" || before.version !== 2) {
       throw new Error("it is no recording of this version");
     }
     const parts = [];

@@ -15,6 +15,11 @@ use std::fmt::Write;
 /// The smallest change in percent that is marked.
 const CHANGED_PERCENT: f64 = 10.0;
 
+/// Formats a percentile; of too few samples it is not shown.
+fn tail(percentile: Option<f64>) -> String {
+    percentile.map_or_else(|| "–".into(), time)
+}
+
 /// Returns a row for each method, with the means of its items.
 pub(super) fn methods(recording: &Recording) -> String {
     let mut rows = String::new();
@@ -30,8 +35,8 @@ pub(super) fn methods(recording: &Recording) -> String {
             name(&subject.to),
             grouped(subject.samples.count()),
             time(whole.p50),
-            time(whole.p99),
-            time(whole.p999),
+            tail(whole.p99),
+            tail(whole.p999),
             mean_bar(subject),
         );
     }
@@ -62,7 +67,7 @@ pub(super) fn items(subject: &Subject) -> String {
     let most = subject.lines.iter().map(|line| subject.percent(line)).fold(1.0, f64::max);
     let mut rows = String::new();
     let counts = |ns: f64| ns.abs() >= 0.05;
-    for line in subject.lines.iter().filter(|one| counts(one.ns.mean) || counts(one.ns.p999)) {
+    for line in subject.lines.iter().filter(|one| counts(one.ns.mean) || counts(one.ns.slowest())) {
         let node = subject.node_of(line.leg).map_or_else(|| line.leg.name().into(), name);
         let part = subject.percent(line);
         let doubt = subject.doubt_of(line).map(|ns| format!(" ± {}", time(ns)));
@@ -80,8 +85,8 @@ pub(super) fn items(subject: &Subject) -> String {
             percent(part),
             mean,
             time(line.ns.p50),
-            time(line.ns.p99),
-            time(line.ns.p999),
+            tail(line.ns.p99),
+            tail(line.ns.p999),
             small(&line.spread, axis),
         );
     }
@@ -93,8 +98,8 @@ pub(super) fn items(subject: &Subject) -> String {
          <td class=\"n\">{}</td><td>{}</td></tr>",
         time(whole.mean),
         time(whole.p50),
-        time(whole.p99),
-        time(whole.p999),
+        tail(whole.p99),
+        tail(whole.p999),
         small(&subject.totals, axis),
     );
     rows
@@ -105,10 +110,13 @@ pub(super) fn bets(recording: &Recording) -> String {
     let mut html = String::new();
     let (rows, left_out) = rows(recording);
     for row in rows {
-        let lost = match row.lost {
-            0 => String::new(),
-            _ => format!("<span class=\"lost\" style=\"width:{:.2}%\"></span>", row.percent()),
+        let lost = match row.percent() {
+            Some(part) if row.lost > 0 => {
+                format!("<span class=\"lost\" style=\"width:{part:.2}%\"></span>")
+            }
+            _ => String::new(),
         };
+        let known = |count: Option<u64>| count.map_or_else(|| "-".into(), grouped);
         let _ = write!(
             html,
             "<tr><th scope=\"row\">{} <small>process {}</small></th>\
@@ -119,10 +127,10 @@ pub(super) fn bets(recording: &Recording) -> String {
             row.node.pid,
             escaped(row.bet.sentence),
             row.bet.name,
-            grouped(row.taken()),
-            grouped(row.won),
+            known(row.taken()),
+            known(row.won),
             grouped(row.lost),
-            percent(row.percent()),
+            row.percent().map_or_else(|| "-".into(), percent),
             escaped(&reasons(row.node, row.bet)),
         );
     }

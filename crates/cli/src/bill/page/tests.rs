@@ -13,7 +13,7 @@ fn the_page_has_every_finding() {
     let html = of(&example::recording());
     for told in [
         "waiting for the lock <code><bdi>accounts</bdi></code>",
-        "running the handler without a pause (its budget is 100 us)",
+        "running the handler, up to 310 us without a pause and beyond its budget",
         "waking <code><bdi>quotes</bdi></code>, which slept",
         "waiting for room in a full lane to <code><bdi>sink</bdi></code>",
         "lost 12.0% of its bets on handlers",

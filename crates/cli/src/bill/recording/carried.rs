@@ -34,3 +34,15 @@ impl Carried {
         })
     }
 }
+
+/// A session whose messages were sampled, in the direction of requests.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Session<'r> {
+    pub(crate) from: &'r str,
+    pub(crate) to: &'r str,
+    /// The carrier of the session, and the peer's address.
+    pub(crate) carried: String,
+    pub(crate) samples: u64,
+    /// The possible error of the wire's time in nanoseconds, if the clocks are those of two hosts.
+    pub(crate) doubt: Option<f64>,
+}

@@ -20,7 +20,7 @@ fn an_invalid_recording_is_refused_with_the_reason() {
     };
     assert!(Recording::parse("{}").unwrap_err().contains("format"));
     assert!(refused("\"upbeat bill\"", "\"other\"").contains("`other`"));
-    assert!(refused("\"version\":1", "\"version\":2").contains("version 2"));
+    assert!(refused("\"version\":2", "\"version\":3").contains("version 3"));
     assert!(refused("\"way\":\"call\"", "\"way\":\"swim\"").contains("unknown way `swim`"));
     assert!(refused("\"item\":\"room\"", "\"item\":\"air\"").contains("unknown item `air`"));
     assert!(refused("\"phases\":[", "\"phases\":[1.0,").contains("is incomplete"));

@@ -376,3 +376,15 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_frame_of_stamps_names_a_lock_of_so_many_bytes_and_no_more() {
+    let payload = |bytes: usize| [&[0; 8][..], &vec![b'x'; bytes]].concat();
+    let longest = payload(LOCK_NAME_BYTES_MAX);
+    let (stamps, lock) = MessageStamps::decode(&longest).unwrap();
+    assert_eq!(lock.len(), LOCK_NAME_BYTES_MAX);
+    let mut again = [0; STAMPS_BYTES_MAX];
+    let len = stamps.encode(lock, &mut again);
+    assert_eq!(again[..len], longest);
+    assert!(MessageStamps::decode(&payload(LOCK_NAME_BYTES_MAX + 1)).is_err());
+}

@@ -126,7 +126,7 @@ fn a_way_between_hosts_has_more_points_in_its_own_order() {
     }
     assert!(WAYS.iter().all(|way| way.is_answered() == way.name.starts_with("call")));
     let numbers: Vec<u8> = WAYS.iter().map(|way| way.number()).collect();
-    assert_eq!(numbers, [0, 1, 2, 3, 4, 5]);
+    assert_eq!(numbers, [0, 1, 2, 3, 4, 5, 6]);
 }
 
 #[test]
@@ -136,4 +136,22 @@ fn a_way_begins_at_the_sender_and_a_call_ends_there() {
     assert_eq!(CALL.phases[CALL.phases.len() - 1].place, Place::Here);
     assert_eq!((CALL.number(), ONEWAY.number()), (0, 1));
     assert_eq!(CALL.rungs().count(), 20);
+}
+
+#[test]
+fn the_longest_run_beyond_a_budget_travels_with_the_events() {
+    let none = MessageEvents::PROMOTED.with(MessageEvents::CALL);
+    assert_eq!(none.run_us(), None);
+    let ran = none.with_run_us(300).with_run_us(120);
+    assert_eq!((ran.run_us(), ran.has(none)), (Some(300), true));
+    let ran = ran.with_run_us(u64::MAX);
+    assert_eq!((ran.run_us(), ran.has(none)), (Some(u32::MAX >> 8), true));
+}
+
+#[test]
+fn a_served_call_is_the_part_of_a_call_at_its_callee() {
+    let items: Vec<Item> = SERVED.phases.iter().map(|phase| phase.item).collect();
+    assert_eq!((items[0], items[items.len() - 1]), (Item::Check, Item::Reply));
+    assert!(SERVED.phases.iter().all(|phase| phase.place == Place::There));
+    assert!(!SERVED.is_answered() && WAYS[usize::from(SERVED.number())] == SERVED);
 }

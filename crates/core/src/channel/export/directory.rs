@@ -22,6 +22,8 @@ use core::fmt;
 #[derive(Debug)]
 pub struct Directory<E> {
     standing: BTreeMap<u32, Entry<E>>,
+    /// The number of the first export of this node.
+    first: u32,
     next: u32,
 }
 
@@ -79,6 +81,8 @@ pub enum NotOpened {
 pub enum NotRead {
     /// The export was withdrawn.
     Ended,
+    /// This node has never had an export of the number: a node that has ended had its name before.
+    OtherOwner,
     /// The value has no such part.
     NoPart,
     /// There are too many parts, or they have too many words.
@@ -108,7 +112,7 @@ impl<E> Directory<E> {
     #[must_use]
     pub fn new(random: u32) -> Directory<E> {
         let next = if mutated(Mutant::ExportNumbersAlike) { 0 } else { random >> 1 };
-        Directory { standing: BTreeMap::new(), next }
+        Directory { standing: BTreeMap::new(), first: next, next }
     }
 
     /// Exports a value of this shape for these readers, and keeps what `keep` makes for the number of the export. Returns
@@ -120,11 +124,7 @@ impl<E> Directory<E> {
         readers: Readers,
         keep: impl FnOnce(u32) -> Result<E, X>,
     ) -> Result<u32, X> {
-        let name = checked(name)?;
-        shape.check().map_err(Refusal::Shape)?;
-        if self.named(&name).is_some() && !mutated(Mutant::ExportNameTwice) {
-            return Err(Refusal::Taken { name }.into());
-        }
+        let name = self.check(name, &shape)?;
         let number = self.next;
         let next = number.checked_add(1).ok_or(Refusal::Numbers)?;
         let kept = keep(number)?;
@@ -132,6 +132,16 @@ impl<E> Directory<E> {
         let text = shape.to_string().into();
         self.standing.insert(number, Entry { name, shape, text, readers, kept });
         Ok(number)
+    }
+
+    /// Checks that a value of this shape may be exported under a name, which is returned.
+    pub fn check(&self, name: &str, shape: &Shape) -> Result<Box<str>, Refusal> {
+        let name = checked(name)?;
+        shape.check().map_err(Refusal::Shape)?;
+        match self.named(&name).is_some() && !mutated(Mutant::ExportNameTwice) {
+            true => Err(Refusal::Taken { name }),
+            false => Ok(name),
+        }
     }
 
     /// Opens the export of this name and type for a reader: its number, and what is kept of it.
@@ -229,7 +239,10 @@ impl<E> Directory<E> {
 
     /// Returns the export of a number, for somebody who may read it.
     fn numbered(&self, number: u32, asker: &impl Asker) -> Result<&Entry<E>, NotRead> {
-        let entry = self.standing.get(&number).ok_or(NotRead::Ended)?;
+        let entry = self.standing.get(&number).ok_or_else(|| {
+            let was_here = (self.first..self.next).contains(&number);
+            if was_here { NotRead::Ended } else { NotRead::OtherOwner }
+        })?;
         entry.readers.admit(asker).map_err(|_| NotRead::NotPermitted)?;
         Ok(entry)
     }

@@ -4,6 +4,7 @@ use super::{
 };
 use crate::limits::{
     EXPORT_DEPTH_MAX, EXPORT_FIELDS_MAX, EXPORT_PARTS_MAX, EXPORT_TEXT_BYTES_MAX, EXPORT_WORDS_MAX,
+    IDENT_BYTES_MAX,
 };
 use proptest::prelude::*;
 use std::format;
@@ -327,8 +328,20 @@ fn a_shape_has_bounds() {
     assert_eq!(fields(EXPORT_FIELDS_MAX).parse::<Shape>().err(), None);
     let count = EXPORT_FIELDS_MAX + 1;
     assert_eq!(fields(count).parse::<Shape>(), Err(ShapeError::Fields { count }));
-    let long = "x".repeat(EXPORT_TEXT_BYTES_MAX + 1);
-    assert_eq!(long.parse::<Shape>(), Err(ShapeError::Text { at: EXPORT_TEXT_BYTES_MAX }));
+}
+
+#[test]
+fn a_text_of_the_longest_length_is_read_and_a_longer_one_is_not() {
+    let fields: Vec<_> = (0..122).map(|at| format!(" {at:x>IDENT_BYTES_MAX$}: u8")).collect();
+    let fields = fields.join(",");
+    let of_bytes = |bytes: usize| {
+        let name = "N".repeat(bytes - fields.len() - " { }".len());
+        format!("{name} {{{fields} }}")
+    };
+    let longest = of_bytes(EXPORT_TEXT_BYTES_MAX);
+    assert_eq!(longest.parse::<Shape>().map(|shape| shape.to_string()), Ok(longest));
+    let longer = of_bytes(EXPORT_TEXT_BYTES_MAX + 1);
+    assert_eq!(longer.parse::<Shape>(), Err(ShapeError::Text { at: EXPORT_TEXT_BYTES_MAX }));
 }
 
 #[test]
@@ -378,7 +391,7 @@ fn keys_and_targets_are_checked() {
     }
     assert_eq!(error("vec<[u64; 4294967295]>"), Some(ShapeError::Large));
     assert_eq!(error("vec<[u64; 4294967295]; 0>"), Some(ShapeError::Large));
-    assert_eq!(error("map<u8, [u64; 1048576]; 8>"), Some(ShapeError::Large));
+    assert_eq!(error("map<u8, [u64; 1048576]; 9>"), Some(ShapeError::Large));
 }
 
 #[test]

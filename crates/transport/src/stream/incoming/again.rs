@@ -16,6 +16,8 @@ pub(super) struct Ending {
     broken: bool,
     /// No more data comes.
     closed: bool,
+    /// The peer has said that it ends the session.
+    in_order: bool,
     refusal: Option<Refusal>,
     fault: Option<SocketError>,
 }
@@ -32,7 +34,7 @@ impl Ending {
 
     /// Notes that the peer has ended the session.
     pub(super) fn close(&mut self) {
-        self.closed = true;
+        (self.closed, self.in_order) = (true, true);
     }
 
     /// Notes that the peer has refused the session.
@@ -96,6 +98,7 @@ impl Incoming {
             segments,
             refusal,
             closed: self.ending.closed,
+            in_order: self.ending.in_order,
             ..SocketEvents::default()
         })
     }

@@ -60,6 +60,13 @@ impl<T, const N: usize> FixedVec<T, N> {
     }
 
     /// Returns the elements.
+    ///
+    /// ```
+    /// use upbeat::export::FixedVec;
+    ///
+    /// let levels = FixedVec::<u8, 4>::of(vec![1, 2]).unwrap();
+    /// assert_eq!(levels.into_vec(), [1, 2]);
+    /// ```
     #[must_use]
     pub fn into_vec(self) -> Vec<T> {
         self.0

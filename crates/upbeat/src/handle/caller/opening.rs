@@ -24,10 +24,10 @@ use upbeat_transport::carrier::Carrier;
 use upbeat_transport::host::is_own;
 use upbeat_transport::local_node::LocalNode;
 use upbeat_transport::opening::{Opening, Step};
-use upbeat_transport::remote::{RemoteOptions, ResumeRequest, connect, connect_again};
+use upbeat_transport::remote::{RemoteOptions, connect};
 
 /// The handle's sides of sessions that it may open.
-pub(super) struct Homes {
+struct Homes {
     /// The side for a node that is found by its name, or that is reached over the network.
     home: LocalNode,
     /// The side for a node at an address of this host, reached through memory, once that was tried.
@@ -64,24 +64,15 @@ impl Homes {
     }
 }
 
-/// The purpose of a connection.
+/// A session that is being opened.
 #[derive(Clone, Copy)]
-pub(super) enum What<'a> {
-    /// A new session.
-    Session(&'a Homes),
-    /// A session that is resumed, and that ends at this time otherwise.
-    Again(&'a ResumeRequest, u64),
-}
-
-/// A session that is being opened or resumed.
-#[derive(Clone, Copy)]
-pub(super) struct Wanted<'a> {
-    pub(super) target: &'a Target,
-    pub(super) what: What<'a>,
-    pub(super) watch: Option<&'a Watch>,
+struct Wanted<'a> {
+    target: &'a Target,
+    homes: &'a Homes,
+    watch: Option<&'a Watch>,
     /// When the thread gives up.
-    pub(super) until: Option<Until>,
-    pub(super) began: Instant,
+    until: Option<Until>,
+    began: Instant,
 }
 
 /// Opens a session, and blocks this thread meanwhile. Tries again while the node is too busy to accept.
@@ -94,8 +85,7 @@ pub(super) fn wait_open(
         return Err(ConnectError::Unprotected { to: target.to.to_string() });
     }
     let homes = Homes::new(target)?;
-    let (what, began) = (What::Session(&homes), Instant::now());
-    let wanted = Wanted { target, what, watch, until, began };
+    let wanted = Wanted { target, homes: &homes, watch, until, began: Instant::now() };
     let (mut attempts, mut jitter) = (0, Jitter::new(homes.home.incarnation()));
     loop {
         let opened = match target.to.address() {
@@ -162,7 +152,7 @@ impl Caller {
                 return Err(error.after(*time));
             };
             match until.map_or(u64::MAX, |until| until.left(now_ns())) {
-                0 => return Err(ConnectError::Call(CallError::Deadline)),
+                0 => return Err(ConnectError::Call(CallError::deadline(false))),
                 left => pause(watch.as_deref(), delay.min(left))?,
             }
         }
@@ -171,8 +161,8 @@ impl Caller {
 
 /// Returns the error of a handle that was dropped while its thread connected.
 fn dropped() -> ConnectError {
-    let text = "the handle was dropped while it connected".into();
-    ConnectError::Call(CallError::NotConnected { text })
+    let text = "the handle was dropped while it connected";
+    ConnectError::Call(CallError::not_connected(text))
 }
 
 impl Wanted<'_> {
@@ -183,11 +173,7 @@ impl Wanted<'_> {
 
     /// Returns the nanoseconds that are left until the deadline.
     fn left_ns(self) -> u64 {
-        let left = self.until.map_or(u64::MAX, |until| until.left(now_ns()));
-        match self.what {
-            What::Session(_) => left,
-            What::Again(_, over) => left.min(over.saturating_sub(now_ns())),
-        }
+        self.until.map_or(u64::MAX, |until| until.left(now_ns()))
     }
 
     /// Tries once to open a session on this host. The time is counted from the first attempt.
@@ -206,8 +192,8 @@ impl Wanted<'_> {
         self.finish(opening.map_err(ConnectError::Open)?)
     }
 
-    /// Tries to open or resume a session at each of the addresses that a host has.
-    pub(super) fn open_at(self, address: &Address) -> Result<Step, ConnectError> {
+    /// Tries to open a session at each of the addresses that a host has.
+    fn open_at(self, address: &Address) -> Result<Step, ConnectError> {
         let mut attempts = Attempts::new(resolve(address).map_err(ConnectError::Open)?);
         loop {
             let now_ms = self.passed_ms();
@@ -215,9 +201,7 @@ impl Wanted<'_> {
             let Some((at, until_ms)) = attempts.next(now_ms, end_ms) else {
                 return Err(ConnectError::Open(attempts.into_error(address)));
             };
-            if let What::Session(homes) = self.what
-                && let Some(opened) = self.try_own(homes, at, until_ms)
-            {
+            if let Some(opened) = self.try_own(at, until_ms) {
                 return opened;
             }
             match self.try_at(at, until_ms, self.terms()) {
@@ -233,16 +217,11 @@ impl Wanted<'_> {
 
     /// Tries to open a session through memory, if the address is one of this host. Returns `None` if the listener
     /// there must be reached over the network.
-    fn try_own(
-        self,
-        homes: &Homes,
-        at: SocketAddr,
-        until_ms: u64,
-    ) -> Option<Result<Step, ConnectError>> {
+    fn try_own(self, at: SocketAddr, until_ms: u64) -> Option<Result<Step, ConnectError>> {
         if !is_own(at.ip()) {
             return None;
         }
-        let home = homes.own(self.target)?;
+        let home = self.homes.own(self.target)?;
         let (carriers, place) = (self.target.carriers, self.target.place.as_ref());
         let times = own_times(self.passed_ms(), until_ms);
         let opening = carriers.connect_at(home, place, (self.target.to.node(), at), 0, times);
@@ -256,7 +235,7 @@ impl Wanted<'_> {
         }
     }
 
-    /// Tries to open or resume a session at one address, until a time at most.
+    /// Tries to open a session at one address, until a time at most.
     fn try_at(
         self,
         at: SocketAddr,
@@ -264,10 +243,7 @@ impl Wanted<'_> {
         terms: RemoteOptions,
     ) -> Result<Step, ConnectError> {
         let (name, times) = (self.target.to.node(), [self.passed_ms(), until_ms]);
-        let opening = match self.what {
-            What::Session(homes) => connect(&homes.home, name, at, 0, times, &terms),
-            What::Again(again, _) => connect_again(name, again, at, 0, times, &terms),
-        };
+        let opening = connect(&self.homes.home, name, at, 0, times, &terms);
         self.finish(opening.map_err(ConnectError::Open)?)
     }
 
@@ -278,7 +254,7 @@ impl Wanted<'_> {
             match opening.step(self.passed_ms()) {
                 // The deadline replaces any other error.
                 Ok(Step::Waiting) | Err(_) if is_late => {
-                    return Err(ConnectError::Call(CallError::Deadline));
+                    return Err(ConnectError::Call(CallError::deadline(false)));
                 }
                 Err(error) => return Err(ConnectError::Open(error)),
                 Ok(Step::Waiting) => {

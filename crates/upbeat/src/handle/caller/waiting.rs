@@ -93,21 +93,35 @@ impl Caller {
     /// Blocks until the peer has read something, or grants the room that was asked for, or a call has freed
     /// a number, or the peer is gone.
     pub(super) fn wait_to_send(&mut self, wants: &mut Wants) -> Result<(), CallError> {
+        self.look_at_socket();
         while self.session.ended().is_none() {
             self.drain();
             self.session.settle(false);
+            // A message that finds room each time and cannot use it comes back here: its deadline counts first.
+            if self.is_late() {
+                self.withdraw(wants);
+                return Err(CallError::deadline(false));
+            }
             if !self.session.still_waits(&mut wants.admission)
                 && !self.session.carrier.lanes.wants_room()
             {
                 break;
             }
-            if self.is_late() {
-                self.withdraw(wants);
-                return Err(CallError::Deadline);
-            }
             self.idle();
         }
         Ok(())
+    }
+
+    /// Reads the socket, for a message that has to wait: the news that it needs may be there, or the end of the
+    /// session. A lane in shared memory tells most news by itself, so its socket is read now and then.
+    fn look_at_socket(&mut self) {
+        if self.session.carrier.is_stream() {
+            if self.session.carrier.pump().ended {
+                self.hear();
+            }
+        } else if self.ticker.is_watch_due(now_ns()) {
+            self.hear();
+        }
     }
 
     /// Sleeps until the peer rings the doorbell.
@@ -135,7 +149,8 @@ impl Caller {
         self.home.page().set_polling();
     }
 
-    /// Returns whether the session stands, for a thread that is about to use it. While the session was idle no thread
+    /// Returns whether the session stands, for a thread that is about to use it. A session that has lost its connection is
+    /// waited for, until a time at most. While the session was idle no thread
     /// read its socket: an end that was not noticed would fail a call that could have gone over
     /// another session.
     #[inline]
@@ -147,8 +162,16 @@ impl Caller {
         }
         if self.session.carrier.is_suspended() {
             self.mend_until(until);
+            if self.session.carrier.is_suspended() {
+                return false;
+            }
         }
         self.session.ended().is_none()
+    }
+
+    /// Returns whether the session has no connection, and may get another.
+    pub(in crate::handle) fn is_suspended(&self) -> bool {
+        self.session.carrier.is_suspended() && self.session.ended().is_none()
     }
 
     /// Reads the socket.
@@ -162,7 +185,7 @@ impl Caller {
             Err(why) => {
                 // Frames that the peer wrote before its end are taken over first.
                 self.drain();
-                self.end(self.session.why_gone(*why));
+                self.end(*why);
             }
         }
     }

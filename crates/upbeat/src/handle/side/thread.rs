@@ -1,6 +1,6 @@
 //! The thread of a session of asynchronous calls: it connects, and then sleeps on the socket.
 
-use super::super::caller::{Caller, Mending};
+use super::super::caller::{Caller, Outcome, Reconnect};
 use super::super::lasting::Watch;
 use super::super::{ConnectTerms, Target};
 use super::{Sides, State, lock};
@@ -52,9 +52,7 @@ fn bell_of(caller: &Caller) -> Result<OwnedFd, CallError> {
         Some(socket) => socket.as_fd().try_clone_to_owned(),
         None => Err(std::io::ErrorKind::NotConnected.into()),
     };
-    bell.map_err(|error| CallError::NotConnected {
-        text: BuildError::from(error).to_string().into(),
-    })
+    bell.map_err(|error| CallError::not_connected(BuildError::from(error).to_string()))
 }
 
 /// The next step of a session's thread.
@@ -62,7 +60,7 @@ enum Next {
     /// The thread sleeps: for so many nanoseconds at most, and until the socket is writable if the flag says so.
     Sleep(Option<u64>, bool),
     /// The thread connects again.
-    Mend(Mending),
+    Mend(Option<Box<Reconnect>>),
     /// The thread looks again.
     Look,
     /// The thread ends.
@@ -87,14 +85,18 @@ pub(super) fn hear(sides: &Mutex<Sides>, number: u64, bell: OwnedFd, watch: &Wat
                 // The thread wakes in time to free idle memory and unused grants.
                 watch.wait(bell.as_fd(), writable, kept.map(timespec).as_ref())
             }
-            Next::Mend(Mending::Over) => return,
-            Next::Mend(Mending::Wait(ns)) => watch.pause(&timespec(ns)),
-            Next::Mend(Mending::Connect(attempt)) => {
+            Next::Mend(None) => return,
+            Next::Mend(Some(mut reconnect)) => {
                 // The peer must see the end of the old connection.
                 drop(bell.take());
-                let mut connected = Some(attempt.connect(Some(watch), None));
+                let outcome = reconnect.run(Some(watch), None);
+                if let Outcome::Dropped = outcome {
+                    return;
+                }
+                let mut reconnected = Some((reconnect, outcome));
                 let mut take = |caller: &mut Caller| {
-                    connected.take().into_iter().for_each(|of| caller.reconnected(of));
+                    let reconnected = reconnected.take().into_iter();
+                    reconnected.for_each(|(reconnect, of)| caller.reconnected(reconnect, of));
                     if !caller.session.carrier.is_suspended() && caller.ended().is_none() {
                         match bell_of(caller) {
                             Ok(of) => bell = Some(of),

@@ -142,9 +142,9 @@ impl Builder {
         self
     }
 
-    /// Limits the connections of other hosts that the node accepts a second; as many are accepted at once after a
-    /// pause. The others wait in the system's queue. The default is 1,000: a handshake under TLS takes a processor
-    /// about a millisecond.
+    /// Limits the first messages of callers of other hosts that the node answers a second; as many are answered at once
+    /// after a pause. The other callers wait. The default is 1,000: a handshake under TLS takes a processor about a
+    /// millisecond.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -183,7 +183,8 @@ impl Builder {
     /// Sets how long a session with a node of another host outlives its connection. During that time the side
     /// that has opened the session connects again, and calls, one-way messages and streams wait; then they continue
     /// without loss, each once and in order. When the time is over, calls that were sent end as
-    /// [`Unknown`](crate::CallError::Unknown), others as [`NotSent`](crate::CallError::NotSent). The default is
+    /// [`Unknown`](crate::CallError::Unknown). A client's calls that were not sent connect again; they, and a
+    /// handle's, end as [`NotConnected`](crate::CallError::NotConnected) or [`NotSent`](crate::CallError::NotSent). The default is
     /// 5 seconds. The shorter time of both sides counts; with zero, the session ends with its
     /// connection.
     ///
@@ -206,8 +207,10 @@ pub(super) fn listener(
     remote: &Remote,
     home: &LocalNode,
     local_only: bool,
+    is_client: bool,
 ) -> Result<Option<Listener>, BuildError> {
-    let of_environment = || std::env::var(LISTEN_VARIABLE).ok().filter(|_| !local_only);
+    let of_environment =
+        || std::env::var(LISTEN_VARIABLE).ok().filter(|_| !local_only && !is_client);
     let Some(text) = remote.listen.clone().or_else(of_environment) else { return Ok(None) };
     if local_only {
         return Err(BuildError::Bind(BindError::LocalOnly));

@@ -115,7 +115,7 @@ fn damage_of_plain_messages_costs_their_session_at_most() {
                 match soon(call).await {
                     Ok(came) if came == sent => good += 1,
                     Ok(_) => other += 1,
-                    Err(CallError::Deadline) => late += 1,
+                    Err(CallError::Deadline(_)) => late += 1,
                     // Bytes of the frame's head may be those of another method, of other arguments, of a refusal.
                     Err(CallError::Unknown(ended) | CallError::NotSent(ended)) => {
                         println!("{ended}");

@@ -215,6 +215,7 @@ fn a_session_is_not_resumed_without_its_ticket() {
     let new = Networked {
         session: 9,
         position: 0,
+        attempt: 1,
         resume_ms: 60_000,
         pace: 1_000_000_000,
         stamps: Timestamps::default(),
@@ -253,4 +254,27 @@ fn a_session_is_not_resumed_without_its_ticket() {
     assert_eq!((answer.session, answer.ticket), (ticket.session, Some(ticket)));
     first.0.set_nonblocking(false).unwrap();
     while first.0.read(&mut byte).unwrap_or(0) != 0 {}
+    // Attempts that began before that one and whose records come late are those of connections that the caller has
+    // given up. They take nothing over.
+    for attempt in [1, 0] {
+        let mut late = Stranger::greet(&server, 77, Networked { attempt, ..asks });
+        let Record::Welcome(_) = late.hears() else { panic!("no welcome") };
+        let Record::Refusal(refusal) = late.hears() else { panic!("it takes the session over") };
+        assert_eq!(refusal.code(), RefusalCode::NoSuchSession);
+    }
+    second.0.set_nonblocking(true).unwrap();
+    let mut taken = [0; 4096];
+    let ends = loop {
+        match second.0.read(&mut taken) {
+            Ok(0) => break None,
+            Ok(_) => {}
+            Err(error) => break Some(error.kind()),
+        }
+    };
+    assert_eq!(ends, Some(std::io::ErrorKind::WouldBlock), "the second connection stands");
+    // The next attempt of the same caller does.
+    let mut third = Stranger::greet(&server, 77, Networked { attempt: 2, ..asks });
+    let Record::Welcome(_) = third.hears() else { panic!("no welcome") };
+    let Record::Network(answer) = third.hears() else { panic!("no session") };
+    assert_eq!((answer.attempt, answer.ticket), (2, Some(ticket)));
 }

@@ -10,6 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+/// More bytes than a caller sends in the handshake of a connection, also under TLS.
+const HANDSHAKE_BYTES_MAX: usize = 8 << 10;
+
 /// How a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
@@ -29,9 +32,13 @@ struct Told {
     stalls: AtomicBool,
     /// Whether nobody is let through.
     refuses: AtomicBool,
+    /// Whether the queue of connections stays full.
+    is_deaf: AtomicBool,
     /// Connections that were passed on so far, and those of them that were cut.
     passed: AtomicU64,
     cut: AtomicU64,
+    /// Connections that were cut after the caller had sent more than its handshake: a session lost its connection.
+    cut_late: AtomicU64,
     /// How many of them are to be cut, and how.
     wanted: Mutex<(u64, Option<How>)>,
     /// Breaks at random bytes: how many are left until then, and how many breaks are wanted.
@@ -57,6 +64,7 @@ impl Breaks {
 /// Passes on what is sent to it.
 pub(crate) struct Proxy {
     pub(crate) at: SocketAddr,
+    listener: TcpListener,
     told: Arc<Told>,
     thread: Option<JoinHandle<()>>,
 }
@@ -74,10 +82,10 @@ impl Proxy {
         let (own, to) = (listener.local_addr().unwrap(), at.parse().unwrap());
         let told = Arc::<Told>::default();
         let thread = std::thread::spawn({
-            let told = Arc::clone(&told);
+            let (told, listener) = (Arc::clone(&told), listener.try_clone().unwrap());
             move || accept(&listener, to, framing, &told)
         });
-        Proxy { at: own, told, thread: Some(thread) }
+        Proxy { at: own, listener, told, thread: Some(thread) }
     }
 
     /// Cuts the connection that stands, or the next.
@@ -108,14 +116,46 @@ impl Proxy {
             && self.told.random.lock().unwrap().is_none()
     }
 
+    /// Returns how many connections were cut that had carried a session.
+    pub(crate) fn cut_late(&self) -> u64 {
+        self.told.cut_late.load(SeqCst)
+    }
+
     /// Lets nobody through, or everybody again.
     pub(crate) fn refuse(&self, refuses: bool) {
         self.told.refuses.store(refuses, SeqCst);
     }
 
+    /// Has the system drop what asks for a connection, as a network does that drops everything: the queue of connections
+    /// is full. Returns what fills it; the proxy hears again when that is dropped.
+    pub(crate) fn deafen(&self) -> Deaf<'_> {
+        self.told.is_deaf.store(true, SeqCst);
+        rustix::net::listen(&self.listener, 0).unwrap();
+        // One connection fits into a queue of that length, and the first attempt that is not answered shows it.
+        let mut fillers = Vec::new();
+        while let Ok(filler) = TcpStream::connect_timeout(&self.at, Duration::from_millis(100)) {
+            assert!(fillers.len() < 1000, "the queue is never full");
+            fillers.push(filler);
+        }
+        Deaf { proxy: self, _fillers: fillers }
+    }
+
     /// Passes nothing on, and drops nothing.
     pub(crate) fn stall(&self, stalls: bool) {
         self.told.stalls.store(stalls, SeqCst);
+    }
+}
+
+/// A proxy that hears nobody.
+pub(crate) struct Deaf<'p> {
+    proxy: &'p Proxy,
+    _fillers: Vec<TcpStream>,
+}
+
+impl Drop for Deaf<'_> {
+    fn drop(&mut self) {
+        rustix::net::listen(&self.proxy.listener, 128).unwrap();
+        self.proxy.told.is_deaf.store(false, SeqCst);
     }
 }
 
@@ -129,7 +169,8 @@ impl Drop for Proxy {
 fn accept(listener: &TcpListener, to: SocketAddr, framing: Framing, told: &Arc<Told>) {
     let mut links: Vec<JoinHandle<()>> = Vec::new();
     while !told.over.load(SeqCst) {
-        let Ok((near, _)) = listener.accept() else {
+        let accepted = (!told.is_deaf.load(SeqCst)).then(|| listener.accept());
+        let Some(Ok((near, _))) = accepted else {
             std::thread::sleep(Duration::from_micros(200));
             continue;
         };
@@ -160,6 +201,8 @@ struct Link {
     /// The bytes behind them: records that are not whole, or more records.
     come: [Vec<u8>; 2],
     framing: [Framing; 2],
+    /// The bytes that have gone.
+    gone: [usize; 2],
 }
 
 impl Link {
@@ -169,7 +212,7 @@ impl Link {
             end.set_nodelay(true).unwrap();
         }
         let (held, come) = Default::default();
-        Link { ends: [near, far], held, come, framing: [framing; 2] }
+        Link { ends: [near, far], held, come, framing: [framing; 2], gone: [0; 2] }
     }
 
     fn pass(mut self, number: u64, told: &Told) {
@@ -188,6 +231,7 @@ impl Link {
                 Ok(_) => {}
                 Err(how) => {
                     told.cut.fetch_max(number, SeqCst);
+                    told.cut_late.fetch_add(u64::from(self.gone[0] > HANDSHAKE_BYTES_MAX), SeqCst);
                     return self.end(how, told);
                 }
             }
@@ -220,6 +264,7 @@ impl Link {
                 Ok(written) => {
                     drop(self.held[from].drain(..written));
                     moved += written;
+                    self.gone[from] += written;
                     if let Some(how) = spend(told, written) {
                         return Err(how);
                     }

@@ -74,8 +74,15 @@ fn lies_about_a_clock_harm_nobody() {
             [0, 1, 1_000_000, 2_900_000_000, 100_000_000_000, u64::MAX].into_iter().enumerate()
         {
             let stamps = Timestamps { sent: u64::MAX, echo: u64::MAX - nth as u64, heard: 0 };
-            let new =
-                Networked { session: 9, position: 0, resume_ms: 0, pace, stamps, ticket: None };
+            let new = Networked {
+                session: 9,
+                position: 0,
+                attempt: 0,
+                resume_ms: 0,
+                pace,
+                stamps,
+                ticket: None,
+            };
             let mut liar = Stranger::greet(&server, 70 + nth as u64, new);
             let Record::Welcome(_) = liar.hears() else { panic!("no welcome") };
             let Record::Network(answer) = liar.hears() else { panic!("no session") };

@@ -1,7 +1,7 @@
 //! Figure 5-2: the instructions of a reference, beside those that `cargo xtask instructions` has counted.
 
 use crate::beside::Line;
-use crate::papers::figures::STARMOD_INSTRUCTIONS;
+use crate::papers::figures::starmod::INSTRUCTIONS;
 use crate::reads::BENCH;
 use std::io::{self, Write};
 use upbeat_cli::bench::report::Row;
@@ -39,8 +39,8 @@ fn today() -> Vec<(&'static str, &'static str, f64)> {
 pub(super) fn lines(rows: &[&Row]) -> Vec<Line> {
     let Some(of) = super::find(rows, MEASURED) else { return Vec::new() };
     let line = |(name, case, count): (&'static str, &str, f64)| {
-        let line = Line::new(BENCH, &STARMOD_INSTRUCTIONS, name, count, of);
-        let then = name.starts_with("reader").then(|| STARMOD_INSTRUCTIONS.sum(&["reader"]));
+        let line = Line::new(BENCH, &INSTRUCTIONS, name, count, of);
+        let then = name.starts_with("reader").then(|| INSTRUCTIONS.sum(&["reader"]));
         Line { then, case: case.to_owned(), ..line }
     };
     today().into_iter().map(line).collect()
@@ -51,7 +51,7 @@ pub(super) fn table(rows: &[&Row], to: &mut impl Write) -> io::Result<()> {
     if super::find(rows, MEASURED).is_none() {
         return Ok(());
     }
-    let figure = &STARMOD_INSTRUCTIONS;
+    let figure = &INSTRUCTIONS;
     writeln!(to, "  {:<62} {:>9} {:>9}", figure.table, "paper", "today")?;
     for (name, count) in figure.rows {
         let more = if *name == "owner: copy reply data" { " + 2 * size" } else { "" };

@@ -1,7 +1,8 @@
 //! Figure 6-1: the ratio of remote to local execution of each primitive.
 
 use crate::beside::Line;
-use crate::papers::figures::{STARMOD_LOCAL, STARMOD_RATIOS, STARMOD_REMOTE};
+use crate::papers::figures::Printed;
+use crate::papers::figures::starmod::{LOCAL, RATIOS, REMOTE};
 use crate::reads::BENCH;
 use std::io::{self, Write};
 use upbeat_cli::bench::report::{Row, time};
@@ -21,13 +22,19 @@ fn pair<'r>(rows: &[&'r Row], case: &str) -> Option<(&'r Row, &'r Row)> {
     Some((remote, local))
 }
 
-/// Returns the ratios.
+/// The name under which stand what is measured in place of a primitive that is absent.
+const IN_PLACE_OF_PORTS: &str = "a one-way message or an item, where ports are absent";
+
+/// Returns the times and the ratios.
 pub(super) fn lines(rows: &[&Row]) -> Vec<Line> {
     let mut lines = Vec::new();
     for (name, cases) in PRIMITIVES {
-        for row in cases.iter().filter_map(|case| super::find(rows, case)) {
-            if let Some(ratio) = row.compared.ratio_to_baseline {
-                lines.push(Line::new(BENCH, &STARMOD_RATIOS, name, ratio, row));
+        let name = if name.contains("Port") { IN_PLACE_OF_PORTS } else { name };
+        for (remote, local) in cases.iter().filter_map(|case| pair(rows, case)) {
+            lines.push(Line::new(BENCH, &REMOTE, name, remote.p50_ns, remote));
+            lines.push(Line::new(BENCH, &LOCAL, name, local.p50_ns, local));
+            if let Some(ratio) = remote.compared.ratio_to_baseline {
+                lines.push(Line::new(BENCH, &RATIOS, name, ratio, remote));
             }
         }
     }
@@ -40,20 +47,15 @@ pub(super) fn table(rows: &[&Row], to: &mut impl Write) -> io::Result<()> {
     if !is_measured.any(|case| pair(rows, case).is_some()) {
         return Ok(());
     }
-    writeln!(to, "  {:<38} {:>30}  {:>30}", STARMOD_RATIOS.table, "paper", "today")?;
+    writeln!(to, "  {:<38} {:>30}  {:>30}", RATIOS.table, "paper", "today")?;
     write!(to, "    {:<36}", "")?;
     let heads = ["remote", "local", "ratio", " remote", "local", "ratio"];
     heads.iter().try_for_each(|head| write!(to, " {head:>10}"))?;
     writeln!(to)?;
     for (name, cases) in PRIMITIVES {
-        let then = |figure: &crate::papers::figures::Printed| super::told(figure.value(name), time);
-        let ratio = super::told(STARMOD_RATIOS.value(name), super::times);
-        write!(
-            to,
-            "    {name:<36} {:>10} {:>10} {ratio:>10}",
-            then(&STARMOD_REMOTE),
-            then(&STARMOD_LOCAL)
-        )?;
+        let then = |figure: &Printed| super::told(figure.value(name), time);
+        let ratio = super::told(RATIOS.value(name), super::times);
+        write!(to, "    {name:<36} {:>10} {:>10} {ratio:>10}", then(&REMOTE), then(&LOCAL))?;
         if cases.is_empty() {
             write!(to, " {:>10}", "-")?;
         }

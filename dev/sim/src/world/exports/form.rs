@@ -9,6 +9,9 @@ use crate::value::{Path, Slot, Step, Tree};
 /// The bytes of a word.
 const WORD: usize = 8;
 
+/// The word of a vector or a map, behind its version, with its length.
+const LENGTH: u32 = 1;
+
 /// The most words of a type that is drawn.
 const WORDS_MAX: usize = 80;
 
@@ -48,6 +51,15 @@ impl Type {
     /// Returns a path to the part that has these words, if a part has them.
     pub(super) fn path_of(&self, part: Part) -> Option<&Path> {
         self.paths.iter().find(|path| self.form.place(path).part() == part)
+    }
+
+    /// Returns a path to the vector or the map whose length has these words, if one has.
+    pub(super) fn measured_by(&self, part: Part) -> Option<&Path> {
+        let is_measured = |place: Place<'_>| {
+            let length = Part { at: place.part().at + LENGTH, words: 1 };
+            matches!(place.form, Form::Vec(..) | Form::Map(..)) && length == part
+        };
+        self.paths.iter().find(|path| is_measured(self.form.place(path)))
     }
 }
 

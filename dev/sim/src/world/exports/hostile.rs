@@ -10,7 +10,7 @@ use super::Exports;
 use super::folding::Folding;
 use super::form::Type;
 use super::questions::{Answer, Asked, Question, Said};
-use crate::check::{Found, violated};
+use crate::check::{Found, Hostile, violated};
 use crate::random::Random;
 
 /// The most words of a part that is nearly right.
@@ -154,13 +154,14 @@ impl World {
         let Some(exported) = self.exports.all.get(answer.from) else { return Ok(()) };
         for (part, words) in parts.iter().zip(words).filter(|(part, _)| part.words > 0) {
             let of = &exported.of;
-            let found = match of.path_of(*part) {
-                Some(path) => Some(Found {
+            let found = match (of.path_of(*part), of.measured_by(*part)) {
+                (Some(path), _) => Hostile::Part(Found {
                     path: path.clone(),
                     text: super::reader::decoded(of, path, &words)?,
                     is_word: true,
                 }),
-                None => None,
+                (None, Some(path)) => Hostile::Length(path.clone(), words[0]),
+                (None, None) => Hostile::Nothing,
             };
             self.check.exports.hostile_answered(answer.from, asked, found)?;
         }

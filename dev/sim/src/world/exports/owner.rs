@@ -120,12 +120,12 @@ impl Exported {
             Consistency::Raw => return self.changes,
             Consistency::Cell => {}
         }
-        let mut sum = 0_u64;
+        let mut last = 0;
         part.versions(&self.of.shape, is_unit, &mut |at| {
             let at = at.map_or(VERSION, |at| VALUE + at as usize);
-            sum = sum.wrapping_add(self.memory.own(at));
+            last = self.memory.own(at).max(last);
         });
-        sum
+        last
     }
 
     /// Begins an update of a unit, unless the unit is being updated. Returns the update if it has to be ended. As in the

@@ -443,7 +443,7 @@ fn an_owner_leads_a_route_through_an_export_that_stands() {
     for (number, route, part, refusal) in [
         (number, &route[..], version, NotRead::NoPart),
         (number, &[0], whole, NotRead::NoPart),
-        (number + 1, &route, whole, NotRead::Ended),
+        (number + 1, &route, whole, NotRead::OtherOwner),
     ] {
         assert_eq!(directory.routed(number, route, part, &Nameless).err(), Some(refusal));
     }

@@ -1,0 +1,137 @@
+//! The segments with exports of other nodes that this process has mapped.
+//!
+//! All imports of a process share one mapping of a segment. A segment stays mapped until the last import in it is dropped,
+//! also when its owner needs it no more: then the memory is there for this process alone. Such segments are counted, and
+//! are limited.
+
+use super::location::{GIVEN_UP, SHUT_DOWN};
+use super::memory::Memory;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use upbeat_core::limits::{EXPORT_COPIES_BYTES_MAX, EXPORT_COPIES_MAX};
+use upbeat_memory::fork::Process;
+use upbeat_memory::region::WORD;
+use upbeat_transport::carrier::Segment;
+use upbeat_transport::watch::PeerProcess;
+
+/// The segments that are mapped, by file system and file.
+static MAPPED: Mutex<BTreeMap<(u64, u64), Weak<Mapped>>> = Mutex::new(BTreeMap::new());
+
+/// A segment that is mapped, and the process of its owner.
+pub(crate) struct Mapped {
+    pub(super) memory: Memory,
+    process: Option<Arc<PeerProcess>>,
+    /// A forked child does not have the mapping.
+    made: Process,
+}
+
+/// The reason why a segment is not mapped.
+#[derive(Debug)]
+pub(crate) enum NotMapped {
+    /// This process keeps too many segments that their owners need no more.
+    Copies(MappedMemory),
+    /// The segment cannot be mapped, for this reason.
+    Broken(String),
+}
+
+/// The memory that the imports of this process keep mapped: see [`mapped_memory`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MappedMemory {
+    /// The number of segments.
+    pub segments: usize,
+    /// The bytes of the segments.
+    pub bytes: usize,
+    /// The number of those that their owners need no more: the exports that were imported from there have ended or moved, or
+    /// their owners have ended.
+    pub ended_segments: usize,
+    /// The bytes of those.
+    pub ended_bytes: usize,
+}
+
+/// Returns the memory of other nodes that the imports of this process keep mapped.
+///
+/// A segment stays mapped until the last import of an export in it is dropped. Of those that their owners need no more, a
+/// process keeps 256, of 256 MiB together, and then imports nothing that lies in another segment
+/// ([`ImportError::Copies`](super::ImportError::Copies)).
+///
+/// ```
+/// let memory = upbeat::export::mapped_memory();
+/// assert!(memory.ended_bytes <= memory.bytes);
+/// ```
+#[must_use]
+pub fn mapped_memory() -> MappedMemory {
+    count(&locked(&MAPPED))
+}
+
+/// Returns a segment that has come from this process, mapped.
+pub(super) fn map((segment, pid): (Segment, Option<u32>)) -> Result<Arc<Mapped>, NotMapped> {
+    let mut mapped = locked(&MAPPED);
+    mapped.retain(|_, known| known.strong_count() > 0);
+    let file = segment.file();
+    let known = file.and_then(|file| mapped.get(&file)?.upgrade());
+    if let Some(known) = known.filter(|known| known.made.is_this()) {
+        return Ok(known);
+    }
+    let memory = count(&mapped);
+    if memory.ended_segments >= EXPORT_COPIES_MAX || memory.ended_bytes >= EXPORT_COPIES_BYTES_MAX {
+        return Err(NotMapped::Copies(memory));
+    }
+    let region = segment.open().map_err(|error| NotMapped::Broken(error.to_string()))?;
+    let process = pid.and_then(|pid| process(&mapped, pid));
+    let new = Arc::new(Mapped { memory: Memory(region), process, made: Process::this() });
+    file.into_iter().for_each(|file| drop(mapped.insert(file, Arc::downgrade(&new))));
+    Ok(new)
+}
+
+/// Returns the process of this number, whose session is open.
+fn process(mapped: &BTreeMap<(u64, u64), Weak<Mapped>>, pid: u32) -> Option<Arc<PeerProcess>> {
+    let others = mapped.values().filter_map(Weak::upgrade);
+    let mut others = others.filter_map(|other| other.process.clone());
+    let known = others.find(|process| process.pid() == pid && !process.has_ended());
+    known.or_else(|| PeerProcess::of(pid).ok().map(Arc::new))
+}
+
+fn count(mapped: &BTreeMap<(u64, u64), Weak<Mapped>>) -> MappedMemory {
+    let mut memory = MappedMemory::default();
+    let known = mapped.values().filter_map(Weak::upgrade);
+    for segment in known.filter(|segment| segment.made.is_this()) {
+        let (bytes, ended) = (segment.memory.words() * WORD, segment.has_ended());
+        memory.segments += 1;
+        memory.bytes += bytes;
+        memory.ended_segments += usize::from(ended);
+        memory.ended_bytes += if ended { bytes } else { 0 };
+    }
+    memory
+}
+
+impl Mapped {
+    fn state(&self) -> u64 {
+        self.memory.load(0)
+    }
+
+    /// Returns whether the owner needs the segment no more: it has given it up, has shut down, or has died.
+    fn has_ended(&self) -> bool {
+        let has_died = || self.process.as_ref().is_some_and(|process| process.has_ended());
+        matches!(self.state(), GIVEN_UP | SHUT_DOWN) || has_died()
+    }
+
+    /// Returns whether the owner has given the segment up, and marks nothing here any more: not that it shuts down either.
+    pub(super) fn was_given_up(&self) -> bool {
+        self.made.is_this() && self.state() == GIVEN_UP
+    }
+
+    /// Returns whether the owner's node has shut down.
+    pub(super) fn has_shut_down(&self) -> bool {
+        self.made.is_this() && self.state() == SHUT_DOWN
+    }
+
+    /// Returns the owner's process, if this process can know whether that is alive.
+    pub(super) fn process(&self) -> Option<&PeerProcess> {
+        self.process.as_deref().filter(|_| self.made.is_this())
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,76 @@
+//! Whether the owner of an export is alive, for its readers.
+
+use crate::common::left_out::leave_out;
+use crate::common::{Watchdog, shares_memory, soon, until};
+use crate::{Quotes, Stand};
+use std::time::{Duration, Instant};
+use upbeat::Import;
+use upbeat::export::{OwnerState, ReadError};
+
+/// Reads of a dead owner's memory go on; a reader that asks for a living owner is told.
+#[test]
+fn a_reader_in_memory_learns_that_its_owner_has_died() {
+    if !shares_memory("owners of memory that is read without calls") {
+        return;
+    }
+    let _watchdog = Watchdog::new("an owner that dies", 60);
+    let mut stand = Stand::new("shared");
+    let quotes = stand.node.block_on(soon(stand.node.import::<Quotes>("prices/quotes"))).unwrap();
+    let owner = quotes.owner();
+    assert_eq!((&*owner.node, owner.state), ("prices", OwnerState::Alive), "{owner}");
+    assert_eq!((owner.pid, owner.age), (Some(stand.owner.child.id()), Duration::ZERO));
+    assert_eq!(quotes.require_owner(), Ok(()));
+    let killed = Instant::now();
+    stand.owner.kill();
+    stand.owner.ended();
+    // Nobody drives the reader's node, and any thread may ask.
+    let clone: Import<Quotes> = quotes.clone();
+    std::thread::spawn(move || assert_eq!(clone.owner().state, OwnerState::Died)).join().unwrap();
+    assert_eq!(quotes.count().try_read(), Ok(Quotes::of(1).count), "its last value");
+    let error = quotes.require_owner().unwrap_err();
+    let ReadError::OwnerEnded(owner) = &error else { panic!("{error}") };
+    assert_eq!(owner.state, OwnerState::Died);
+    assert!(owner.age >= killed.elapsed().saturating_sub(Duration::from_secs(5)));
+    assert!(owner.age > Duration::ZERO, "{owner}");
+    assert!(error.to_string().contains("node `prices`"), "{error}");
+    assert!(error.to_string().contains("has died"), "{error}");
+}
+
+#[test]
+fn a_reader_in_memory_learns_that_its_owner_has_shut_down() {
+    if !shares_memory("owners of memory that is read without calls") {
+        return;
+    }
+    let _watchdog = Watchdog::new("an owner that shuts down", 60);
+    let mut stand = Stand::new("shared");
+    let quotes = stand.node.block_on(soon(stand.node.import::<Quotes>("prices/quotes"))).unwrap();
+    stand.node.block_on(async {
+        drop(stand.owner.child.stdin.take());
+        until(|| quotes.owner().state != OwnerState::Alive).await;
+    });
+    assert_eq!(quotes.owner().state, OwnerState::ShutDown, "{}", quotes.owner());
+    assert!(matches!(quotes.require_owner(), Err(ReadError::OwnerEnded(_))));
+}
+
+#[test]
+fn a_reader_by_calls_knows_its_owner_from_its_answers() {
+    let _watchdog = Watchdog::new("an owner that is called", 60);
+    let mut stand = Stand::new("apart");
+    let node = stand.node.clone();
+    node.block_on(async {
+        let quotes = soon(node.import::<Quotes>("prices/quotes")).await.unwrap();
+        soon(quotes.count().read()).await.unwrap();
+        if std::env::var("UPBEAT_TEST_CARRIER").as_deref() == Ok("shared") {
+            return leave_out("over shared memory: reads by calls");
+        }
+        assert_eq!(quotes.owner().state, OwnerState::Unknown);
+        assert_eq!(quotes.require_owner(), Ok(()));
+        let first = quotes.owner().age;
+        until(|| quotes.owner().age > first).await;
+        stand.owner.kill();
+        stand.owner.ended();
+        let error = soon(quotes.count().read()).await.unwrap_err();
+        assert!(matches!(error, ReadError::Call(_)), "{error}");
+        assert_eq!(quotes.owner().state, OwnerState::Unknown);
+    });
+}

@@ -1,0 +1,182 @@
+//! The strangers: connections that no node has opened.
+
+use super::desk::{Door, NAME, PROGRAM};
+use super::{Carrier, Case, Kind, Rate};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, connect, send,
+    shutdown, socket_with, sockopt,
+};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use upbeat_cli::bench::error::BenchError;
+use upbeat_cli::bench::hosts::refused;
+use upbeat_core::name::{NodeName, ProgramId};
+use upbeat_transport::local;
+use upbeat_transport::local_node::LocalNode;
+use upbeat_transport::opening::Opening;
+
+/// The strangers that are there at a time: the oldest leave before others come.
+const THERE_MAX: usize = 3_000;
+/// How often strangers come.
+const BEAT: Duration = Duration::from_millis(1);
+
+/// The beginning of a first message, in plaintext and under TLS.
+const BEGINNING: &[u8] = b"upbe";
+const TLS_BEGINNING: &[u8] = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
+/// Bytes that are no first message; the second are a whole record of TLS.
+const GARBAGE: [&[u8]; 2] = [
+    b"GET / HTTP/1.1\r\nHost: bench\r\n\r\n",
+    b"\x16\x03\x01\x00\x10\x01\x00\x00\x0c\x03\x03garbage...",
+];
+
+/// The counts of strangers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Count {
+    /// Strangers that connected.
+    pub(super) came: u64,
+    /// Strangers that found the queue of the listener full.
+    pub(super) turned_back: u64,
+}
+
+/// A thread that has strangers come.
+pub(super) struct Crowd {
+    over: Arc<AtomicBool>,
+    thread: JoinHandle<Result<Count, BenchError>>,
+}
+
+impl Crowd {
+    pub(super) fn start(door: &Door, case: Case) -> Result<Crowd, BenchError> {
+        let over = Arc::new(AtomicBool::new(false));
+        let mut source = Source::new(door, case)?;
+        let told = Arc::clone(&over);
+        let thread = std::thread::spawn(move || {
+            let (began, mut count) = (Instant::now(), Count::default());
+            let mut there = VecDeque::new();
+            while !told.load(Relaxed) {
+                let (due, tried) = match case.rate {
+                    // Strangers that find the queue full come again.
+                    Rate::AtOnce(number) => (u64::from(number), count.came),
+                    Rate::PerSecond(number) => {
+                        let due = began.elapsed().as_secs_f64() * f64::from(number);
+                        (due as u64, count.came + count.turned_back)
+                    }
+                };
+                for _ in tried..due {
+                    let Some(stranger) = source.stranger()? else {
+                        count.turned_back += 1;
+                        break;
+                    };
+                    there.push_back(stranger);
+                    count.came += 1;
+                    if there.len() > THERE_MAX {
+                        there.pop_front();
+                    }
+                    if told.load(Relaxed) {
+                        break;
+                    }
+                }
+                std::thread::sleep(BEAT);
+            }
+            Ok(count)
+        });
+        Ok(Crowd { over, thread })
+    }
+
+    /// Has all strangers leave.
+    pub(super) fn stop(self) -> Result<Count, BenchError> {
+        self.over.store(true, Relaxed);
+        match self.thread.join() {
+            Ok(count) => count,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+}
+
+/// A stranger that is there, until it is dropped.
+#[expect(dead_code, reason = "a stranger is there as long as its connection")]
+enum Stranger {
+    Socket(OwnedFd),
+    Request(Option<Opening>),
+}
+
+/// The place from where strangers come.
+struct Source {
+    case: Case,
+    door: Door,
+    /// The home of strangers within the process.
+    home: LocalNode,
+    name: NodeName,
+    made: usize,
+}
+
+impl Source {
+    fn new(door: &Door, case: Case) -> Result<Source, BenchError> {
+        let program = ProgramId::named(PROGRAM.parse().map_err(refused("naming a program"))?);
+        let home = LocalNode::local(program, None).map_err(refused("a node"))?;
+        let name = NAME.parse().map_err(refused("naming a node"))?;
+        Ok(Source { case, door: door.clone(), home, name, made: 0 })
+    }
+
+    /// Has one more stranger come. Returns `None` if the queue is full.
+    fn stranger(&mut self) -> Result<Option<Stranger>, BenchError> {
+        self.made += 1;
+        if self.case.carrier == Carrier::Memory {
+            return self.request();
+        }
+        let Some(socket) = self.connect()? else { return Ok(None) };
+        let bytes = match (self.case.kind, self.door.is_secured()) {
+            (Kind::Silent, _) => None,
+            (Kind::Partial, false) => Some(BEGINNING),
+            (Kind::Partial, true) => Some(TLS_BEGINNING),
+            (Kind::Garbage, _) => Some(GARBAGE[self.made % GARBAGE.len()]),
+            (Kind::HalfClosed, _) => {
+                // The node may be gone again.
+                let _ = shutdown(&socket, Shutdown::Write);
+                None
+            }
+        };
+        if let Some(bytes) = bytes {
+            let _ = send(&socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        }
+        Ok(Some(Stranger::Socket(socket)))
+    }
+
+    fn connect(&self) -> Result<Option<OwnedFd>, BenchError> {
+        let (family, kind) = match self.door.at {
+            Some(_) => (AddressFamily::INET, SocketType::STREAM),
+            None => (AddressFamily::UNIX, SocketType::SEQPACKET),
+        };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket =
+            socket_with(family, kind, flags, None).map_err(BenchError::system("a socket"))?;
+        let connected = match self.door.at {
+            Some(at) => {
+                // The ports of strangers that have left can be used again at once.
+                let reset = sockopt::set_socket_linger(&socket, Some(Duration::ZERO));
+                reset.and_then(|()| connect(&socket, &at))
+            }
+            None => SocketAddrUnix::new(self.door.socket()).and_then(|at| connect(&socket, &at)),
+        };
+        match connected {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(Some(socket)),
+            Err(Errno::AGAIN | Errno::ADDRNOTAVAIL) => Ok(None),
+            Err(error) => Err(BenchError::System { act: "connecting a stranger", error }),
+        }
+    }
+
+    fn request(&self) -> Result<Option<Stranger>, BenchError> {
+        match local::connect(&self.home, &self.name, 0, 0) {
+            Ok(opening) => {
+                let is_kept = self.case.kind == Kind::Silent;
+                Ok(Some(Stranger::Request(is_kept.then_some(opening))))
+            }
+            Err(error) if error.is_busy() => Ok(None),
+            Err(error) => Err(refused("connecting a stranger")(error)),
+        }
+    }
+}
