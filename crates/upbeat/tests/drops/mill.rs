@@ -288,7 +288,7 @@ impl Mill for Miller {
             live_bytes: crate::ALLOCATOR.bytes(),
             private_kib: kib("RssAnon:"),
             shared_kib: kib("RssShmem:"),
-            descriptors: std::fs::read_dir("/proc/self/fd").unwrap().count() as u64,
+            descriptors: descriptors(),
             mappings: mappings(),
             ..self.seen.borrow().clone()
         }
@@ -306,6 +306,15 @@ impl Mill for Miller {
             Some(node) => self.other(&node).await.counted(None, counter).await.unwrap(),
         }
     }
+}
+
+/// Returns the number of open descriptors of this process, without those of `/proc`: any thread may have one of them open
+/// for a moment, to ask the kernel.
+fn descriptors() -> u64 {
+    let links = std::fs::read_dir("/proc/self/fd")
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().path().read_link().ok());
+    links.filter(|link| !link.starts_with("/proc")).count() as u64
 }
 
 /// Serves in this thread until `quit` is given; what it passes on goes to the next, if there is one.
