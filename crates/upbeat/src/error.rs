@@ -196,6 +196,11 @@ impl<E> CallError<E> {
         }
     }
 
+    /// Returns whether the callee has refused the call before its handler began, so that the call is sent again.
+    pub(crate) fn is_refused(&self) -> bool {
+        matches!(self, CallError::Failed { code: FailCode::Refused, .. })
+    }
+
     /// Returns the same error with the method's own error converted by `f`.
     ///
     /// ```

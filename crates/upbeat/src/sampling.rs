@@ -290,6 +290,11 @@ impl Sampling {
         half.sample.known(Point::Reached, reached);
         half.sample.known(Point::Done, done);
         let counted = match &answer {
+            Answer::Failed(error) if error.is_refused() => {
+                // The call is sent again, and only then has its result.
+                self.free(half.sample);
+                None
+            }
             Answer::Failed(_) => {
                 let how = if session.ended().is_some() { BadEnd::Lost } else { BadEnd::Failed };
                 self.ended_badly(session, half, how)

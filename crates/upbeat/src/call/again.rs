@@ -6,7 +6,7 @@
 //! follows the refusal of the one before; a refused attempt has not run.
 
 use super::Bound;
-use crate::error::{CallError, FailCode};
+use crate::error::CallError;
 use crate::time::Sleep;
 use std::future::Future;
 use std::pin::Pin;
@@ -31,8 +31,7 @@ impl Refusals {
     /// refuses for ever makes the call fail with its error.
     #[cold]
     pub(super) fn retry(&mut self, bound: &Bound, error: &CallError) -> bool {
-        let is_refused = matches!(error, CallError::Failed { code: FailCode::Refused, .. });
-        if !is_refused || !is_refusable(self.count) {
+        if !error.is_refused() || !is_refusable(self.count) {
             return false;
         }
         let (count, pause_ns) = bound.node.back_off(self.count);

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use upbeat::error::{Called, FailCode};
 use upbeat::{CallError, Counter, Execution};
+use upbeat_core::bill::event::Event;
 
 async fn clients(stand: &Stand) -> (ShopClient, BankClient) {
     (stand.client().await, stand.node.connect(&stand.name()).await.unwrap())
@@ -90,6 +91,30 @@ fn what_is_sent_back_comes_again_and_runs_once() {
                 Err(CallError::Method("nothing to transfer".into()))
             );
         });
+    }
+}
+
+#[test]
+fn what_is_sent_back_is_not_billed_as_failed() {
+    let _watchdog = Watchdog::new("nack on the bill", 60);
+    for kind in KINDS {
+        let stand = Stand::new(kind, None);
+        stand.node.block_on(async {
+            let (shop, bank) = clients(&stand).await;
+            stand.node.set_sampling(1);
+            let withdrawn = stand.node.spawn({
+                let bank = bank.clone();
+                async move { bank.withdraw(5).await }
+            });
+            until_counted(&shop, Counter::HandlersRefused, 1).await;
+            bank.deposit(5).await.unwrap();
+            assert_eq!(soon(withdrawn).await.unwrap(), Ok(0));
+        });
+        let pages = upbeat_memory::samples::observe(std::process::id()).unwrap();
+        let page = pages.iter().find(|page| page.node() == stand.node.name()).expect("a page");
+        let events = (page.oldest()..page.written())
+            .filter_map(|number| Event::from_byte(page.read(number).unwrap().rung));
+        assert_eq!(events.collect::<Vec<_>>(), []);
     }
 }
 
