@@ -11,6 +11,7 @@ use std::rc::Rc;
 use upbeat_core::bill::Counter;
 use upbeat_core::bill::way::{MessageEvents, Point, StampMode};
 use upbeat_core::frame::{CallNumber, Flags, Head};
+use upbeat_core::method::TOLERANT;
 
 /// The most halves that are kept back at once.
 const OUTGOING_MAX: usize = 256;
@@ -59,8 +60,8 @@ impl Dispatcher {
         }
         sample.at(Point::CheckedThere);
         sample.read(&session.carrier);
-        let methods = self.entries();
-        let entry = methods.get(usize::from(head.method).wrapping_sub(1));
+        let (methods, number) = (self.entries(), head.method & !TOLERANT);
+        let entry = methods.get(usize::from(number).wrapping_sub(1));
         let (Some(entry), true) = (entry, self.may_accept(session, &head)) else {
             // A request that is refused, or has to wait, is no longer sampled.
             drop(methods);
@@ -77,10 +78,11 @@ impl Dispatcher {
         }
         sample.at(Point::FoundThere);
         self.run.running.set(Running::Handler(head.call));
-        self.run.method.set(head.method);
+        self.run.method.set(number);
         let hold = session.hold(&head)?;
         let mut payload = hold.as_ref().map_or_else(|| session.payload(&head), Input::lent);
         let context = take_context(session.context_bytes(&head), &mut payload)?;
+        let payload = if number == head.method { payload } else { payload.tolerating() };
         let deadline_us = session.deadline_us(&head);
         let (Head { kind, call, .. }, refusals) = (head, session.refusals(&head));
         let extendable = head.flags.has(Flags::EXTENDABLE);

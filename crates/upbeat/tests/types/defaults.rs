@@ -3,7 +3,7 @@
 use crate::common::{Directory, SOON, Watchdog, node, until};
 use std::future::Future;
 use std::time::Duration;
-use upbeat::{CallError, ConnectError, Waiting};
+use upbeat::{CallError, ConnectError, Counter, Waiting};
 
 /// The types and the service of one version of a program. The structs that change are given.
 macro_rules! version {
@@ -230,11 +230,14 @@ macro_rules! trade {
         node.block_on(async {
             let shop: $client::ShopClient = node.connect(&name).await.unwrap();
             let Calls { order, back } = calls;
+            node.set_sampling(1);
             assert_eq!(shop.plain(5).await, Ok(5));
             assert_eq!(shop.echo(order.clone()).await, Ok(back.clone()));
             assert_eq!(shop.id(&order).await, Ok(1));
             let made = shop.order(1).await.unwrap();
             assert_eq!((made.id, &made.item), (1, &back.item));
+            node.set_sampling(0);
+            until(|| node.counted(Counter::SamplesTaken) == 4).await;
             // Longer than a slot, and than a ring.
             for count in [2, 40, 2000] {
                 let orders = vec![order.clone(); count];
