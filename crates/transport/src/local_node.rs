@@ -291,6 +291,14 @@ pub fn client_name() -> Result<NodeName, HomeError> {
     Ok(NodeName::new(&format!("client/{number:016x}")).expect("digits are allowed in a name"))
 }
 
+/// Returns whether a name is one that [`client_name`] makes.
+pub fn is_client_name(name: &NodeName) -> bool {
+    let number = name.as_str().strip_prefix("client/");
+    number.is_some_and(|number| {
+        number.len() == 16 && number.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
+}
+
 /// Returns random bytes from the system.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], HomeError> {
     let mut bytes = [0; N];

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use upbeat_core::bill::way::{POINTS_MAX, Way};
 use upbeat_memory::samples::{Record, STAMPS_MAX, SUBJECTS_MAX, Samples};
 use upbeat_transport::carrier::{Carrier, Kind, Peer};
+use upbeat_transport::local_node::is_client_name;
 
 /// A page with a name, which the first sample makes.
 pub(crate) struct Pages {
@@ -161,7 +162,12 @@ impl Page {
             // This bounds the memory when peers come and go.
             known.clear();
         }
-        let name = peer.name.as_ref().map_or_else(|| "a handle".into(), ToString::to_string);
+        let name = match &peer.name {
+            None => "a handle",
+            // They come and go, and would fill the table.
+            Some(name) if is_client_name(name) => "client/*",
+            Some(name) => name.as_str(),
+        };
         let text = format!("{name}\n{service}\n{method}\n{kind}\n{}", from.address());
         let number = self.text(&text);
         known.insert(parts, number);

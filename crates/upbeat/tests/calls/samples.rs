@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
-use upbeat::{CallError, Counter, Waiting, within};
+use upbeat::{CallError, Counter, Node, Waiting, within};
 use upbeat_core::bill::event::{BadEnd, Event};
 use upbeat_core::bill::way::{CALL, MessageEvents, Point, SERVED, StampMode, WAYS, Way};
 use upbeat_memory::samples::{Record, SamplesView, observe};
@@ -269,6 +269,29 @@ fn promoted_handlers_say_what_they_waited_for() {
             }
         });
     }
+}
+
+/// They come and go, and each line of a bill takes room in a table.
+#[test]
+fn clients_without_names_share_a_line_at_their_server() {
+    let _watchdog = Watchdog::new("samples of clients without names", 120);
+    let mut stand = Stand::new(Kind::Shared, Waiting::Adaptive);
+    for _ in 0..3 {
+        let client = Node::client_builder().program(PROGRAM).directory(&stand.place).sampling(1);
+        let client = client.build().unwrap();
+        client.block_on(async {
+            let work: WorkClient = client.connect(&stand.name()).await.unwrap();
+            for n in 0..8 {
+                assert_eq!(work.add(n, 1).await, Ok(n + 1));
+            }
+        });
+    }
+    let view = page(stand.server_pid(), &stand.name()).expect("a page");
+    let text = |record: Record| view.subject(record.subject).expect("a text");
+    let served: Vec<_> =
+        records(&view).filter(|one| one.kind == SERVED.number()).map(text).collect();
+    assert!(served.len() >= 20, "{served:?}");
+    assert!(served.iter().all(|text| text.starts_with("client/*\nWork\nadd\n")), "{served:?}");
 }
 
 #[test]
