@@ -166,6 +166,7 @@ fn errors_name_the_remedy() {
     let index = upbeat_memory::counters::Counters::create(1, "errors/counting", 7).unwrap();
     let error = failed(&["errors/counting", "--seconds", "0"]);
     assert!(error.contains("UPBEAT_SAMPLING=10") && error.contains(".sampling("), "{error}");
+    assert!(error.contains("the nodes and handles that send"), "{error}");
     drop(index);
     assert!(failed(&["x", "--seconds=-1"]).contains("--seconds"));
 }

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use upbeat_memory::observe::ObserveError;
 
 /// The advice on how to take more samples.
-const SAMPLE_MORE: &str = "by default, a node samples one message in 1,000; to sample one in ten, \
-    build the node with `.sampling(10)`, or start its program with UPBEAT_SAMPLING=10";
+const SAMPLE_MORE: &str = "the sender of a message decides whether it is sampled, by default one in 1,000; to sample one \
+    in ten, build the nodes and handles that send with `.sampling(10)`, or start their programs with UPBEAT_SAMPLING=10";
 
 /// The reason why `upbeat bill` fails.
 #[derive(Debug)]
