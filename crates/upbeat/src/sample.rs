@@ -11,7 +11,6 @@ use std::sync::Arc;
 use upbeat_core::bill::taken::{BillingSide, MessageStamps, Reading, Written};
 use upbeat_core::bill::way::{MessageEvents, Point, StampMode, whole_stamp};
 use upbeat_core::frame::{CallNumber, Head};
-use upbeat_core::long_poll::exceeds;
 use upbeat_memory::ticks::{Ticks, ticks, ticks_after};
 use upbeat_transport::carrier::Carrier;
 
@@ -189,24 +188,23 @@ impl Sample {
         }
     }
 
-    /// Records the name of the lock, the condition or the called node that was waited for longest.
-    fn names(&mut self, reason: Reason, name: Arc<str>) {
-        self.lock = Some(name);
+    /// Records the name of the lock, the condition or the called node that was waited for longest, or that the longest
+    /// wait was for something that has none.
+    fn names(&mut self, reason: Reason, name: Option<Arc<str>>) {
         let kinds = MessageEvents::CONDITION.with(MessageEvents::CALL);
         let happened = self.taken.happened.without(kinds);
         self.taken.happened = match reason {
-            Reason::Condition => happened.with(MessageEvents::CONDITION),
-            Reason::Call => happened.with(MessageEvents::CALL),
+            Reason::Condition if name.is_some() => happened.with(MessageEvents::CONDITION),
+            Reason::Call if name.is_some() => happened.with(MessageEvents::CALL),
             _ => happened,
         };
+        self.lock = name;
     }
 
-    /// Records a run of the handler of so many ticks without a pause, if it exceeded the budget of its method.
-    pub(crate) fn ran(&mut self, ran: u64, budget: u64) {
-        if exceeds(ran, budget) {
-            let us = Ticks(ran).nanoseconds() / 1_000;
-            self.taken.happened = self.taken.happened.with_run_us(us.max(1));
-        }
+    /// Records a run of the handler of so many ticks without a pause, for which it is blamed.
+    pub(crate) fn over_ran(&mut self, ran: u64) {
+        let us = Ticks(ran).nanoseconds() / 1_000;
+        self.taken.happened = self.taken.happened.with_run_us(us.max(1));
     }
 
     /// Records an event besides the stamps.
@@ -267,7 +265,9 @@ pub(crate) struct TaskTime {
     /// The reason why it has waited since, and the name of that for which it waits.
     reason: Reason,
     name: Option<Arc<str>>,
-    /// The longest wait so far for something that has a name.
+    /// Whether it was ready at once, so that it has waited for its turn alone.
+    ready: bool,
+    /// The longest wait so far.
     longest: u64,
     lock: u64,
     wait: u64,
@@ -275,29 +275,32 @@ pub(crate) struct TaskTime {
 }
 
 impl TaskTime {
-    /// Begins the time of a handler that has become a task and waits for this reason.
+    /// Begins the time of a handler that has become a task and waits for this reason, or is ready at once.
     pub(crate) fn new(
         mut sample: Box<Sample>,
         (reason, name): (Reason, Option<Arc<str>>),
+        ready: bool,
     ) -> TaskTime {
         sample.note(MessageEvents::PROMOTED);
         let (promoted, paused) = (ticks(), sample.taken.at(Point::Ran));
         let paused = paused.unwrap_or(promoted).max(promoted);
         let (longest, lock, wait, queue) = (0, 0, 0, 0);
-        TaskTime { sample, promoted, paused, reason, name, longest, lock, wait, queue }
+        TaskTime { sample, promoted, paused, reason, name, ready, longest, lock, wait, queue }
     }
 
-    /// Notes that the task is polled again, after a wake at `woken`. That is 0 if nothing has woken the task: it is
-    /// polled where the reply to its call lies, and has not been ready before.
+    /// Notes that the task is polled again, after a wake at `woken`. That is 0 if no wake was timed: the task was ready
+    /// at once, or it is polled where the reply to its call lies, and has not been ready before.
     pub(crate) fn resumed(&mut self, woken: u64) {
         let now = ticks();
-        let woken = if woken == 0 { now } else { woken };
+        let woken = match woken {
+            _ if self.ready => self.paused,
+            0 => now,
+            woken => woken,
+        };
         let woken = woken.clamp(self.paused, now.max(self.paused));
         self.queue += now.saturating_sub(woken);
-        let waited = woken - self.paused;
-        if let Some(name) = self.name.take()
-            && waited >= self.longest
-        {
+        let (waited, name) = (woken - self.paused, self.name.take());
+        if waited > self.longest || waited == self.longest && name.is_some() {
             self.longest = waited;
             self.sample.names(self.reason, name);
         }
@@ -307,10 +310,11 @@ impl TaskTime {
         }
     }
 
-    /// Notes that the task waits again, for this reason and the lock or condition of this name.
-    pub(crate) fn paused(&mut self, (reason, name): (Reason, Option<Arc<str>>)) {
+    /// Notes that the task waits again, for this reason and the lock or condition of this name, or that it is ready
+    /// already.
+    pub(crate) fn paused(&mut self, (reason, name): (Reason, Option<Arc<str>>), ready: bool) {
         self.paused = ticks();
-        (self.reason, self.name) = (reason, name);
+        (self.reason, self.name, self.ready) = (reason, name, ready);
     }
 
     /// Turns the sums into stamps, one after another, because the task is done.

@@ -463,9 +463,13 @@ where
         if from.is_bound() {
             node.unbound();
         }
-        if let Some(budget) = budget {
-            let ran = node.has_polled(&self.kept.names);
-            stamps.sample().into_iter().for_each(|sample| sample.ran(ran, budget));
+        if budget.is_some() {
+            let (ran, is_blamed) = node.has_polled(&self.kept.names);
+            stamps
+                .sample()
+                .filter(|_| is_blamed)
+                .into_iter()
+                .for_each(|sample| sample.over_ran(ran));
         } else if let Some(sample) = stamps.sample() {
             node.has_polled_sampled(&self.kept.names, sample);
         }

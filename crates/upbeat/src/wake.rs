@@ -414,9 +414,9 @@ impl<R: WakeList> Wakeup<R> {
         self.word.swap(NO_TASK, Ordering::SeqCst);
     }
 
-    /// Asks for the time of the task's next wake.
-    pub(crate) fn ask(&self) {
-        self.word.fetch_or(ASKED, Ordering::Relaxed);
+    /// Asks for the time of the task's next wake. Returns whether the task was woken before, and so has no such time.
+    pub(crate) fn ask(&self) -> bool {
+        self.word.fetch_or(ASKED, Ordering::Relaxed) & QUEUED != 0
     }
 
     /// Notes that nobody waits for the task's end any more.

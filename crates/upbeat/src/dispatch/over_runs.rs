@@ -142,22 +142,23 @@ impl Dispatcher {
         judge(lasted, budget, before.zip(self.run.over_runs.account.get()))
     }
 
-    /// Compares the time of a poll with the budget.
+    /// Compares the time of a poll with the budget. Returns whether the handler is blamed for it.
     #[inline]
-    pub(super) fn hold_against(&self, names: &Names, ran: u64, budget: u64) {
-        if exceeds(ran, budget) {
-            self.over_ran(names, ran, budget);
-        }
+    pub(super) fn hold_against(&self, names: &Names, ran: u64, budget: u64) -> bool {
+        exceeds(ran, budget) && self.over_ran(names, ran, budget)
     }
 
-    /// Records that a handler has run beyond its budget, unless the machine ran other threads meanwhile.
+    /// Records that a handler has run beyond its budget, unless the machine ran other threads meanwhile. Returns whether
+    /// it did.
     #[cold]
     #[inline(never)]
-    fn over_ran(&self, names: &Names, ran: u64, budget: u64) {
-        match self.judged(ran, budget) {
-            LongPoll::Preempted => {}
-            why => self.note_over_run(*names, (ran, budget), why),
+    fn over_ran(&self, names: &Names, ran: u64, budget: u64) -> bool {
+        let why = self.judged(ran, budget);
+        if why == LongPoll::Preempted {
+            return false;
         }
+        self.note_over_run(*names, (ran, budget), why);
+        true
     }
 
     /// Records an over-run of a handler that was judged.

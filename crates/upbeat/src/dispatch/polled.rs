@@ -196,14 +196,13 @@ impl Dispatcher {
     }
 
     /// Ends a poll, and compares its time with the budget. Later polls have budgets of their own. Returns how many
-    /// ticks the poll took.
+    /// ticks the poll took, and whether the handler is blamed for that.
     #[inline(always)]
-    pub(crate) fn has_polled(&self, names: &Names) -> u64 {
+    pub(crate) fn has_polled(&self, names: &Names) -> (u64, bool) {
         let polled = &self.run.polled;
         let budget = polled.budget.replace(polled.usual);
         let ran = ticks().saturating_sub(polled.began.get());
-        self.hold_against(names, ran, budget);
-        ran
+        (ran, self.hold_against(names, ran, budget))
     }
 
     /// Clears the budget of a handler that panicked.
@@ -216,9 +215,10 @@ impl Dispatcher {
     pub(crate) fn has_polled_sampled(&self, names: &Names, sample: &mut Sample) {
         let at = |point| sample.taken.at(point);
         if let (Some(decoded), Some(ran)) = (at(Point::Decoded), at(Point::Ran)) {
-            let (ran, budget) = (ran.saturating_sub(decoded), self.run.polled.usual);
-            self.hold_against(names, ran, budget);
-            sample.ran(ran, budget);
+            let ran = ran.saturating_sub(decoded);
+            if self.hold_against(names, ran, self.run.polled.usual) {
+                sample.over_ran(ran);
+            }
         }
     }
 

@@ -67,21 +67,22 @@ impl Promoted {
 }
 
 impl<F> Beside<F> {
-    /// Notes the rare parts of a handler that waits.
+    /// Notes the rare parts of a handler that waits, or that starts as a task, which is ready at once.
     #[inline(always)]
     pub(super) fn notes_rare(
         &mut self,
         from: From<'_>,
         sample: Option<Box<Sample>>,
         waits: impl FnOnce() -> (Reason, Option<Arc<str>>),
+        starts: bool,
     ) {
         let From { end, handed: Handed { lease, context }, .. } = from;
         if end.is_none() && lease.is_none() && context.is_none() && sample.is_none() {
             return;
         }
         let billed = sample.zip(self.reserved.wakeup()).map(|(sample, wakeup)| {
-            wakeup.ask();
-            Billed { timed: TaskTime::new(sample, waits()), wakeup: wakeup.clone() }
+            let ready = wakeup.ask() || starts;
+            Billed { timed: TaskTime::new(sample, waits(), ready), wakeup: wakeup.clone() }
         });
         self.rare =
             Some(Box::new(Rare { end, lease: lease.cloned(), context: context.cloned(), billed }));
@@ -125,9 +126,9 @@ impl<R: Answer + 'static, F: Future<Output = R> + 'static> Task for Slot<F> {
             rare.begin_poll(&this.charge.node);
         }
         let polled = future.poll(context);
-        let ran = this.charge.node.has_polled(&kept.names);
+        let (ran, is_blamed) = this.charge.node.has_polled(&kept.names);
         if let Some(rare) = rare {
-            rare.end_poll(&this.charge.node, ran, kept.budget);
+            rare.end_poll(&this.charge.node, is_blamed.then_some(ran));
         }
         this.ran += ran;
         let Poll::Ready(result) = polled else {
@@ -238,7 +239,7 @@ where
         let From { node, session, call, bytes, end, .. } = from;
         let beside = slot.parts().1;
         let task = beside.reserved.current().task;
-        beside.notes_rare(from, sample, || node.waited_for_by(task));
+        beside.notes_rare(from, sample, || node.waited_for_by(task), false);
         let task = self.promote_slot(node, session, call, bytes, slot);
         if let (Some(end), Some(task)) = (end, task) {
             node.expire(task, end);

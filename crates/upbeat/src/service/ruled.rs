@@ -131,7 +131,7 @@ where
             return;
         }
         node.count(why);
-        slot.parts().1.notes_rare(from, sample, || waits);
+        slot.parts().1.notes_rare(from, sample, || waits, true);
         if let Some(task) = self.become_task((node, session, call), bytes, slot) {
             node.start(task, end, in_front);
         }

@@ -66,14 +66,14 @@ impl Rare {
         }
     }
 
-    /// Ends a poll of the handler, which took `ran` ticks of `budget`.
+    /// Ends a poll of the handler, which took so many ticks if the handler is blamed for them.
     #[cold]
-    pub(super) fn end_poll(&mut self, node: &Dispatcher, ran: u64, budget: u64) {
+    pub(super) fn end_poll(&mut self, node: &Dispatcher, over_ran: Option<u64>) {
         if self.is_bound() {
             node.unbound();
         }
-        if let Some(Billed { timed, .. }) = &mut self.billed {
-            timed.sample.ran(ran, budget);
+        if let (Some(Billed { timed, .. }), Some(ran)) = (&mut self.billed, over_ran) {
+            timed.sample.over_ran(ran);
         }
     }
 
@@ -85,8 +85,7 @@ impl Rare {
     #[cold]
     pub(super) fn waits(&mut self, node: &Dispatcher) {
         if let Some(Billed { timed, wakeup }) = &mut self.billed {
-            timed.paused(node.waited_for_by(wakeup.task()));
-            wakeup.ask();
+            timed.paused(node.waited_for_by(wakeup.task()), wakeup.ask());
         }
     }
 }

@@ -63,13 +63,15 @@ fn a_stamped_wake_tells_its_time() {
     let roster = WakeQueue::new().unwrap();
     let wakeup = Wakeup::of(&roster, 7);
     let before = ticks();
-    wakeup.ask();
+    assert!(!wakeup.ask());
     wakeup.on_wake();
     let woken = wakeup.woken();
     assert!(woken >= before && woken <= ticks());
     assert_eq!(wakeup.woken(), 0, "the time was taken");
+    assert!(wakeup.ask(), "the task was woken before");
+    assert_eq!(wakeup.woken(), 0, "the task was not woken since");
     wakeup.begin_poll();
-    wakeup.ask();
+    assert!(!wakeup.ask());
     assert_eq!(wakeup.woken(), 0, "the task was not woken");
     wakeup.on_wake();
     assert_eq!((wakeup.woken(), listed(&roster).len()), (0, 2));
