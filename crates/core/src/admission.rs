@@ -85,11 +85,12 @@ impl Default for Terms {
 /// assert_eq!(gate.answer(0).unwrap_err().until_ns(), 500_000_000, "the time of the next");
 ///
 /// let caller = Prefix::of(IpAddr::from([10, 0, 0, 1]));
-/// assert!(gate.admits(caller));
+/// assert!(gate.admits(caller, 0));
+/// assert!(!gate.admits(caller, 1), "another caller of the address is about to have its session");
 /// gate.opened(caller);
-/// assert!(!gate.admits(caller));
+/// assert!(!gate.admits(caller, 0));
 /// gate.closed(caller);
-/// assert!(gate.admits(caller));
+/// assert!(gate.admits(caller, 0));
 /// ```
 #[derive(Debug)]
 pub struct AdmissionPolicy {
@@ -134,9 +135,10 @@ impl AdmissionPolicy {
         SECOND_NS.div_ceil(u64::from(self.terms.accepts_per_second.max(1)))
     }
 
-    /// Returns whether callers of this address may have one more session.
-    pub fn admits(&self, from: Prefix) -> bool {
-        self.sessions_of(from) < self.terms.sessions_per_address
+    /// Returns whether callers of this address may have one more session, besides those that are open and those that
+    /// are about to be.
+    pub fn admits(&self, from: Prefix, coming: usize) -> bool {
+        self.sessions_of(from) + coming < self.terms.sessions_per_address
     }
 
     /// Returns the number of open sessions that callers of this address have.

@@ -271,12 +271,13 @@ pub const CONNECT_MS_MAX: u64 = 10_000;
 /// Milliseconds within which a connected peer on another host must have finished its handshake.
 pub const REMOTE_HANDSHAKE_MS_MAX: u64 = 5_000;
 
-/// Unfinished handshakes of a listening node with peers on other hosts.
-pub const REMOTE_PENDING_MAX: usize = 256;
+/// Unfinished handshakes of a listening node with peers on other hosts. Callers of one address that send a whole first
+/// message and nothing behind it hold nobody up until more of them come a second than the node answers by default.
+pub const REMOTE_PENDING_MAX: usize = 512;
 
 /// Milliseconds without a whole first message after which the oldest such handshake gives way to the next connection:
 /// a correct caller's first message is on its way when the connection is accepted. Together with
-/// [`REMOTE_PENDING_MAX`], callers that say nothing hold nobody up until 12,800 of them come a second.
+/// [`REMOTE_PENDING_MAX`], callers that say nothing hold nobody up until 25,600 of them come a second.
 pub const REMOTE_HELLO_MS_MAX: u64 = 20;
 
 /// Milliseconds of silence after a message after which such a handshake gives way to the next connection.
@@ -284,7 +285,7 @@ pub const REMOTE_SILENCE_MS_MAX: u64 = 1_000;
 
 /// Handshakes that callers of one address may have under way before one of them gives way, and sooner, while
 /// others wait.
-pub const REMOTE_PENDING_SHARE: usize = REMOTE_PENDING_MAX / 4;
+pub const REMOTE_PENDING_SHARE: usize = REMOTE_PENDING_MAX / 8;
 
 /// Milliseconds after which such a handshake gives way although it progresses: about three round trips.
 pub const CROWD_AGE_MS_MAX: u64 = 500;
@@ -393,6 +394,8 @@ const _: () = assert!(EXPORT_DEPTH_MAX * (1 + IDENT_BYTES_MAX) <= EXPORT_PATH_BY
 
 // A silent connection gives way before its handshake times out, and a caller that had to give way retries.
 const _: () = assert!(HELLO_MS_MAX < HANDSHAKE_SILENCE_MS_MAX);
+const _: () =
+    assert!(REMOTE_PENDING_MAX as u64 * 1_000 / CROWD_AGE_MS_MAX > ACCEPTS_PER_SECOND as u64);
 const _: () =
     assert!(REMOTE_HELLO_MS_MAX < CROWD_AGE_MS_MAX && CROWD_AGE_MS_MAX < REMOTE_SILENCE_MS_MAX);
 const _: () = assert!(HANDSHAKE_SILENCE_MS_MAX < HANDSHAKE_MS_MAX);

@@ -86,12 +86,10 @@ impl Opening {
     }
 
     /// Lets a caller of another host only resume an open session; a new session is refused with this code and text.
-    #[must_use]
-    pub fn only_resume(mut self, code: RefusalCode, text: String) -> Opening {
+    pub fn only_resume(&mut self, code: RefusalCode, text: String) {
         if let Stage::Remote(handshake) = &mut self.stage {
             handshake.only_resume(code, text);
         }
-        self
     }
 
     /// Stops the handshake of a caller of another host once its first message is whole, because the answer is what

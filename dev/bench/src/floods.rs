@@ -1,8 +1,8 @@
 //! `bench floods`: strangers that connect to a node in great numbers, and honest clients that connect meanwhile.
 //!
 //! The node is in a process of its own, or on a thread of its own where it is reached within the process. In each case
-//! strangers of one kind come at one rate over one carrier; they say nothing, a part of a first message, something
-//! else, or end their side at once. Meanwhile an honest client connects and calls again and again, and a client that
+//! strangers of one kind come at one rate over one carrier; they say nothing, a part of a first message, a whole one and
+//! nothing behind it, something else, or end their side at once. Meanwhile an honest client connects and calls again and again, and a client that
 //! was there before calls. After the strangers are gone, the honest client connects once more. The node's processor
 //! time is read before and after.
 
@@ -23,6 +23,7 @@ use strangers::Crowd;
 use upbeat_cli::bench::error::BenchError;
 use upbeat_cli::bench::pin::{self, Cpus, Wanted};
 use upbeat_cli::bench::progress::Progress;
+use upbeat_core::limits::ACCEPTS_PER_SECOND;
 
 /// The arguments of `bench floods`.
 #[derive(Debug, Args)]
@@ -34,7 +35,7 @@ pub(crate) struct Arguments {
     /// How long the strangers of a case come, in milliseconds
     #[arg(long, value_name = "N", default_value_t = 4_000, value_parser = clap::value_parser!(u64).range(100..=60_000))]
     time: u64,
-    /// Only the greatest rates, for 0.7 seconds each: half a minute in all
+    /// Only the greatest rates of the promise, for 0.7 seconds each: half a minute in all
     #[arg(long, conflicts_with = "time")]
     quick: bool,
     /// Print one JSON object a line instead of a table
@@ -49,7 +50,8 @@ const HELP: &str = "\
 Strangers come over each carrier, of each kind, at 100, 1,000 and 3,000 a second and 3,000 at once. The
 table says how long honest clients took to connect and call meanwhile, how long the next one took at
 once after the strangers had gone, the longest call of a session that was there before, and the
-processor time of the node that one stranger costs. The node promises two seconds.
+processor time of the node that one stranger costs. The node promises two seconds, unless more callers
+send a whole first message (`greeting`) than the 1,000 a second that it answers.
 
 Examples:
   bench floods --quick          the greatest rates, half a minute
@@ -85,6 +87,8 @@ pub(crate) enum Kind {
     Silent,
     /// Strangers send the beginning of a first message.
     Partial,
+    /// Strangers send a client's first message, and do not go on.
+    Greeting,
     /// Strangers send bytes that are no first message.
     Garbage,
     /// Strangers end their side of the connection at once.
@@ -92,12 +96,14 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Kind; 4] = [Kind::Silent, Kind::Partial, Kind::Garbage, Kind::HalfClosed];
+    const ALL: [Kind; 5] =
+        [Kind::Silent, Kind::Partial, Kind::Greeting, Kind::Garbage, Kind::HalfClosed];
 
     fn word(self) -> &'static str {
         match self {
             Kind::Silent => "silent",
             Kind::Partial => "partial",
+            Kind::Greeting => "greeting",
             Kind::Garbage => "garbage",
             Kind::HalfClosed => "half-closed",
         }
@@ -124,8 +130,12 @@ impl Rate {
         }
     }
 
-    fn is_great(self) -> bool {
-        matches!(self, Rate::PerSecond(3_000) | Rate::AtOnce(_))
+    /// Returns whether strangers of this kind come at no greater rate for which the node makes its promise.
+    fn is_great_for(self, kind: Kind) -> bool {
+        match kind {
+            Kind::Greeting => self == Rate::PerSecond(ACCEPTS_PER_SECOND),
+            _ => matches!(self, Rate::PerSecond(3_000) | Rate::AtOnce(_)),
+        }
     }
 }
 
@@ -143,18 +153,22 @@ impl Case {
     }
 }
 
-/// Returns the cases. A stranger within the process cannot send less than a whole request.
+/// Returns the cases. A stranger within the process cannot send less than a whole request. A process of the same host
+/// that can send a whole first message is one of the same user.
 fn cases(arguments: &Arguments) -> Vec<Case> {
     let all = Carrier::ALL.into_iter().flat_map(|carrier| {
         let kinds = Kind::ALL.into_iter();
         kinds.flat_map(move |kind| Rate::ALL.map(|rate| Case { carrier, kind, rate }))
     });
     let is_wanted = |case: &Case| {
-        let exists =
-            case.carrier != Carrier::Memory || matches!(case.kind, Kind::Silent | Kind::HalfClosed);
+        let exists = match (case.carrier, case.kind) {
+            (_, Kind::Silent | Kind::HalfClosed) => true,
+            (carrier, Kind::Greeting) => matches!(carrier, Carrier::Tcp | Carrier::Tls),
+            (carrier, Kind::Partial | Kind::Garbage) => carrier != Carrier::Memory,
+        };
         let name = case.name();
         exists
-            && (!arguments.quick || case.rate.is_great())
+            && (!arguments.quick || case.rate.is_great_for(case.kind))
             && (arguments.cases.is_empty()
                 || arguments.cases.iter().any(|wanted| name.starts_with(wanted.as_str())))
     };
@@ -236,8 +250,9 @@ mod tests {
 
     #[test]
     fn cases_are_chosen_by_their_beginnings() {
-        assert_eq!(names(&[]).len(), 4 * (4 + 4 + 4 + 2));
-        assert_eq!(names(&["--quick"]).len(), 2 * (4 + 4 + 4 + 2));
+        assert_eq!(names(&[]).len(), 4 * (5 + 5 + 4 + 2));
+        assert_eq!(names(&["--quick"]).len(), 2 * (4 + 4 + 4 + 2) + 2);
+        assert_eq!(names(&["--quick", "tls/greeting"]), ["tls/greeting/1000"]);
         assert_eq!(names(&["tls/silent"]).len(), 4);
         assert_eq!(names(&["tcp/partial/3000-at-once"]), ["tcp/partial/3000-at-once"]);
         assert!(names(&["memory/garbage"]).is_empty());

@@ -228,16 +228,50 @@ impl Dispatcher {
     /// Answers a caller's first message, or leaves the handshake where it is until the rate permits the answer.
     pub(super) fn answer_or_hold(self: &Rc<Self>, key: Key) {
         // The first messages of others may wait already.
-        let is_permitted = self.pause_of(Paused::Answers).is_none() && self.is_answer_permitted();
-        if let Some(Place::Opening(pending)) = self.peers.places.borrow_mut().get_mut(key) {
-            match is_permitted {
-                true => pending.opening.go_on(),
-                false => self.events.reactor.pause(&pending.opening, Source::Place(key)),
-            }
-        }
-        if is_permitted {
+        if self.pause_of(Paused::Answers).is_none() && self.is_answer_permitted() {
+            self.go_on(key);
             self.step(key);
+        } else if let Some(Place::Opening(pending)) = self.peers.places.borrow().get(key) {
+            self.events.reactor.pause(&pending.opening, Source::Place(key));
         }
+    }
+
+    /// Lets a handshake be answered. Sessions have been opened since its caller was accepted, so its address may have
+    /// too many by now.
+    fn go_on(&self, key: Key) {
+        let crowd = self.crowded(key);
+        if let Some(Place::Opening(pending)) = self.peers.places.borrow_mut().get_mut(key) {
+            if let Some(from) = crowd {
+                let text = self.too_many_of(from);
+                pending.opening.only_resume(RefusalCode::TooManyOfAddress, text);
+            }
+            pending.opening.go_on();
+        }
+    }
+
+    /// Returns the address of a handshake's caller if its sessions, and its handshakes that were answered, are as many as
+    /// it may have sessions.
+    fn crowded(&self, key: Key) -> Option<Prefix> {
+        let (places, openings) = (self.peers.places.borrow(), self.peers.openings.borrow());
+        let caller_of = |key: Key| match places.get(key) {
+            Some(Place::Opening(pending)) if comes_from(pending, Outside::Hosts) => {
+                caller(&pending.opening).map(|from| (from, &pending.opening))
+            }
+            _ => None,
+        };
+        let (from, _) = caller_of(key)?;
+        let gate = self.peers.gate.borrow();
+        if gate.admits(from, openings.len()) {
+            return None;
+        }
+        let is_coming = |other: &Key| {
+            *other != key
+                && caller_of(*other).is_some_and(|(one, opening)| {
+                    one == from && opening.under_way().heard_ms.is_some() && !opening.is_held()
+                })
+        };
+        let coming = openings.iter().filter(|other| is_coming(other)).count();
+        (!gate.admits(from, coming)).then_some(from)
     }
 
     /// Asks the gate for one more answer. Begins the pause of answers if there is none now.
@@ -255,8 +289,8 @@ impl Dispatcher {
             if !self.is_answer_permitted() {
                 return;
             }
+            self.go_on(key);
             if let Some(Place::Opening(pending)) = self.peers.places.borrow_mut().get_mut(key) {
-                pending.opening.go_on();
                 pending.wants_output = false;
                 self.events.reactor.change(&pending.opening, Source::Place(key), false);
             }
@@ -310,8 +344,8 @@ impl Dispatcher {
     fn let_in(self: &Rc<Self>, opening: Opening, whose: Whose, has_place: bool) {
         let from = caller(&opening);
         // The rate bounds the answers, so that callers that say nothing take no part of it.
-        let opening = opening.held();
-        let crowd = from.filter(|from| !self.peers.gate.borrow().admits(*from));
+        let mut opening = opening.held();
+        let crowd = from.filter(|from| !self.peers.gate.borrow().admits(*from, 0));
         let (code, text) = match crowd {
             Some(from) => (RefusalCode::TooManyOfAddress, self.too_many_of(from)),
             None if !has_place => {
@@ -325,7 +359,7 @@ impl Dispatcher {
         match whose {
             // The caller's first message tells whether it has a session to resume.
             Whose::Remote => {
-                let opening = opening.only_resume(code, text);
+                opening.only_resume(code, text);
                 drop(self.begin(opening, Whose::Resuming, Purpose::Caller));
             }
             _ => opening.refuse(code, &text),

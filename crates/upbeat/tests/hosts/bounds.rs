@@ -8,6 +8,7 @@ use crate::strangers::greeting;
 use crate::{client_that, protected, unprotected};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::Barrier;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -89,6 +90,43 @@ fn check_bound(at: &str, directory: &Directory, identity: &str) {
     let begun = Instant::now();
     while let Err(error) = connect(&third) {
         assert!(begun.elapsed() < Duration::from_secs(20), "{error}");
+    }
+}
+
+/// Callers of one address that come at once have no more sessions than it may have: each was accepted before any session
+/// was open.
+#[test]
+fn callers_that_come_at_once_have_no_more_sessions_than_they_may() {
+    const CALLERS: usize = 12;
+    let _alone = alone();
+    let _watchdog = Watchdog::new("sessions of an address in a burst", 60);
+    for secure in [false, true] {
+        let directory = Directory::new();
+        let identity = if secure { issue(&directory) } else { String::new() };
+        let turned_away = beside(
+            "burst",
+            &identity,
+            |builder| builder.sessions_per_address(2),
+            |at| {
+                let to = format!("burst@{at}");
+                let together = Barrier::new(CALLERS);
+                let has_session = || {
+                    let builder = unprotected(&directory).shared_memory(false);
+                    let node = protected(builder, &identity).build().unwrap();
+                    together.wait();
+                    let session = node.block_on(node.connect::<WorkClient>(&to));
+                    // All sessions are there until the last caller has its answer.
+                    together.wait();
+                    session.is_ok()
+                };
+                let sessions: usize = std::thread::scope(|scope| {
+                    let all: Vec<_> = (0..CALLERS).map(|_| scope.spawn(has_session)).collect();
+                    all.into_iter().map(|one| usize::from(one.join().unwrap())).sum()
+                });
+                assert_eq!(sessions, 2);
+            },
+        );
+        assert_eq!(turned_away, CALLERS as u64 - 2);
     }
 }
 

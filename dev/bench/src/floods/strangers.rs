@@ -1,7 +1,7 @@
 //! The strangers: connections that no node has opened.
 
 use super::desk::{Door, NAME, PROGRAM};
-use super::{Carrier, Case, Kind, Rate};
+use super::{Carrier, Case, Kind, Rate, clients};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{
@@ -9,6 +9,8 @@ use rustix::net::{
     shutdown, socket_with, sockopt,
 };
 use std::collections::VecDeque;
+use std::io::{ErrorKind, Read};
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -24,6 +26,9 @@ use upbeat_transport::opening::Opening;
 const THERE_MAX: usize = 3_000;
 /// How often strangers come.
 const BEAT: Duration = Duration::from_millis(1);
+
+/// The time within which a client has sent its first message.
+const HEARING: Duration = Duration::from_millis(200);
 
 /// The beginning of a first message, in plaintext and under TLS.
 const BEGINNING: &[u8] = b"upbe";
@@ -97,6 +102,32 @@ impl Crowd {
     }
 }
 
+/// Returns what a client sends first, to a listener that does not answer.
+fn greeting(door: &Door) -> Result<Vec<u8>, BenchError> {
+    let listening = || -> std::io::Result<_> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        Ok((listener.local_addr()?, listener))
+    };
+    let (at, listener) = listening().map_err(refused("listening"))?;
+    let door = Door { at: Some(at), ..door.clone() };
+    let client = std::thread::spawn(move || clients::connect(&door));
+    let mut bytes = Vec::new();
+    let mut hear = || -> std::io::Result<()> {
+        let (mut caller, _) = listener.accept()?;
+        caller.set_read_timeout(Some(HEARING))?;
+        match caller.read_to_end(&mut bytes) {
+            // The client waits for an answer.
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
+            ended => ended.map(drop),
+        }
+    };
+    hear().map_err(refused("hearing a client"))?;
+    drop(listener);
+    // It fails, because nobody has answered.
+    client.join().map(drop).unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    Ok(bytes)
+}
+
 /// A stranger that is there, until it is dropped.
 #[expect(dead_code, reason = "a stranger is there as long as its connection")]
 enum Stranger {
@@ -111,6 +142,8 @@ struct Source {
     /// The home of strangers within the process.
     home: LocalNode,
     name: NodeName,
+    /// The first message of a client, for strangers that send one.
+    greeting: Vec<u8>,
     made: usize,
 }
 
@@ -119,7 +152,11 @@ impl Source {
         let program = ProgramId::named(PROGRAM.parse().map_err(refused("naming a program"))?);
         let home = LocalNode::local(program, None).map_err(refused("a node"))?;
         let name = NAME.parse().map_err(refused("naming a node"))?;
-        Ok(Source { case, door: door.clone(), home, name, made: 0 })
+        let greeting = match case.kind {
+            Kind::Greeting => greeting(door)?,
+            _ => Vec::new(),
+        };
+        Ok(Source { case, door: door.clone(), home, name, greeting, made: 0 })
     }
 
     /// Has one more stranger come. Returns `None` if the queue is full.
@@ -133,6 +170,7 @@ impl Source {
             (Kind::Silent, _) => None,
             (Kind::Partial, false) => Some(BEGINNING),
             (Kind::Partial, true) => Some(TLS_BEGINNING),
+            (Kind::Greeting, _) => Some(self.greeting.as_slice()),
             (Kind::Garbage, _) => Some(GARBAGE[self.made % GARBAGE.len()]),
             (Kind::HalfClosed, _) => {
                 // The node may be gone again.
