@@ -213,7 +213,10 @@ impl Dispatcher {
     /// turn: a doorbell only says that a message lies in a lane, and its sender waits for the turn. Returns
     /// whether code of the application may have run.
     fn attend_late(self: &Rc<Self>) -> bool {
+        self.reads_busy();
         let came = self.attend(self.events.sources.take());
+        // Handshakes take long, and are no fault of the poll before them or behind them.
+        self.reads_anew();
         let now = self.now_ns();
         self.tidy(now);
         came | self.fire(now)

@@ -35,6 +35,11 @@ pub(crate) fn beside(
         while quits.try_recv().is_err() {
             node.block_on(upbeat::sleep(Duration::from_millis(5)));
         }
+        assert_eq!(
+            node.counted(Counter::TaskOverRuns),
+            0,
+            "handshakes are not blamed on the main future"
+        );
         node.counted(Counter::CallersTurnedAway)
     });
     test(&told.recv().unwrap());
