@@ -7,8 +7,8 @@
 //! time is read before and after.
 
 mod desk;
-mod strangers;
 mod clients;
+mod strangers;
 mod outcome;
 
 use clap::Args;

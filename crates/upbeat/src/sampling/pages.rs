@@ -164,7 +164,7 @@ impl Page {
         }
         let name = match &peer.name {
             None => "a handle",
-            // They come and go, and would fill the table.
+            // Such clients come and go, and would fill the table.
             Some(name) if is_client_name(name) => "client/*",
             Some(name) => name.as_str(),
         };

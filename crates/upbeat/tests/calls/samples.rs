@@ -271,7 +271,7 @@ fn promoted_handlers_say_what_they_waited_for() {
     }
 }
 
-/// They come and go, and each line of a bill takes room in a table.
+/// Such clients come and go, and each line of a bill takes room in a table.
 #[test]
 fn clients_without_names_share_a_line_at_their_server() {
     let _watchdog = Watchdog::new("samples of clients without names", 120);

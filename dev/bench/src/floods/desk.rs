@@ -59,6 +59,11 @@ impl Door {
         self.at.map_or(NAME.to_owned(), |at| format!("{NAME}@{at}"))
     }
 
+    /// Returns the way of the same clients to another listener.
+    pub(super) fn elsewhere(&self, at: SocketAddr) -> Door {
+        Door { at: Some(at), ..self.clone() }
+    }
+
     /// Returns whether clients speak TLS.
     pub(super) fn is_secured(&self) -> bool {
         self.identity.is_some()

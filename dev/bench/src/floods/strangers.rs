@@ -109,7 +109,7 @@ fn greeting(door: &Door) -> Result<Vec<u8>, BenchError> {
         Ok((listener.local_addr()?, listener))
     };
     let (at, listener) = listening().map_err(refused("listening"))?;
-    let door = Door { at: Some(at), ..door.clone() };
+    let door = door.elsewhere(at);
     let client = std::thread::spawn(move || clients::connect(&door));
     let mut bytes = Vec::new();
     let mut hear = || -> std::io::Result<()> {
@@ -123,7 +123,7 @@ fn greeting(door: &Door) -> Result<Vec<u8>, BenchError> {
     };
     hear().map_err(refused("hearing a client"))?;
     drop(listener);
-    // It fails, because nobody has answered.
+    // The client fails, because nobody has answered.
     client.join().map(drop).unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     Ok(bytes)
 }
