@@ -1,6 +1,6 @@
 //! Exports that move because they grow.
 
-use crate::common::{Directory, SOON, Signal, Watchdog, node, shares_memory, soon};
+use crate::common::{Directory, SOON, Signal, Watchdog, node, over_streams, shares_memory, soon};
 use crate::{Row, containers::Shop};
 use std::sync::atomic::{AtomicU64, Ordering};
 use upbeat::export::{ExportError, ReadError};
@@ -188,7 +188,8 @@ fn a_snapshot_of_an_export_that_has_moved_has_its_values() {
                     Ok((last.read().await?, line.read().await?, bid))
                 });
                 assert_eq!(soon(found).await, Ok((7, 299, 5)));
-                assert_eq!(sheet.try_snapshot(|of| of.last().some().try_read()), Ok(7));
+                let expected = if over_streams() { Err(ReadError::Busy) } else { Ok(7) };
+                assert_eq!(sheet.try_snapshot(|of| of.last().some().try_read()), expected);
             });
         }
     });
