@@ -90,9 +90,14 @@ pub fn hold_unsent(socket: BorrowedFd<'_>, bytes: u32) -> Result<(), Errno> {
     retry(|| set() as isize).map(|_| ())
 }
 
+/// The kernel's number for a closed connection, which the libraries do not name.
+const TCP_CLOSE: u8 = 7;
+
 /// The progress of a TCP connection in sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sending {
+    /// Whether the connection is closed in both directions: it has ended, was reset, or has timed out.
+    pub closed: bool,
     /// The packets under way that the peer has not acknowledged.
     pub unacked: u32,
     /// The bytes that were not sent yet.
@@ -120,6 +125,7 @@ pub fn sending(socket: BorrowedFd<'_>) -> Option<Sending> {
     // An older kernel reports fewer fields.
     let is_told = len as usize >= std::mem::offset_of!(libc::tcp_info, tcpi_rcv_wnd);
     is_told.then_some(Sending {
+        closed: info.tcpi_state == TCP_CLOSE,
         unacked: info.tcpi_unacked,
         unsent: info.tcpi_notsent_bytes,
         acked: info.tcpi_bytes_acked,
@@ -193,7 +199,8 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut far, _) = listener.accept().unwrap();
-        let rests = Sending { unacked: 0, unsent: 0, acked: 1, window: 0, silent_ms: 0 };
+        let rests =
+            Sending { closed: false, unacked: 0, unsent: 0, acked: 1, window: 0, silent_ms: 0 };
         let now = || sending(near.as_fd()).unwrap();
         let Sending { window, .. } = now();
         assert!(window > 0 && Sending { window: 0, silent_ms: 0, ..now() } == rests, "{:?}", now());

@@ -38,7 +38,7 @@ use upbeat_memory::slab::ReturnCallback;
 use upbeat_memory::sync::{FenceProof, fence_full};
 
 pub use crate::doorbell::{PACKETS_PER_DRAIN_MAX, WakeResult};
-pub use crate::events::{OwnSegment, Segment, SocketError, SocketEvents};
+pub use crate::events::{Leaving, OwnSegment, Segment, SocketError, SocketEvents};
 pub use crate::stream::Connection;
 pub use again::Socket;
 pub use clock::NoOffset;

@@ -57,6 +57,19 @@ pub struct SocketEvents {
     pub more: bool,
 }
 
+/// The progress of a session that [leaves](crate::carrier::Carrier::leave) in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// Messages wait until the socket takes them or the peer's report says that the lane has room.
+    Sending,
+    /// The system has taken everything, and the peer's host has not confirmed all of it.
+    Confirming,
+    /// The peer's host has everything.
+    Done,
+    /// The connection is gone, with the messages that the peer's host has not confirmed.
+    Lost,
+}
+
 /// A segment that the peer has handed over, and that is not yet checked.
 #[derive(Debug)]
 pub struct Segment {

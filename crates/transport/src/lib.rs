@@ -49,6 +49,8 @@ pub mod socket_directory;
 
 pub mod host;
 
+pub mod transfers;
+
 mod packet;
 
 mod member;

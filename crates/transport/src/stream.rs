@@ -19,7 +19,7 @@ mod incoming;
 
 mod outgoing;
 
-use crate::events::{OwnSegment, SocketError, SocketEvents};
+use crate::events::{Leaving, OwnSegment, SocketError, SocketEvents};
 use clock::PeerClock;
 use incoming::{Incoming, READ_BYTES};
 use outgoing::Outgoing;
@@ -371,46 +371,59 @@ impl Stream {
         }
     }
 
-    /// Returns whether messages of our lane wait until the system takes them or, while the session is suspended, are
+    /// Returns whether messages of our side wait until the system takes them or, while the session is suspended, are
     /// not known to have come.
     pub(crate) fn has_unsent(&self, lanes: &Lanes) -> bool {
-        match &*self.pipe.borrow() {
-            Some(_) => {
-                let is_broken = self.outgoing.borrow().is_broken();
-                is_broken || self.mirror.has_more() || self.has_output()
-            }
-            None => self.mirror.peer_shown().taken != lanes.writer().out(),
-        }
+        let outgoing = self.outgoing.borrow();
+        let is_shipped = match &*self.pipe.borrow() {
+            Some(pipe) => !outgoing.is_broken() && self.has_encoded_all(&outgoing, pipe),
+            None => self.mirror.peer_shown().taken == lanes.writer().out(),
+        };
+        !is_shipped || outgoing.defers()
     }
 
-    /// Returns whether the peer's host has everything that was sent.
+    /// Returns whether every frame of our lane was encoded, and the pipe has taken everything.
+    fn has_encoded_all(&self, outgoing: &Outgoing, pipe: &Pipe) -> bool {
+        !self.mirror.has_more() && !outgoing.has_output() && !pipe.has_output()
+    }
+
+    /// Returns whether the peer's host has everything that was sent. After a reset nobody knows.
     pub(crate) fn is_acknowledged(&self) -> bool {
-        self.pipe.borrow().as_ref().is_none_or(Pipe::is_acknowledged)
+        let pipe = self.pipe.borrow();
+        pipe.as_ref().is_none_or(|pipe| pipe.is_acknowledged() && !pipe.is_closed())
     }
 
     /// Ends the session in order: sends everything that waits, then says that nothing follows, and receives no more
-    /// frames. Returns whether the peer's host has all of it, or the connection is gone. Until then the owner calls
-    /// again and again, and waits until the pipe takes more if output is left.
-    pub(crate) fn leave(&self, lanes: &Lanes) -> bool {
+    /// frames.
+    pub(crate) fn leave(&self, lanes: &Lanes) -> Leaving {
         self.set_resumable(false);
-        if !self.push(lanes, PushReason::Turn) {
-            return true;
+        let pipe = self.pipe.borrow();
+        let Some(pipe) = &*pipe else { return Leaving::Lost };
+        if !self.outgoing.borrow().has_written_end() {
+            // Deferred frames need the slots that the peer's reports free.
+            self.pull();
+            self.outgoing.borrow_mut().write_all_again(lanes);
         }
-        if let Some(pipe) = &*self.pipe.borrow() {
-            if self.has_output() {
-                return false;
-            }
-            if self.outgoing.borrow_mut().write_end() {
-                // The end goes the same way as the records before it.
-                self.push(lanes, PushReason::Turn);
-            }
-            if self.has_output() || !self.outgoing.borrow().has_written_end() {
-                return false;
-            }
-            pipe.finish();
-            return pipe.discard() || pipe.is_acknowledged();
+        let mut is_connected = self.push(lanes, PushReason::Turn);
+        if is_connected && !self.has_unsent(lanes) && self.outgoing.borrow_mut().write_end() {
+            // The end goes the same way as the records before it.
+            is_connected = self.push(lanes, PushReason::Turn);
         }
-        true
+        let (has_ended, is_sent) = (self.incoming.borrow().has_ended(), !self.has_unsent(lanes));
+        if !is_connected || has_ended && !is_sent {
+            return Leaving::Lost;
+        }
+        if !is_sent || !self.outgoing.borrow().has_written_end() {
+            return Leaving::Sending;
+        }
+        pipe.finish();
+        // A reset drops what was not confirmed, after which nothing seems to be under way.
+        let is_acknowledged = pipe.is_acknowledged();
+        match pipe.discard() {
+            Err(_) => Leaving::Lost,
+            Ok(()) if is_acknowledged => Leaving::Done,
+            Ok(()) => Leaving::Confirming,
+        }
     }
 
     /// Returns the pipe, for its socket.

@@ -388,24 +388,14 @@ impl TlsStream {
         self.engine.borrow().fault.clone()
     }
 
-    /// Says that nothing more is sent. The peer's bytes are still received.
-    pub(crate) fn finish(&self) {
-        self.say_last();
-        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
-    }
-
-    fn say_last(&self) {
+    /// Ends the connection for both sides, even if another process holds the socket too. Bytes that were taken
+    /// before, and the notice of the end behind them, still arrive if the socket takes them at once.
+    pub fn close(&self) {
         let mut engine = self.engine.borrow_mut();
         if engine.fault.is_none() {
             engine.tls.send_close_notify();
             let _ = engine.flush(self.as_fd());
         }
-    }
-
-    /// Ends the connection for both sides, even if another process holds the socket too. Bytes that were taken
-    /// before, and the notice of the end behind them, still arrive if the socket takes them at once.
-    pub fn close(&self) {
-        self.say_last();
         // An error means that the socket is no longer connected, so it is closed already.
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }

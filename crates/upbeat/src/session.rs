@@ -22,9 +22,11 @@ mod link;
 mod queue;
 mod send;
 mod ending;
+mod leaving;
 
 pub(crate) use flow::{KeptRequest, Next, Terms};
 pub(crate) use front::{Extensions, Front, Plain};
+pub(crate) use leaving::leave_all;
 pub(crate) use loans::{Lent, Served};
 pub(crate) use queue::Admission;
 pub(crate) use reply::Answer;

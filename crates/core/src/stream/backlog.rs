@@ -275,8 +275,8 @@ impl<F> Backlog<F> {
         all.any(|each| each == until)
     }
 
-    #[cfg(test)]
-    fn is_empty(&self) -> bool {
+    /// Returns whether every frame that was deferred is in the lane again.
+    pub fn is_empty(&self) -> bool {
         self.queues.as_ref().is_none_or(|queues| queues.line.is_empty())
     }
 

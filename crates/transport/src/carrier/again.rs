@@ -5,7 +5,7 @@
 //! [resumes](Carrier::resume) behind that position. Who makes the new connection, and how long the session waits for
 //! it, is decided above. Invariant: a session that the peer ended, or whose rules it broke, is never resumed.
 
-use super::{Carrier, Medium};
+use super::{Carrier, Leaving, Medium};
 use crate::stream::{Connection, Pipe};
 use std::cell::Ref;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -68,7 +68,7 @@ impl Carrier {
         }
     }
 
-    /// Returns whether the peer's host has every byte that the system has taken.
+    /// Returns whether the peer's host has every byte that the system has taken. After a reset nobody knows.
     pub fn is_acknowledged(&self) -> bool {
         match &self.medium {
             Medium::Lanes { .. } => true,
@@ -77,11 +77,11 @@ impl Carrier {
     }
 
     /// Ends a session over a stream in order, before [`Carrier::close`]: sends everything that waits, then says that
-    /// nothing follows. Returns whether the peer's host has all of it, or the connection is gone. Until then the owner
-    /// calls again, when the socket is ready and after a short while. Lanes in shared memory need nothing of this.
-    pub fn leave(&self) -> bool {
+    /// nothing follows. Until the peer's host has all of it, or the connection is gone, the owner calls again: when the
+    /// socket is ready, and after a short while. Lanes in shared memory need nothing of this.
+    pub fn leave(&self) -> Leaving {
         match &self.medium {
-            Medium::Lanes { .. } => true,
+            Medium::Lanes { .. } => Leaving::Done,
             Medium::Stream { stream, .. } => stream.leave(&self.lanes),
         }
     }

@@ -17,6 +17,7 @@ use super::PushReason;
 use super::clock::PeerClock;
 use super::incoming::{PeerReport, PeerSlabs};
 use super::pipe::Pipe;
+use crate::transfers;
 use bulk::{Frame, LentBuffer, OwnSlab};
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -118,6 +119,11 @@ impl Outgoing {
         !self.pushed.broken && (!self.unsent.is_empty() || self.pushed.goes_on)
     }
 
+    /// Returns whether frames wait outside of our lane, until the bytes before them have gone and there is room.
+    pub(super) fn defers(&self) -> bool {
+        !self.backlog.is_empty()
+    }
+
     /// Frees the memory of sent records after a quiet while.
     pub(super) fn shrink(&mut self) {
         if self.unsent.is_empty() {
@@ -202,6 +208,7 @@ impl Outgoing {
             }
             match sent {
                 Ok(bytes) => {
+                    transfers::moved(bytes);
                     self.unsent.went(bytes);
                     if bytes < whole {
                         self.pushed.busy = true;

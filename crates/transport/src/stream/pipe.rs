@@ -131,35 +131,38 @@ impl Pipe {
         matches!(self, Pipe::Plain(_))
     }
 
-    /// Says that nothing more is sent. The peer's bytes are still received.
+    /// Says that nothing more is sent. The peer's bytes are still received. Under TLS the record that ends the session
+    /// says it, and no notice of TLS follows: it would reset the connection of a peer that has read the record.
     pub(crate) fn finish(&self) {
-        match self {
-            // An error means that the socket is no longer connected.
-            Pipe::Plain(socket) => {
-                let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Write);
-            }
-            Pipe::Tls(secured) => secured.finish(),
-        }
+        // An error means that the socket is no longer connected.
+        let _ = rustix::net::shutdown(self, rustix::net::Shutdown::Write);
     }
 
-    /// Receives everything that has come, and drops it: a socket that is closed with unread input drops its output.
-    /// Returns whether the peer has closed the connection.
-    pub(crate) fn discard(&self) -> bool {
+    /// Receives everything that has come, and drops it unread: a socket that is closed with input drops its output.
+    ///
+    /// # Errors
+    /// If the connection was reset.
+    pub(crate) fn discard(&self) -> Result<(), Errno> {
         let mut scratch = [0; DISCARD_BYTES];
         for _ in 0..DISCARDS_MAX {
-            match self.receive(None, &mut scratch) {
-                Ok(1..) => {}
-                Err(Errno::AGAIN) => return false,
-                Ok(0) | Err(_) => return true,
+            match rustix::net::recv(self, &mut scratch, RecvFlags::DONTWAIT) {
+                Ok((1.., _)) | Err(Errno::INTR) => {}
+                Ok((0, _)) | Err(Errno::AGAIN) => break,
+                Err(error) => return Err(error),
             }
         }
-        false
+        Ok(())
     }
 
     /// Returns whether the peer's host has acknowledged everything that was sent. A socket of this host hands bytes
     /// over at once.
     pub(crate) fn is_acknowledged(&self) -> bool {
         sending(self.as_fd()).is_none_or(|seen| seen.unacked == 0 && seen.unsent == 0)
+    }
+
+    /// Returns whether a connection between hosts is closed in both directions.
+    pub(crate) fn is_closed(&self) -> bool {
+        sending(self.as_fd()).is_some_and(|seen| seen.closed)
     }
 
     /// Ends the connection for both sides, even if another process holds the socket too.

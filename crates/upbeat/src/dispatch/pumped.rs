@@ -92,8 +92,8 @@ impl Dispatcher {
                     ended.push(Rc::clone(session));
                 }
             }
-            for session in &ended {
-                self.hear(session);
+            if !ended.is_empty() {
+                self.apart(|| ended.iter().for_each(|session| self.hear(session)));
             }
             if came || !ended.is_empty() {
                 return true;

@@ -158,8 +158,10 @@ impl Dispatcher {
         let is_due = sweeps.take_due(now);
         self.waits.clock.sweeps.set(sweeps);
         if is_due {
-            self.cool();
-            self.sweep_all();
+            self.apart(|| {
+                self.cool();
+                self.sweep_all();
+            });
             self.account_now_and_then();
         }
     }
@@ -213,10 +215,8 @@ impl Dispatcher {
     /// turn: a doorbell only says that a message lies in a lane, and its sender waits for the turn. Returns
     /// whether code of the application may have run.
     fn attend_late(self: &Rc<Self>) -> bool {
-        self.reads_busy();
-        let came = self.attend(self.events.sources.take());
-        // Handshakes take long, and are no fault of the poll before them or behind them.
-        self.reads_anew();
+        // Handshakes take long.
+        let came = self.apart(|| self.attend(self.events.sources.take()));
         let now = self.now_ns();
         self.tidy(now);
         came | self.fire(now)

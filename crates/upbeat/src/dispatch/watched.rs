@@ -21,6 +21,7 @@ use upbeat_core::limits::{HANDLER_BUDGET_NS, TASK_BUDGET_NS};
 use upbeat_core::long_poll::{CloserLook, LongPoll, exceeds};
 use upbeat_memory::held::{Held, Holding};
 use upbeat_memory::ticks::ticks;
+use upbeat_transport::transfers;
 
 /// The longest usual gap of a node that has had nothing to do in between: a few turns.
 const IDLE_GAP_NS: u64 = 300_000;
@@ -104,6 +105,14 @@ impl Dispatcher {
         self.gap_begins(ticks());
     }
 
+    /// Does work of the node that takes long, and is no fault of the poll before it or behind it.
+    pub(super) fn apart<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.reads_busy();
+        let done = work();
+        self.reads_anew();
+        done
+    }
+
     fn gap_begins(&self, now: u64) {
         self.watch.read.set(now);
         self.watch.taken.set(self.contract.frames_taken());
@@ -152,7 +161,9 @@ impl Dispatcher {
             return;
         }
         let why = self.judged(gap, self.ticks_of(usual_ns));
-        if why == LongPoll::Preempted || self.names_alone(gap, why) {
+        // The node has moved long messages in the gap, or something else: the polls are timed.
+        let is_moved = transfers::last_long() > self.watch.read.get();
+        if why == LongPoll::Preempted || !is_moved && self.names_alone(gap, why) {
             return;
         }
         let mut look = self.watch.look.get();

@@ -2,8 +2,6 @@
 
 use super::Session;
 use crate::error::{Lost, Why};
-use crate::warning::warn;
-use std::time::Duration;
 use upbeat_core::frame::Head;
 use upbeat_core::hello::RefusalCode;
 use upbeat_memory::sync::fence_full;
@@ -33,25 +31,6 @@ impl Session {
             self.send_surely(Head::goodbye(), Vec::new());
             self.flush(fence_full());
         }
-    }
-
-    /// Returns whether messages of this side may be lost if the session ends now: the system has not taken them, the
-    /// peer's host does not have them, or replies to calls that were given up come and would reset the connection.
-    pub(crate) fn has_messages_under_way(&self) -> bool {
-        let carrier = &self.carrier;
-        carrier.is_stream()
-            && (carrier.has_unsent() || !carrier.is_acknowledged() || self.calls_open() != 0)
-    }
-
-    /// Warns that a session ends while messages of this side are on their way, for which the end has waited so long.
-    #[cold]
-    pub(crate) fn warn_of_unsent(&self, waited: Duration) {
-        warn(format_args!(
-            "a session with {} has ended while messages to it were on their way: its host had not confirmed them within \
-             the {waited:?} that this end could wait. One-way messages may be lost; call the peer before the end to know \
-             that it has them",
-            self.peer_text()
-        ));
     }
 
     /// Returns why a session ends whose peer is gone: the peer may have announced its end.

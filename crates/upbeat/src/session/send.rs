@@ -22,6 +22,7 @@ use upbeat_core::frame::{CallNumber, FailCode, Failure, Flags, Head};
 use upbeat_core::limits::{CONTROL_SLOTS, MESSAGE_BYTES_MAX};
 use upbeat_core::session::SendOutcome;
 use upbeat_memory::ring::Refused;
+use upbeat_transport::transfers;
 
 const TOO_MUCH_PENDING: &str = "unread replies to this peer use up the budget for queued replies, \
                                 of the session or of the node";
@@ -108,6 +109,7 @@ impl Session {
     fn put_ready(&self, head: Words, payload: &[u8]) -> Result<(), SendError> {
         match Head::may_be_placed(&head) {
             true => {
+                transfers::moved(payload.len());
                 let payload = Bytes(payload);
                 let payload = AnyContent::of(&payload);
                 self.put_any(Header::plain(head), payload, PENDING, &mut Unsampled)

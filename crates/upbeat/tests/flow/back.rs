@@ -1,7 +1,7 @@
 //! Buffers that are returned to waiting senders, and replies that nobody takes.
 
 use crate::common::server::KINDS;
-use crate::common::{Watchdog, at_once, first, on_one_host};
+use crate::common::{SOON, Watchdog, at_once, first, on_one_host};
 use crate::depot::{Make, Stand, bytes_of};
 use crate::lent::all_of;
 use std::cell::Cell;
@@ -18,10 +18,21 @@ const BACK: u64 = 5;
 const BLOBS_BYTES: u64 = 2 * limits::LANE_BYTES_MAX as u64;
 
 /// Begins so many calls, one after another.
-fn begin<C>(count: u64, call: impl Fn(u64) -> Result<C, CallError>) -> Vec<C> {
-    // A lane that has refused some grows.
-    let one = |at| (0..20).find_map(|_| call(at).ok()).expect("there are too few buffers");
-    (0..count).map(one).collect()
+async fn begin<C>(count: u64, call: impl Fn(u64) -> Result<C, CallError>) -> Vec<C> {
+    let mut calls = Vec::new();
+    for at in 0..count {
+        // A lane that has refused some grows, over a byte stream once the peer permits it.
+        let begun = Instant::now();
+        let call = loop {
+            match (0..20).find_map(|_| call(at).ok()) {
+                Some(call) => break call,
+                None => upbeat::sleep(Duration::from_millis(1)).await,
+            }
+            assert!(begun.elapsed() < SOON, "there are too few buffers");
+        };
+        calls.push(call);
+    }
+    calls
 }
 
 /// All buffers of a size are with the receiver: half of them kept in place, the others under requests
@@ -50,7 +61,7 @@ async fn wait_for_buffers(stand: &Stand, all: u64, len: usize, elsewhere: bool) 
     let depot = stand.client().await;
     // Nothing comes back before all are lent.
     let stall = depot.stall(100).try_send().unwrap();
-    let lends = begin(all, |_| depot.lend(vec![1; len].into()).try_send());
+    let lends = begin(all, |_| depot.lend(vec![1; len].into()).try_send()).await;
     stall.await.unwrap();
     let mut kept = 0;
     for lend in lends {
@@ -121,7 +132,7 @@ fn answers_that_are_not_taken_hold_up_nobody_else() {
                     let mirror = |number| depot.mirror(bytes_of(number, len).into()).try_send();
                     let nap = || upbeat::sleep(Duration::from_millis(60));
                     let all = all_of(size);
-                    let calls = begin(all, mirror);
+                    let calls = begin(all, mirror).await;
                     nap().await;
                     let mut kept = Vec::new();
                     for (number, call) in (0..).zip(calls) {
@@ -131,7 +142,7 @@ fn answers_that_are_not_taken_hold_up_nobody_else() {
                     }
                     assert_eq!(kept.len() as u64, all / 2);
                     // These have come and are not taken: they hold all other buffers.
-                    let unread = begin(all, mirror);
+                    let unread = begin(all, mirror).await;
                     nap().await;
                     let last = first(
                         depot.mirror(bytes_of(7, len).into()),
@@ -143,7 +154,8 @@ fn answers_that_are_not_taken_hold_up_nobody_else() {
                     assert!(!last.is_lent() && last.to_vec() == bytes_of(7, len));
                     // More answers than there are buffers and slots for, while nobody looks.
                     let blobs =
-                        begin(BLOBS_BYTES / len as u64, |_| depot.blob(len as u64).try_send());
+                        begin(BLOBS_BYTES / len as u64, |_| depot.blob(len as u64).try_send())
+                            .await;
                     others_are_served();
                     for blob in blobs {
                         assert_eq!(blob.await, Ok(bytes_of(len as u64, len)));

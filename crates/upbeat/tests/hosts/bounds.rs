@@ -16,13 +16,13 @@ use upbeat::{Builder, Counter, Node};
 use upbeat_core::hello::{Parsed, Record};
 
 /// Has a node with these bounds serve on another thread while a test runs, which gets its address. The node has the
-/// identity in this file, if there is one. Returns how many callers it turned away.
+/// identity in this file, if there is one. Returns what it has counted.
 pub(crate) fn beside(
     name: &'static str,
     identity: &str,
     with: impl FnOnce(Builder) -> Builder + Send + 'static,
     test: impl FnOnce(&str),
-) -> u64 {
+) -> Counted {
     let (tell, told) = channel();
     let (quit, quits) = channel::<()>();
     let directory = Directory::new();
@@ -35,16 +35,26 @@ pub(crate) fn beside(
         while quits.try_recv().is_err() {
             node.block_on(upbeat::sleep(Duration::from_millis(5)));
         }
-        assert_eq!(
-            node.counted(Counter::TaskOverRuns),
-            0,
-            "handshakes are not blamed on the main future"
-        );
-        node.counted(Counter::CallersTurnedAway)
+        let turned_away = node.counted(Counter::CallersTurnedAway);
+        Counted { turned_away, over_runs: node.counted(Counter::TaskOverRuns) }
     });
     test(&told.recv().unwrap());
     quit.send(()).unwrap();
     server.join().unwrap()
+}
+
+/// The counts of a node at its end.
+pub(crate) struct Counted {
+    pub(crate) turned_away: u64,
+    over_runs: u64,
+}
+
+impl Counted {
+    /// Returns the callers that were turned away. Handshakes are not blamed on the main future.
+    fn turned_away(self) -> u64 {
+        assert_eq!(self.over_runs, 0);
+        self.turned_away
+    }
 }
 
 /// Callers of one address have as many sessions as the node permits. The next caller is refused, and succeeds once a
@@ -56,13 +66,13 @@ fn an_address_has_as_many_sessions_as_it_may() {
     for secure in [false, true] {
         let directory = Directory::new();
         let identity = if secure { issue(&directory) } else { String::new() };
-        let turned_away = beside(
+        let counted = beside(
             "bounded",
             &identity,
             |builder| builder.sessions_per_address(2),
             |at| check_bound(at, &directory, &identity),
         );
-        assert!(turned_away >= 1, "the owner sees it counted");
+        assert!(counted.turned_away() >= 1, "the owner sees it counted");
     }
 }
 
@@ -108,7 +118,7 @@ fn callers_that_come_at_once_have_no_more_sessions_than_they_may() {
     for secure in [false, true] {
         let directory = Directory::new();
         let identity = if secure { issue(&directory) } else { String::new() };
-        let turned_away = beside(
+        let counted = beside(
             "burst",
             &identity,
             |builder| builder.sessions_per_address(2),
@@ -131,7 +141,7 @@ fn callers_that_come_at_once_have_no_more_sessions_than_they_may() {
                 assert_eq!(sessions, 2);
             },
         );
-        assert_eq!(turned_away, CALLERS as u64 - 2);
+        assert_eq!(counted.turned_away(), CALLERS as u64 - 2);
     }
 }
 
@@ -142,7 +152,7 @@ fn an_address_with_all_its_sessions_goes_on_with_them() {
     let _alone = alone();
     let _watchdog = Watchdog::new("resuming at the bound of an address", 60);
     let directory = Directory::new();
-    let turned_away = beside(
+    let counted = beside(
         "frequented",
         "",
         |builder| builder.sessions_per_address(1),
@@ -167,7 +177,7 @@ fn an_address_with_all_its_sessions_goes_on_with_them() {
             is_refused();
         },
     );
-    assert_eq!(turned_away, 2, "each refused caller is counted, and no other");
+    assert_eq!(counted.turned_away(), 2, "each refused caller is counted, and no other");
 }
 
 /// Nodes that have as many sessions as they may, on either side, go on with those whose connection has gone. New ones

@@ -82,10 +82,10 @@ fn noting(test: impl Fn(&Directory, &str, &str, &Receiver<(Why, String)>)) {
                 let _ = tell.send((lost.why.clone(), lost.to_string()));
             })
         };
-        let turned_away = beside("bounded", &identity, with, |at| {
+        let counted = beside("bounded", &identity, with, |at| {
             test(&directory, &identity, &format!("bounded@{at}"), &losses);
         });
-        assert_eq!(turned_away, 0);
+        assert_eq!(counted.turned_away, 0);
     }
 }
 

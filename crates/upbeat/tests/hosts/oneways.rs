@@ -201,8 +201,56 @@ fn messages_of_a_node_arrive_after_its_end() {
     }
 }
 
+/// The lengths of messages of which the first takes so long that the others are taken out of the lane behind it. They
+/// go back into the lane once it has gone, which has room for all of them only when the receiver has read.
+fn behind_a_long_one() -> impl Iterator<Item = (u64, usize)> {
+    let lengths = std::iter::once(8 << 20).chain(std::iter::repeat_n(1, 51));
+    (2..).zip(lengths)
+}
+
+#[test]
+fn messages_behind_a_long_one_arrive_after_their_node_has_ended() {
+    for shuts_down in [false, true] {
+        arrive_all("node behind a long message", 53, |stand, stall| {
+            let node = stand.node();
+            node.block_on(async {
+                let work: WorkClient = node.connect(&stand.server.named("server")).await.unwrap();
+                work.note_text(1, "x".repeat(8 << 20)).await.unwrap();
+                work.null().await.unwrap();
+                stall();
+                for (number, length) in behind_a_long_one() {
+                    work.note_text(number, "x".repeat(length)).await.unwrap();
+                }
+            });
+            if shuts_down {
+                node.shut_down(Duration::from_secs(10));
+            }
+        });
+    }
+}
+
+#[test]
+fn messages_behind_a_long_one_arrive_after_their_handle_has_ended() {
+    arrive_all("awaited behind a long message", 53, |stand, stall| {
+        let handle = stand.handle(Waiting::Adaptive);
+        block_on(async {
+            handle.note_text(1, "x".repeat(8 << 20)).await.unwrap();
+            handle.null().await.unwrap();
+            stall();
+            for (number, length) in behind_a_long_one() {
+                handle.note_text(number, "x".repeat(length)).await.unwrap();
+            }
+        });
+    });
+}
+
 /// Has a sender connect, call the function that makes the server busy, send its messages, and end.
 fn arrive(what: &'static str, send: impl Fn(&Stand, &dyn Fn())) {
+    arrive_all(what, COUNT, send);
+}
+
+/// Does what `arrive` does with so many messages.
+fn arrive_all(what: &'static str, count: u64, send: impl Fn(&Stand, &dyn Fn())) {
     let _alone = alone();
     let _watchdog = Watchdog::new(what, 120);
     for is_secure in [false, true] {
@@ -213,6 +261,6 @@ fn arrive(what: &'static str, send: impl Fn(&Stand, &dyn Fn())) {
             || stalls.set(thread::scope(|scope| scope.spawn(|| stand.stall(1_000)).join().ok()));
         send(&stand, &stall);
         stalls.take().unwrap().join().unwrap();
-        stand.check(COUNT);
+        stand.check(count);
     }
 }

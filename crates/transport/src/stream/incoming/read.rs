@@ -2,6 +2,7 @@
 
 use super::{Filling, Incoming, READ_BEHIND_BYTES, READ_BYTES, READ_BYTES_MAX, STRAIGHT_BYTES};
 use crate::stream::pipe::Pipe;
+use crate::transfers;
 use rustix::io::Errno;
 use upbeat_memory::socket::Span;
 
@@ -35,6 +36,7 @@ impl Incoming {
             Ok(0) | Err(Errno::CONNRESET) => return Ok(Read::End),
             other => other?,
         };
+        transfers::moved(bytes);
         let filled = bytes.min(filled);
         if let Some(filling) = self.filling.as_mut().filter(|_| filled != 0) {
             filling.at += filled;

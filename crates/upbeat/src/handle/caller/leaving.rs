@@ -1,8 +1,7 @@
 //! How messages of a handle leave this process, and how a handle leaves its session.
 //!
-//! A lane in shared memory outlives its writer. A byte stream does not: what the system has not taken is lost with this
-//! process. Invariant: a message that blocked its sender was taken by the system, or its sender has an error; what
-//! awaited messages have left behind is sent before the session ends, or a line on standard error says that it was not.
+//! Invariant: a message that blocked its sender was taken by the system, or its sender has an error; what awaited
+//! messages have left behind is sent before the session ends, or a line on standard error says that it may not be.
 
 use super::super::lasting::now_ns;
 use super::Caller;
@@ -11,15 +10,13 @@ use crate::call::Until;
 use crate::dispatch::Dispatcher;
 use crate::error::{CallError, Why};
 use crate::reactor::timespec;
+use crate::session::leave_all;
 use crate::wait::Idle;
 use std::os::fd::AsFd;
 use std::time::Duration;
 use upbeat_core::bind::BIND;
 use upbeat_core::limits::LEAVING_MS_MAX;
-
-/// The longest time between two looks whether the peer's host has acknowledged everything, in nanoseconds. The system
-/// has no event for that.
-const LOOK_NS: u64 = 1_000_000;
+use upbeat_transport::carrier::Leaving;
 
 /// The milliseconds for which a session without such messages waits until the peer's host knows that it ends.
 const CALLS_MS: u64 = 1_000;
@@ -56,18 +53,20 @@ impl Caller {
                 Idle::Tick => {}
                 Idle::Yield => self.pace.yield_now(),
                 Idle::Sleep => {
-                    self.sleep_until_writable();
+                    self.sleep_until_sent();
                     self.pace.slept();
                 }
             }
         }
     }
 
-    fn sleep_until_writable(&self) {
+    fn sleep_until_sent(&self) {
         let Some(socket) = self.session.carrier.socket() else { return };
         let left = self.until.get().map(|until| until.left(now_ns()));
         let left = left.into_iter().chain(self.session.looks_at_peer_in_ns()).min();
-        wait(socket.as_fd(), true, None, left.map(timespec).as_ref());
+        // A message may wait for room in the lane, of which the peer tells.
+        let writable = self.session.carrier.has_output();
+        wait(socket.as_fd(), writable, None, left.map(timespec).as_ref());
     }
 
     /// Closes the session, which is no longer wanted.
@@ -84,31 +83,32 @@ impl Caller {
         }
         // The handle of this session is gone, and must not end the waits below.
         self.watch = None;
-        let sends = self.noted.sends.get();
         let is_used = *self.methods.numbers != [BIND];
-        let is_at_stake = is_used && self.session.has_messages_under_way();
-        let waits = is_at_stake && !Dispatcher::is_driving();
+        let sends = is_used && self.noted.sends.get();
+        let can_wait = !Dispatcher::is_driving();
+        let mut is_at_stake = is_used && self.session.has_messages_under_way();
+        if sends && can_wait {
+            // Nobody has read the socket of a handle that was idle: its connection may have broken.
+            self.hear();
+            is_at_stake |= self.is_suspended() && self.session.carrier.has_unsent();
+        }
         let most_ms = if sends { LEAVING_MS_MAX } else { CALLS_MS };
+        let waits = is_at_stake && can_wait;
         let most = if waits { Duration::from_millis(most_ms) } else { Duration::ZERO };
-        let until = Until::after(now_ns(), most);
-        if waits && sends && self.session.carrier.is_suspended() {
-            self.mend_until(Some(until));
+        if waits && sends && self.is_suspended() {
+            self.mend_until(Some(Until::after(now_ns(), most)));
+        }
+        if self.ended().is_some() {
+            if sends && is_at_stake {
+                self.session.warn_of_unsent(Leaving::Lost, most);
+            }
+            return;
         }
         self.session.say_goodbye();
-        let has_left = loop {
-            if self.session.carrier.leave() {
-                break !self.session.carrier.has_unsent();
+        for (session, leaving) in leave_all([&self.session], most, now_ns) {
+            if sends && is_at_stake {
+                session.warn_of_unsent(leaving, most);
             }
-            if !waits || until.is_over(now_ns()) {
-                break false;
-            }
-            if let Some(socket) = self.session.carrier.socket() {
-                let left = timespec(until.left(now_ns()).min(LOOK_NS));
-                wait(socket.as_fd(), self.session.carrier.has_output(), None, Some(&left));
-            }
-        };
-        if sends && is_at_stake && !has_left {
-            self.session.warn_of_unsent(most);
         }
         self.end(Why::Closed);
     }

@@ -87,6 +87,30 @@ fn an_idle_handle_notices_a_break_at_its_next_use() {
     drop(next);
 }
 
+/// A handle that ends sends what was lost with a connection whose end it has not noticed.
+#[test]
+fn messages_that_a_reset_has_lost_arrive_after_the_end_of_their_handle() {
+    let _alone = alone();
+    let _watchdog = Watchdog::new("a reset before the end", 100);
+    let directory = Directory::new();
+    let server = Server::start("server");
+    let direct: WorkHandle = handle(&directory).connect(&format!("server@{}", server.at)).unwrap();
+    let proxy = Proxy::to(&server.at);
+    for number in 1..=10 {
+        let work = connect(&directory, &proxy, Waiting::Adaptive, LONG);
+        work.blocking().null().unwrap();
+        proxy.stall(true);
+        work.blocking().note(number).unwrap();
+        proxy.cut(if number % 2 == 0 { How::End } else { How::Reset });
+        proxy.stall(false);
+        drop(work);
+        let begun = Instant::now();
+        while direct.blocking().noted() != Ok((number, number, 0)) {
+            assert!(begun.elapsed() < Duration::from_secs(10), "message {number} is lost");
+        }
+    }
+}
+
 #[test]
 fn calls_of_handles_end_in_time() {
     let _alone = alone();

@@ -37,6 +37,8 @@ struct Told {
     /// Connections that were passed on so far, and those of them that were cut.
     passed: AtomicU64,
     cut: AtomicU64,
+    /// The last of them whose sockets are closed.
+    closed: AtomicU64,
     /// Connections that were cut after the caller had sent more than its handshake: a session lost its connection.
     cut_late: AtomicU64,
     /// How many of them are to be cut, and how.
@@ -92,7 +94,8 @@ impl Proxy {
     pub(crate) fn cut(&self, how: How) {
         let passed = self.told.passed.load(SeqCst);
         *self.told.wanted.lock().unwrap() = (passed, Some(how));
-        while self.told.cut.load(SeqCst) < passed {
+        let done = if how == How::HalfOpen { &self.told.cut } else { &self.told.closed };
+        while done.load(SeqCst) < passed {
             std::thread::yield_now();
         }
     }
@@ -220,7 +223,7 @@ impl Link {
             let (of, wanted) = *told.wanted.lock().unwrap();
             if let Some(how) = wanted.filter(|_| of >= number) {
                 told.cut.fetch_max(number, SeqCst);
-                return self.end(how, told);
+                return self.end(how, number, told);
             }
             if told.stalls.load(SeqCst) {
                 std::thread::sleep(Duration::from_millis(1));
@@ -232,7 +235,7 @@ impl Link {
                 Err(how) => {
                     told.cut.fetch_max(number, SeqCst);
                     told.cut_late.fetch_add(u64::from(self.gone[0] > HANDSHAKE_BYTES_MAX), SeqCst);
-                    return self.end(how, told);
+                    return self.end(how, number, told);
                 }
             }
         }
@@ -288,7 +291,7 @@ impl Link {
         }
     }
 
-    fn end(self, how: How, told: &Told) {
+    fn end(self, how: How, number: u64, told: &Told) {
         let [near, far] = self.ends;
         match how {
             How::End => {}
@@ -307,6 +310,8 @@ impl Link {
                 let _ = end.shutdown(Shutdown::Both);
             }
         }
+        drop((near, far));
+        told.closed.fetch_max(number, SeqCst);
     }
 }
 

@@ -1,0 +1,86 @@
+//! How sessions over byte streams end in order.
+//!
+//! Messages in shared memory outlive their sender. Over a byte stream they lie in this process until the system takes
+//! them, and a socket that is closed while its peer still sends loses what the peer's host does not have. Invariant:
+//! what was sent before the end arrives, or a line on standard error says that it may not.
+
+use super::Session;
+use crate::reactor::timespec;
+use crate::warning::warn;
+use rustix::event::{PollFd, PollFlags, poll};
+use std::borrow::Borrow;
+use std::os::fd::AsFd;
+use std::time::Duration;
+use upbeat_transport::carrier::Leaving;
+
+/// The longest time between two looks whether the hosts of all peers have everything, in nanoseconds. The system has
+/// no event for that.
+const LOOK_NS: u64 = 1_000_000;
+
+impl Session {
+    /// Returns whether messages of this side may be lost if the session ends now: the system has not taken them, the
+    /// peer's host does not have them, or replies to calls that were given up come and would reset the connection.
+    pub(crate) fn has_messages_under_way(&self) -> bool {
+        let carrier = &self.carrier;
+        carrier.is_stream()
+            && (carrier.has_unsent() || !carrier.is_acknowledged() || self.calls_open() != 0)
+    }
+
+    /// Warns that a session ends while messages of this side are on their way, for which the end has waited so long.
+    #[cold]
+    pub(crate) fn warn_of_unsent(&self, leaving: Leaving, waited: Duration) {
+        let why = match leaving {
+            Leaving::Lost => "its connection has broken".to_owned(),
+            _ => format!(
+                "its host had not confirmed them within the {waited:?} that this end could wait"
+            ),
+        };
+        warn(format_args!(
+            "a session with {} has ended while messages to it were on their way: {why}. One-way messages may be lost; \
+             call the peer before the end to know that it has them",
+            self.peer_text()
+        ));
+    }
+}
+
+/// Ends sessions in order. Blocks until the hosts of their peers have everything, for `most` at most. Returns how far
+/// those have come whose peers' hosts do not.
+pub(crate) fn leave_all<S: Borrow<Session>>(
+    sessions: impl IntoIterator<Item = S>,
+    most: Duration,
+    now_ns: impl Fn() -> u64,
+) -> Vec<(S, Leaving)> {
+    let until = now_ns().saturating_add(most.as_nanos() as u64);
+    let mut all: Vec<_> = sessions.into_iter().map(|session| (session, Leaving::Sending)).collect();
+    loop {
+        for (session, leaving) in &mut all {
+            // A connection that is gone does not come back.
+            if *leaving != Leaving::Lost {
+                *leaving = S::borrow(session).carrier.leave();
+            }
+        }
+        all.retain(|(_, leaving)| *leaving != Leaving::Done);
+        let left = until.saturating_sub(now_ns());
+        if left == 0 || all.iter().all(|(_, leaving)| *leaving == Leaving::Lost) {
+            return all;
+        }
+        wait(&all, left.min(LOOK_NS));
+    }
+}
+
+/// Waits for so long at most, until the socket of a session that still sends has an event.
+fn wait<S: Borrow<Session>>(sessions: &[(S, Leaving)], at_most_ns: u64) {
+    let sending = sessions.iter().filter(|(_, leaving)| *leaving == Leaving::Sending);
+    let carriers = sending.map(|(session, _)| &session.borrow().carrier);
+    let sockets: Vec<_> =
+        carriers.filter_map(|carrier| Some((carrier.socket()?, carrier.has_output()))).collect();
+    let mut descriptors: Vec<PollFd<'_>> = sockets
+        .iter()
+        .map(|(socket, writable)| {
+            let out = if *writable { PollFlags::OUT } else { PollFlags::empty() };
+            PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN | out)
+        })
+        .collect();
+    // After any result, looking again is right.
+    let _ = poll(&mut descriptors, Some(&timespec(at_most_ns)));
+}
