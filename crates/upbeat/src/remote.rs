@@ -24,7 +24,7 @@ use upbeat_transport::remote::RemoteOptions;
 
 pub(crate) use again::{Addresses, Place};
 pub(crate) use attempts::{Attempts, is_worth_waiting, own_times};
-pub(crate) use lookup::{lookup, resolve};
+pub(crate) use lookup::{lookup, not_answered, resolve};
 
 /// The environment variable with the identity of a node or a handle, if the application gives none.
 const IDENTITY_VARIABLE: &str = "UPBEAT_IDENTITY";

@@ -19,7 +19,7 @@ use std::time::Duration;
 use upbeat_core::address::{Address, NodeAddress};
 use upbeat_core::bind::BindRequest;
 use upbeat_core::limits::CONNECT_MS_MAX;
-use upbeat_transport::error::{OpenError, Unreached};
+use upbeat_transport::error::OpenError;
 use upbeat_transport::host::is_own;
 use upbeat_transport::local_node::LocalNode;
 use upbeat_transport::opening::Opening;
@@ -178,10 +178,7 @@ impl Dispatcher {
     async fn lookup(&self, address: &Address, until_ms: u64) -> Result<Vec<SocketAddr>, OpenError> {
         let left_ms = until_ms.saturating_sub(self.now_ms());
         let looked_up = time::within(Duration::from_millis(left_ms), remote::lookup(address)).await;
-        looked_up.unwrap_or_else(|_| {
-            let why = Unreached::NoSuchHost { text: format!("no answer within {left_ms} ms") };
-            Err(OpenError::Unreached { at: address.to_string(), why })
-        })
+        looked_up.unwrap_or_else(|_| Err(remote::not_answered(address, left_ms)))
     }
 
     /// Tries to open a session through memory, if the address is one of this host, or uses an open one. Returns `None`

@@ -125,6 +125,11 @@ pub(crate) fn resolve(address: &Address) -> Result<Vec<SocketAddr>, OpenError> {
     }
 }
 
+/// Returns the error of a lookup that takes too long.
+pub(crate) fn not_answered(address: &Address, within_ms: u64) -> OpenError {
+    unknown(address, format!("no answer within {within_ms} ms"))
+}
+
 fn not_found(address: &Address, error: &std::io::Error) -> OpenError {
     unknown(address, error.to_string())
 }

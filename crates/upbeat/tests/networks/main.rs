@@ -5,6 +5,7 @@ mod common;
 
 mod ends;
 mod ledger;
+mod lookups;
 mod loss;
 mod namespaces;
 mod outages;

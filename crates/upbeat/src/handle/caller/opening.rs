@@ -9,11 +9,15 @@ use super::waiting::wait;
 use crate::call::Until;
 use crate::error::{CallError, ConnectError};
 use crate::reactor::timespec;
-use crate::remote::{Attempts, is_worth_waiting, own_times, resolve};
+use crate::remote::{Attempts, is_worth_waiting, lookup, not_answered, own_times, resolve};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
 use std::cell::OnceCell;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 use upbeat_core::address::Address;
 use upbeat_core::backoff::{Jitter, Retry, connect_delay_ns};
@@ -73,6 +77,16 @@ struct Wanted<'a> {
     /// When the thread gives up.
     until: Option<Until>,
     began: Instant,
+}
+
+/// Wakes a thread that waits for a descriptor.
+struct Bell(OwnedFd);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        // The counter is far from full.
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
 }
 
 /// Opens a session, and blocks this thread meanwhile. Tries again while the node is too busy to accept.
@@ -194,7 +208,7 @@ impl Wanted<'_> {
 
     /// Tries to open a session at each of the addresses that a host has.
     fn open_at(self, address: &Address) -> Result<Step, ConnectError> {
-        let mut attempts = Attempts::new(resolve(address).map_err(ConnectError::Open)?);
+        let mut attempts = Attempts::new(self.look_up(address)?);
         loop {
             let now_ms = self.passed_ms();
             let end_ms = CONNECT_MS_MAX.min(now_ms.saturating_add(self.left_ns() / 1_000_000));
@@ -207,6 +221,34 @@ impl Wanted<'_> {
             match self.try_at(at, until_ms, self.terms()) {
                 Err(ConnectError::Open(error)) => attempts.failed(error),
                 opened => return opened,
+            }
+        }
+    }
+
+    /// Returns the addresses of a host, which another thread looks up meanwhile.
+    fn look_up(self, address: &Address) -> Result<Vec<SocketAddr>, ConnectError> {
+        if address.ip().is_some() {
+            return resolve(address).map_err(ConnectError::Open);
+        }
+        let no_bell = |error: Errno| ConnectError::Service { text: error.to_string() };
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(no_bell)?;
+        let bell = Arc::new(Bell(bell));
+        let waker = Waker::from(Arc::clone(&bell));
+        let mut found = pin!(lookup(address));
+        loop {
+            if let Poll::Ready(found) = found.as_mut().poll(&mut Context::from_waker(&waker)) {
+                return found.map_err(ConnectError::Open);
+            }
+            let left_ms = CONNECT_MS_MAX.saturating_sub(self.passed_ms());
+            if self.left_ns() == 0 {
+                return Err(ConnectError::Call(CallError::deadline(false)));
+            }
+            if left_ms == 0 {
+                return Err(ConnectError::Open(not_answered(address, CONNECT_MS_MAX)));
+            }
+            let timeout = timespec(self.left_ns().min(left_ms * 1_000_000));
+            if wait(bell.0.as_fd(), false, self.watch, Some(&timeout)) {
+                return Err(dropped());
             }
         }
     }
