@@ -52,7 +52,7 @@ fn a_file_with_permissions_for_others_is_refused() {
 #[test]
 fn an_incomplete_file_is_refused() {
     let (scratch, authority) = (Scratch::new(), Authority::new());
-    let Issued { certificate, key } = authority.issue(&["upbeat://demo/counter"], -HOUR, HOUR);
+    let Issued { certificate, key, .. } = authority.issue(&["upbeat://demo/counter"], -HOUR, HOUR);
     let other = Authority::new();
     let (ca, leaf, key) = (authority.0.pem(), certificate.pem(), key.serialize_pem());
     let nameless = authority.issue(&["https://example"], -HOUR, HOUR);

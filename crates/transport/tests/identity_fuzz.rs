@@ -43,7 +43,7 @@ struct Parts([(&'static str, Vec<u8>); 3]);
 impl Parts {
     fn new() -> Parts {
         let authority = Authority::new();
-        let Issued { certificate, key } = authority.issue(&URIS, -HOUR, HOUR);
+        let Issued { certificate, key, .. } = authority.issue(&URIS, -HOUR, HOUR);
         Parts([
             ("CERTIFICATE", authority.0.der().to_vec()),
             ("CERTIFICATE", certificate.der().to_vec()),

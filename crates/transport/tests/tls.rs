@@ -199,7 +199,9 @@ mod gullible {
 
 fn shown(issued: &Issued) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
     let key = PrivateKeyDer::try_from(issued.key.serialize_der()).unwrap();
-    (vec![issued.certificate.der().clone()], key)
+    let own = issued.certificate.der().clone();
+    let others = issued.others.iter().cloned().map(CertificateDer::from);
+    (std::iter::once(own).chain(others).collect(), key)
 }
 
 fn ring() -> Arc<rustls::crypto::CryptoProvider> {
@@ -304,6 +306,22 @@ fn each_bad_certificate_has_its_own_error() {
     let server = TlsStream::server(near, &ours).unwrap();
     let result = against(&server, Liar::client(far, None, &[b"upbeat/1"]));
     assert_eq!(result, Err(TlsError::Untrusted(Untrusted::Missing)));
+}
+
+/// Certificates of authorities that have the name of the program's, and other keys: each would be tried as the issuer of
+/// each other one.
+#[test]
+fn a_peer_that_shows_many_certificates_is_refused_unread() {
+    let (scratch, authority) = (Scratch::new(), Authority::new());
+    let ours = scratch.identity(&authority.text(&["upbeat://demo/counter"]));
+    let mut issued = authority.issue(&["upbeat://demo/desk"], -HOUR, HOUR);
+    issued.others = (0..10).map(|_| Authority::new().der()).collect();
+    for result in both_ways(&ours, &issued) {
+        let Err(TlsError::Untrusted(Untrusted::Malformed { reason })) = result else {
+            panic!("{result:?}");
+        };
+        assert!(reason.contains("11 certificates, and 2 are the most"), "{reason}");
+    }
 }
 
 #[test]

@@ -17,6 +17,10 @@ use rustls::{
 use std::sync::Arc;
 use webpki::{EndEntityCert, Error as ChainError, KeyUsage};
 
+/// The most certificates that a peer shows: its own, and that of its issuer. Each other one would cost its reader
+/// signature checks before anything is known of the peer.
+const CERTIFICATES_MAX: usize = 2;
+
 /// The authorities of a program, and the algorithms that may be used.
 #[derive(Debug)]
 pub(super) struct Trust {
@@ -56,6 +60,12 @@ impl Trust {
         role: Role,
     ) -> Result<(), Untrusted> {
         let malformed = |error: &dyn ToString| Untrusted::Malformed { reason: error.to_string() };
+        let count = 1 + others.len();
+        if count > CERTIFICATES_MAX {
+            let reason =
+                format!("it comes with {count} certificates, and {CERTIFICATES_MAX} are the most");
+            return Err(Untrusted::Malformed { reason });
+        }
         let parsed = EndEntityCert::try_from(leaf).map_err(|error| malformed(&error))?;
         let usage = match role {
             Role::Client => KeyUsage::client_auth(),

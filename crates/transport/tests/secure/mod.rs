@@ -58,6 +58,8 @@ impl Drop for Scratch {
 pub(crate) struct Issued {
     pub(crate) certificate: rcgen::Certificate,
     pub(crate) key: KeyPair,
+    /// The certificates that are shown behind this one.
+    pub(crate) others: Vec<Vec<u8>>,
 }
 
 /// An authority.
@@ -75,7 +77,12 @@ impl Authority {
     pub(crate) fn issue(&self, uris: &[&str], from: i64, until: i64) -> Issued {
         let key = KeyPair::generate().unwrap();
         let certificate = params(uris, from, until).signed_by(&key, &self.0).unwrap();
-        Issued { certificate, key }
+        Issued { certificate, key, others: Vec::new() }
+    }
+
+    /// Returns its certificate.
+    pub(crate) fn der(&self) -> Vec<u8> {
+        self.0.der().to_vec()
     }
 
     /// Returns the text of an identity for these names.
@@ -88,7 +95,7 @@ impl Authority {
         self.text_of(self.issue(uris, -HOUR, MONTH))
     }
 
-    fn text_of(&self, Issued { certificate, key }: Issued) -> String {
+    fn text_of(&self, Issued { certificate, key, .. }: Issued) -> String {
         [self.0.pem(), certificate.pem(), key.serialize_pem()].concat()
     }
 }
@@ -96,7 +103,8 @@ impl Authority {
 /// Returns a certificate that its own key has signed.
 pub(crate) fn self_signed(uris: &[&str]) -> Issued {
     let key = KeyPair::generate().unwrap();
-    Issued { certificate: params(uris, -HOUR, HOUR).self_signed(&key).unwrap(), key }
+    let certificate = params(uris, -HOUR, HOUR).self_signed(&key).unwrap();
+    Issued { certificate, key, others: Vec::new() }
 }
 
 fn params(uris: &[&str], from: i64, until: i64) -> CertificateParams {
