@@ -29,6 +29,7 @@ pub use expired::{Called, Callee, Expired};
 pub use lost::{Lost, Why};
 pub use serve::ServeError;
 pub(crate) use shown::debug_as_text;
+use shown::escaped;
 pub use upbeat_core::address::{AddressError, NodeAddressError};
 pub use upbeat_core::bind::Clash;
 use upbeat_core::channel::call::Ending;
@@ -360,7 +361,9 @@ impl<E> CallError<E> {
             CallError::Failed { code, text, .. } if text.is_empty() => {
                 write!(f, "the callee: {code}")
             }
-            CallError::Failed { code, text, .. } => write!(f, "the callee: {code}: {text}"),
+            CallError::Failed { code, text, .. } => {
+                write!(f, "the callee: {code}: {}", escaped(text))
+            }
             CallError::Deadline(expired) => write!(f, "{expired}"),
             CallError::NoSuchMethod { method, .. } => write!(
                 f,
@@ -384,8 +387,12 @@ impl<E> CallError<E> {
             CallError::NoRoom { items, room, .. } => {
                 write!(f, "the result has {items} items and the buffer has room for {room}")
             }
-            CallError::Stream { text, .. } => write!(f, "the stream was broken off: {text}"),
-            CallError::Refused { text, .. } => write!(f, "the callee refused the call: {text}"),
+            CallError::Stream { text, .. } => {
+                write!(f, "the stream was broken off: {}", escaped(text))
+            }
+            CallError::Refused { text, .. } => {
+                write!(f, "the callee refused the call: {}", escaped(text))
+            }
             CallError::Context { text, .. } => {
                 write!(f, "the context cannot travel with the call, which was not sent: {text}")
             }
