@@ -115,11 +115,20 @@ impl Lanes {
     /// Claims `span` slots of this side's lane and leaves `keep` free behind them.
     #[inline(always)]
     pub fn claim(&self, span: u32, keep: u32) -> Result<Claim<'_>, Refused> {
-        self.writer.claim(span, keep, || {
-            let progress = self.theirs.load(IN);
-            self.progress.loaded(Count::ProgressLines, progress);
-            progress
-        })
+        self.writer.claim(span, keep, || self.peer_progress())
+    }
+
+    /// Makes such a claim possible again that was granted before. Fails until the peer has made room.
+    #[cfg(not(loom))]
+    pub fn make_way(&self, span: u32, keep: u32) -> Result<(), Refused> {
+        self.writer.make_way(span, keep, || self.peer_progress())
+    }
+
+    #[inline(always)]
+    fn peer_progress(&self) -> u64 {
+        let progress = self.theirs.load(IN);
+        self.progress.loaded(Count::ProgressLines, progress);
+        progress
     }
 
     /// Polls the peer's lane for the next frame.

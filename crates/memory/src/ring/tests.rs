@@ -371,6 +371,30 @@ fn a_span_that_can_never_fit_is_refused_as_too_long() {
     assert_eq!(refusal(1, 1), None);
 }
 
+/// A span that not every position grants gets a place again, wherever the writer is by then.
+#[test]
+fn a_long_span_that_was_granted_once_gets_a_place_again() {
+    const SLOTS: u32 = 32;
+    const KEEP: u32 = 4;
+    const LONG: u32 = SLOTS - KEEP;
+    for first in 1..SLOTS {
+        let (writer, reader, _) = ring(SLOTS);
+        writer.claim(first, 0, || 0).unwrap().commit([KIND, 1, 0], 0);
+        let too_long = Refused::TooLong { span: LONG, most: writer.longest(KEEP) };
+        assert_eq!(writer.claim(LONG, KEEP, || 0).err(), Some(too_long));
+        for _ in 0..2 {
+            assert_eq!(writer.make_way(LONG, KEEP, || 0), Err(Refused::Full));
+        }
+        assert_eq!(reader.look().unwrap().map(|head| head[1]), Some(1));
+        reader.advance();
+        assert_eq!(reader.look().unwrap(), None);
+        assert_eq!(writer.make_way(LONG, KEEP, || reader.consumed()), Ok(()));
+        let claim = writer.claim(LONG, KEEP, || unreachable!("its room is known"));
+        claim.unwrap().commit([KIND, 2, 0], 0);
+        assert_eq!(reader.look().unwrap().map(|head| head[1]), Some(2));
+    }
+}
+
 #[test]
 fn padding_stays_in_the_ring() {
     let (_, reader, region) = ring(4);

@@ -199,6 +199,26 @@ impl Writer {
         Ok(())
     }
 
+    /// Makes a claim possible that was granted before, for a span that may be longer than [`Writer::longest`]: pads up to
+    /// the end of the ring if the span does not fit before it, and learns whether the reader has made room. Fails with
+    /// [`Refused::Full`] if it has not: the caller asks again later.
+    #[cfg(not(loom))]
+    pub(crate) fn make_way(
+        &self,
+        span: u32,
+        keep: u32,
+        progress: impl Fn() -> u64,
+    ) -> Result<(), Refused> {
+        if self.is_claimed() {
+            return Err(Refused::Claimed);
+        }
+        let rest = self.next.left();
+        if span > rest {
+            self.pad(rest, &progress)?;
+        }
+        self.find_free(span + keep, progress)
+    }
+
     /// Ensures that `span` slots are known to be free, for the replica of a claim that another writer was granted.
     #[cfg(not(loom))]
     pub(crate) fn find_free(&self, span: u32, progress: impl Fn() -> u64) -> Result<(), Refused> {

@@ -201,25 +201,30 @@ fn messages_of_a_node_arrive_after_its_end() {
     }
 }
 
-/// The lengths of messages of which the first takes so long that the others are taken out of the lane behind it. They
-/// go back into the lane once it has gone, which has room for all of them only when the receiver has read.
-fn behind_a_long_one() -> impl Iterator<Item = (u64, usize)> {
-    let lengths = std::iter::once(8 << 20).chain(std::iter::repeat_n(1, 51));
-    (2..).zip(lengths)
+/// The lengths of messages, of which the first takes so long that the others are taken out of the lane behind it. They
+/// go back into the lane once it has gone. The lane has room for all of the many when the receiver has read, and room
+/// for the one of half a ring only at its beginning.
+const BEHIND_A_LONG_ONE: [(usize, &[usize]); 2] = [(8 << 20, &[1; 51]), (8 << 20, &[4_000, 1])];
+
+/// Returns the texts of the messages, behind one that makes the session ready for long ones.
+fn texts((long, others): (usize, &[usize])) -> Vec<String> {
+    [long, long].iter().chain(others).map(|length| "x".repeat(*length)).collect()
 }
 
 #[test]
 fn messages_behind_a_long_one_arrive_after_their_node_has_ended() {
-    for shuts_down in [false, true] {
-        arrive_all("node behind a long message", 53, |stand, stall| {
+    for (lengths, shuts_down) in BEHIND_A_LONG_ONE.into_iter().zip([false, true]) {
+        let texts = texts(lengths);
+        arrive_all("node behind a long message", texts.len() as u64, |stand, stall| {
             let node = stand.node();
             node.block_on(async {
                 let work: WorkClient = node.connect(&stand.server.named("server")).await.unwrap();
-                work.note_text(1, "x".repeat(8 << 20)).await.unwrap();
-                work.null().await.unwrap();
-                stall();
-                for (number, length) in behind_a_long_one() {
-                    work.note_text(number, "x".repeat(length)).await.unwrap();
+                for (number, text) in (1..).zip(texts.clone()) {
+                    work.note_text(number, text).await.unwrap();
+                    if number == 1 {
+                        work.null().await.unwrap();
+                        stall();
+                    }
                 }
             });
             if shuts_down {
@@ -231,17 +236,20 @@ fn messages_behind_a_long_one_arrive_after_their_node_has_ended() {
 
 #[test]
 fn messages_behind_a_long_one_arrive_after_their_handle_has_ended() {
-    arrive_all("awaited behind a long message", 53, |stand, stall| {
-        let handle = stand.handle(Waiting::Adaptive);
-        block_on(async {
-            handle.note_text(1, "x".repeat(8 << 20)).await.unwrap();
-            handle.null().await.unwrap();
-            stall();
-            for (number, length) in behind_a_long_one() {
-                handle.note_text(number, "x".repeat(length)).await.unwrap();
-            }
+    for texts in BEHIND_A_LONG_ONE.map(texts) {
+        arrive_all("awaited behind a long message", texts.len() as u64, |stand, stall| {
+            let handle = stand.handle(Waiting::Adaptive);
+            block_on(async {
+                for (number, text) in (1..).zip(texts.clone()) {
+                    handle.note_text(number, text).await.unwrap();
+                    if number == 1 {
+                        handle.null().await.unwrap();
+                        stall();
+                    }
+                }
+            });
         });
-    });
+    }
 }
 
 /// Has a sender connect, call the function that makes the server busy, send its messages, and end.

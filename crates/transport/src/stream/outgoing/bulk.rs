@@ -92,7 +92,15 @@ impl Outgoing {
         let Frame { words, payload } = given_up.as_ref().unwrap_or(frame);
         let is_request = Head::kind_in(words).is_some_and(Kind::is_request);
         let keep = if is_request { CONTROL_SLOTS as u32 } else { 0 };
-        match lanes.claim(span_of(payload.len()), keep) {
+        let span = span_of(payload.len());
+        let claim = match lanes.claim(span, keep) {
+            // The frame was first written where it happened to fit.
+            Err(Refused::TooLong { .. }) => {
+                lanes.make_way(span, keep).and_then(|()| lanes.claim(span, keep))
+            }
+            claim => claim,
+        };
+        match claim {
             Ok(mut claim) => {
                 let position = lanes.writer().out();
                 claim.write(0, payload);
