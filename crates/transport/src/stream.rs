@@ -21,7 +21,7 @@ mod outgoing;
 
 use crate::events::{Leaving, OwnSegment, SocketError, SocketEvents};
 use clock::PeerClock;
-use incoming::{Incoming, READ_BYTES};
+use incoming::{Incoming, Pulled, READ_BYTES};
 use outgoing::Outgoing;
 use peer_check::PeerCheck;
 use std::cell::{Cell, Ref, RefCell};
@@ -43,6 +43,10 @@ const _: () = assert!(STREAM_WHOLE_BYTES + SLOT_BYTES < READ_BYTES);
 
 /// The most reads of the remaining data of a peer that is gone.
 const RESTS_MAX: usize = 1024;
+
+/// The most looks for data before other sessions have their turn: a peer may write records that cost it no credit as
+/// fast as they are read.
+const DRAINS_MAX: usize = 16;
 
 /// The occasion of a push, which decides which progress is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +141,7 @@ impl Stream {
         let pipe = self.pipe.borrow();
         let Some(pipe) = &*pipe else { return false };
         let clock = &mut *self.clock.borrow_mut();
-        let came = self.incoming.borrow_mut().pull(pipe, &self.mirror, clock);
+        let came = self.incoming.borrow_mut().pull(pipe, &self.mirror, clock) != Pulled::Nothing;
         if came {
             self.fresh.set(true);
         }
@@ -173,25 +177,34 @@ impl Stream {
         self.fresh.take()
     }
 
-    /// Receives all data, and returns the events in it. If the connection is broken and the session resumable, the
-    /// session is suspended.
+    /// Receives data, and returns the events in it. If the connection is broken and the session resumable, the session
+    /// is suspended.
     pub(crate) fn drain(&self) -> Result<SocketEvents, SocketError> {
-        self.take_all();
-        let is_broken = self.has_ended() && !self.incoming.borrow().is_over();
+        let more = self.take_some();
+        // Sending may have failed before everything of a peer was read that has ended the session in order.
+        let is_broken = !more && self.has_ended() && !self.incoming.borrow().is_over();
         if is_broken {
             self.let_go();
         }
         let drained = self.incoming.borrow_mut().drained()?;
-        Ok(SocketEvents { suspended: self.is_suspended(), ..drained })
+        Ok(SocketEvents { suspended: self.is_suspended(), more, ..drained })
     }
 
-    /// Receives all data that has come. The end may follow it.
-    fn take_all(&self) {
+    /// Receives data that has come, as much as a peer may have taken in one turn. The end may follow it. Returns
+    /// whether more may wait.
+    fn take_some(&self) -> bool {
         let pipe = self.pipe.borrow();
-        let Some(pipe) = &*pipe else { return };
+        let Some(pipe) = &*pipe else { return false };
         let mut incoming = self.incoming.borrow_mut();
         let clock = &mut *self.clock.borrow_mut();
-        while incoming.pull(pipe, &self.mirror, clock) && !incoming.has_ended() {}
+        // The end may lie behind data that has come just now.
+        for _ in 0..DRAINS_MAX {
+            match incoming.pull(pipe, &self.mirror, clock) {
+                Pulled::All if !incoming.has_ended() => {}
+                pulled => return pulled == Pulled::Part,
+            }
+        }
+        true
     }
 
     /// Sets whether the session outlives a broken connection.
@@ -242,9 +255,10 @@ impl Stream {
         self.pipe.borrow().is_none()
     }
 
-    /// Drops the connection after receiving all its data, unless that data ends the session.
+    /// Drops the connection, unless the data that has come over it ends the session. The peer sends again what is left
+    /// unread.
     pub(crate) fn suspend(&self) {
-        self.take_all();
+        self.take_some();
         if !self.incoming.borrow().is_over() {
             self.let_go();
         }
@@ -413,8 +427,12 @@ impl Stream {
         if !is_connected || has_ended && !is_sent {
             return Leaving::Lost;
         }
-        if !is_sent || !self.outgoing.borrow().has_written_end() {
+        if !self.outgoing.borrow().has_written_end() {
             return Leaving::Sending;
+        }
+        if !is_sent {
+            // A peer that leaves at the same time takes nothing before its own output is read.
+            return pipe.discard().map_or(Leaving::Lost, |()| Leaving::Sending);
         }
         pipe.finish();
         // A reset drops what was not confirmed, after which nothing seems to be under way.

@@ -10,6 +10,8 @@ use common::{Fixture, Pair, Raw, frame, program, receive};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::{CallNumber, Flags, Head, Placed};
 use upbeat_core::hello::{Hello, Record, Refusal, RefusalCode, Segment, Streamed, VERSION_MAX};
@@ -106,6 +108,29 @@ impl Attack {
             other => panic!("{other:?}"),
         }
     }
+}
+
+/// A peer that writes records without end, which cost it no credit, holds its reader up no longer than others.
+#[test]
+fn a_peer_that_keeps_writing_is_read_for_a_bounded_time() {
+    const AT_MOST: Duration = Duration::from_secs(20);
+    let attack = Attack::new("endless");
+    let mut records = Vec::new();
+    (0..1000).for_each(|_| Progress::default().write(&mut records));
+    let (socket, is_enough) = (attack.socket.try_clone().unwrap(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let floods = scope.spawn(|| {
+            let begun = Instant::now();
+            while !is_enough.load(SeqCst) && begun.elapsed() < AT_MOST {
+                let _ = rustix::net::send(&socket, &records, SendFlags::NOSIGNAL);
+            }
+            begun.elapsed() < AT_MOST
+        });
+        while !attack.carrier.pump().came {}
+        attack.carrier.drain().unwrap();
+        is_enough.store(true, SeqCst);
+        assert!(floods.join().unwrap(), "the reader goes on as long as the peer writes");
+    });
 }
 
 /// Returns a frame with a payload of its length, as an honest peer writes it.

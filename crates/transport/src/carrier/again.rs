@@ -26,7 +26,7 @@ impl Carrier {
         matches!(&self.medium, Medium::Stream { stream, .. } if stream.is_suspended())
     }
 
-    /// Drops a connection that seems to be intact, because the peer has come over another. The data of the old
+    /// Drops a connection that seems to be intact, because the peer has come over another. Data of the old
     /// connection is received first. If that data ends the session, the session is not suspended, and
     /// [`Carrier::drain`] says how it ended.
     pub fn suspend(&self) {

@@ -41,6 +41,17 @@ const READS_MAX: usize = 16;
 /// The fewest bytes of a buffer, or of a frame's payload, that are received directly into their final place.
 const STRAIGHT_BYTES: usize = 4 << 10;
 
+/// The data that one look has received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pulled {
+    /// None had come.
+    Nothing,
+    /// All that had come, or its end.
+    All,
+    /// As much as one look takes: more may wait.
+    Part,
+}
+
 /// The state of the incoming half.
 pub(super) struct Incoming {
     /// The receive buffer. The bytes from `start` to `end` have come and were not taken.
@@ -162,21 +173,21 @@ impl Incoming {
         }
     }
 
-    /// Receives the data that has come. Returns whether there was any.
+    /// Receives the data that has come, as much as a peer may have taken in one turn.
     pub(super) fn pull(
         &mut self,
         pipe: &Pipe,
         mirror: &Mirror,
         clock: &mut Option<PeerClock>,
-    ) -> bool {
-        let mut came = false;
+    ) -> Pulled {
+        let mut pulled = Pulled::Nothing;
         for _ in 0..READS_MAX {
             if self.has_ended() {
-                return came;
+                return pulled;
             }
             let began = clock.is_some().then(ticks);
             match self.read(pipe) {
-                Ok(Read::Nothing) => return came,
+                Ok(Read::Nothing) => return pulled,
                 Ok(Read::End) => self.ending.cut(None),
                 Ok(Read::Came { all }) => {
                     let from = mirror.received();
@@ -197,14 +208,14 @@ impl Incoming {
                         self.at_once = READ_BYTES_MAX.min(2 * self.at_once);
                     }
                     if !all {
-                        return true;
+                        return Pulled::All;
                     }
                 }
                 Err(error) => self.ending.cut(Some(error)),
             }
-            came = true;
+            pulled = Pulled::All;
         }
-        came
+        Pulled::Part
     }
 
     /// Takes every record that is whole.
