@@ -2,7 +2,9 @@
 
 use super::Dispatcher;
 use crate::session::leave_all;
+use std::rc::Rc;
 use std::time::Duration;
+use upbeat_core::bill::Counter;
 
 impl Dispatcher {
     /// Tells all peers over byte streams that this node ends, and sends them what waits. Blocks until their hosts have
@@ -11,13 +13,22 @@ impl Dispatcher {
         let mut sessions = self.sessions();
         // A session without a connection is lost with its messages, as `on_lost` says.
         sessions.retain(|session| session.carrier.is_stream() && !session.carrier.is_suspended());
+        // A caller learns that its call is lost; nobody misses a one-way message.
+        let sends = self.counted(Counter::OnewaysSent) != 0;
         let (at_stake, others): (Vec<_>, Vec<_>) =
-            sessions.into_iter().partition(|session| session.has_messages_under_way());
+            sessions.into_iter().partition(|session| session.is_at_stake());
+        let loses: Vec<_> = at_stake
+            .iter()
+            .filter(|session| sends && session.has_bytes_under_way())
+            .cloned()
+            .collect();
         at_stake.iter().chain(&others).for_each(|session| session.say_goodbye());
         leave_all(others, Duration::ZERO, || self.now_ns());
         let most = if Dispatcher::is_driving() { Duration::ZERO } else { most };
         for (session, leaving) in leave_all(at_stake, most, || self.now_ns()) {
-            session.warn_of_unsent(leaving, most);
+            if loses.iter().any(|losing| Rc::ptr_eq(losing, &session)) {
+                session.warn_of_unsent(leaving, most);
+            }
         }
     }
 }

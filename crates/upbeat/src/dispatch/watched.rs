@@ -161,8 +161,8 @@ impl Dispatcher {
             return;
         }
         let why = self.judged(gap, self.ticks_of(usual_ns));
-        // The node has moved long messages in the gap, or something else: the polls are timed.
-        let is_moved = transfers::last_long() > self.watch.read.get();
+        // The node itself may have taken so long for long messages, for which it never blocks: the polls are timed.
+        let is_moved = why == LongPoll::Ran && transfers::last_long() > self.watch.read.get();
         if why == LongPoll::Preempted || !is_moved && self.names_alone(gap, why) {
             return;
         }

@@ -67,7 +67,7 @@ struct Noted {
     rests: Cell<bool>,
     /// Whether the session's thread wakes to free unused memory.
     tidies: Cell<bool>,
-    /// Whether one-way messages were sent, which nobody misses if they do not arrive.
+    /// Whether one-way messages were sent since a call was answered. Nobody misses them if they do not arrive.
     sends: Cell<bool>,
 }
 
@@ -205,6 +205,8 @@ impl Caller {
                 .or_else(|| self.poll(call, || Waiter::Task(MAIN), &mut take).result());
             if let Some(result) = result {
                 self.pace.busy();
+                // The peer reads requests in order: it has the one-way messages before an answered call.
+                self.noted.sends.set(self.noted.sends.get() && result.is_err());
                 return result;
             }
             if let Some(mut until) = given.until {

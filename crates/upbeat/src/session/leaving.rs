@@ -18,12 +18,17 @@ use upbeat_transport::carrier::Leaving;
 const LOOK_NS: u64 = 1_000_000;
 
 impl Session {
-    /// Returns whether messages of this side may be lost if the session ends now: the system has not taken them, the
-    /// peer's host does not have them, or replies to calls that were given up come and would reset the connection.
-    pub(crate) fn has_messages_under_way(&self) -> bool {
+    /// Returns whether bytes of this side may be lost if the session ends now: the system has not taken them, or the
+    /// peer's host does not have them.
+    pub(crate) fn has_bytes_under_way(&self) -> bool {
         let carrier = &self.carrier;
-        carrier.is_stream()
-            && (carrier.has_unsent() || !carrier.is_acknowledged() || self.calls_open() != 0)
+        carrier.is_stream() && (carrier.has_unsent() || !carrier.is_acknowledged())
+    }
+
+    /// Returns whether the end of the session has to wait for bytes of this side, or for replies to calls that were
+    /// given up, which would reset the connection.
+    pub(crate) fn is_at_stake(&self) -> bool {
+        self.has_bytes_under_way() || self.carrier.is_stream() && self.calls_open() != 0
     }
 
     /// Warns that a session ends while messages of this side are on their way, for which the end has waited so long.

@@ -86,31 +86,31 @@ impl Caller {
         let is_used = *self.methods.numbers != [BIND];
         let sends = is_used && self.noted.sends.get();
         let can_wait = !Dispatcher::is_driving();
-        let mut is_at_stake = is_used && self.session.has_messages_under_way();
+        let is_at_stake = is_used && self.session.is_at_stake();
+        let mut loses = sends && self.session.has_bytes_under_way();
         if sends && can_wait {
             // Nobody has read the socket of a handle that was idle: its connection may have broken.
             self.hear();
-            is_at_stake |= self.is_suspended() && self.session.carrier.has_unsent();
+            loses |= self.is_suspended() && self.session.carrier.has_unsent();
         }
         let most_ms = if sends { LEAVING_MS_MAX } else { CALLS_MS };
-        let waits = is_at_stake && can_wait;
+        let waits = (is_at_stake || loses) && can_wait;
         let most = if waits { Duration::from_millis(most_ms) } else { Duration::ZERO };
+        let until = Until::after(now_ns(), most);
         if waits && sends && self.is_suspended() {
-            self.mend_until(Some(Until::after(now_ns(), most)));
+            self.mend_until(Some(until));
         }
-        if self.ended().is_some() {
-            if sends && is_at_stake {
-                self.session.warn_of_unsent(Leaving::Lost, most);
-            }
-            return;
+        if self.ended().is_none() {
+            self.session.say_goodbye();
+            let left = Duration::from_nanos(until.left(now_ns()));
+            let lost = leave_all([&self.session], left, now_ns);
+            lost.iter()
+                .filter(|_| loses)
+                .for_each(|(session, leaving)| session.warn_of_unsent(*leaving, most));
+            self.end(Why::Closed);
+        } else if loses {
+            self.session.warn_of_unsent(Leaving::Lost, most);
         }
-        self.session.say_goodbye();
-        for (session, leaving) in leave_all([&self.session], most, now_ns) {
-            if sends && is_at_stake {
-                session.warn_of_unsent(leaving, most);
-            }
-        }
-        self.end(Why::Closed);
     }
 }
 
