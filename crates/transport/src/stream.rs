@@ -44,8 +44,8 @@ const _: () = assert!(STREAM_WHOLE_BYTES + SLOT_BYTES < READ_BYTES);
 /// The most reads of the remaining data of a peer that is gone.
 const RESTS_MAX: usize = 1024;
 
-/// The most looks for data before other sessions have their turn: a peer may write records that cost it no credit as
-/// fast as they are read.
+/// The most looks for data, each of which took all that had come, before other sessions have their turn: a peer may
+/// write records that cost it no credit as fast as they are read.
 const DRAINS_MAX: usize = 16;
 
 /// The occasion of a push, which decides which progress is sent.

@@ -371,8 +371,8 @@ impl Session {
         self.carrier.flush(fenced)
     }
 
-    /// Takes the events of the socket: wake-ups, segments, the end.
-    pub(crate) fn hear(&self) -> Result<(), Fault> {
+    /// Takes events of the socket: wake-ups, segments, the end. Returns whether more may wait.
+    pub(crate) fn hear(&self) -> Result<bool, Fault> {
         match self.carrier.drain() {
             Ok(drained) => {
                 let mut segments = self.segments.came.borrow_mut();
@@ -392,7 +392,7 @@ impl Session {
                 }
                 match drained.closed {
                     true => Err(self.ending.fault.take().unwrap_or_else(|| Box::new(Why::Died))),
-                    false => Ok(()),
+                    false => Ok(drained.more),
                 }
             }
             Err(SocketError::System { error, .. }) if self.is_remote() => {

@@ -215,7 +215,7 @@ impl Incoming {
             }
             pulled = Pulled::All;
         }
-        Pulled::Part
+        if self.has_ended() { Pulled::All } else { Pulled::Part }
     }
 
     /// Takes every record that is whole.

@@ -92,8 +92,8 @@ impl Dispatcher {
 
     pub(super) fn hear(self: &Rc<Self>, session: &Rc<Session>) {
         match session.hear() {
-            Ok(()) if session.carrier.is_suspended() => self.has_broken(session),
-            Ok(()) => self.heat(session),
+            Ok(_) if session.carrier.is_suspended() => self.has_broken(session),
+            Ok(_) => self.heat(session),
             Err(why) => self.lose_after_last_words(session, *why),
         }
     }

@@ -17,8 +17,7 @@ pub(super) fn escaped(text: &str) -> impl fmt::Display {
 
 /// Returns whether a character shows itself and nothing else.
 fn is_plain(each: char) -> bool {
-    let turns =
-        matches!(each, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let turns = matches!(each, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     !each.is_control() && !turns
 }
 

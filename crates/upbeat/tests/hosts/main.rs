@@ -24,6 +24,7 @@ mod resume;
 
 mod strangers;
 
+mod too_large;
 mod trust;
 
 mod wrong;

@@ -12,15 +12,15 @@ use upbeat::handle::HandleBuilder;
 use upbeat::{CallError, Node, Waiting};
 
 /// A server over TCP or under TLS, and the identity of its clients.
-struct Stand {
-    server: Server,
+pub(crate) struct Stand {
+    pub(crate) server: Server,
     own: String,
     directory: Directory,
     _authority: Authority,
 }
 
 impl Stand {
-    fn new(is_secure: bool) -> Stand {
+    pub(crate) fn new(is_secure: bool) -> Stand {
         let (directory, authority) = (Directory::new(), Authority::new());
         let issue = |file: &str, name: &str| match is_secure {
             true => authority.issue(file, name),
@@ -32,7 +32,7 @@ impl Stand {
         Stand { server, own, directory, _authority: authority }
     }
 
-    fn handles(&self) -> HandleBuilder {
+    pub(crate) fn handles(&self) -> HandleBuilder {
         let builder = upbeat::handle::builder().program(PROGRAM).directory(self.directory.path());
         match &*self.own {
             "" => builder.insecure_plaintext(),

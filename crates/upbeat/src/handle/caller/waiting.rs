@@ -34,6 +34,10 @@ const LEAVES: u32 = 2;
 /// Looks at the socket of a stream between two decisions of the policy. One takes the time of forty looks at a lane.
 const STREAM_LOOKS: u32 = 8;
 
+/// The most looks at the socket for all that has come. A session of a handle keeps no other one waiting, and more than
+/// this lies in no socket's buffers.
+const HEARS_MAX: usize = 64;
+
 impl Caller {
     /// Returns whether the deadline of the blocking thread has passed.
     pub(super) fn is_late(&self) -> bool {
@@ -174,18 +178,21 @@ impl Caller {
         self.session.carrier.is_suspended() && self.session.ended().is_none()
     }
 
-    /// Reads the socket.
+    /// Reads the socket, so far that a sleep until it is readable again misses nothing, nor the end of the session.
     pub(in crate::handle) fn hear(&mut self) {
         if self.session.ended().is_some() {
             return;
         }
-        match self.session.hear() {
-            Ok(()) if self.session.carrier.is_suspended() => self.has_broken(),
-            Ok(()) => {}
-            Err(why) => {
-                // Frames that the peer wrote before its end are taken over first.
-                self.drain();
-                self.end(*why);
+        for _ in 0..HEARS_MAX {
+            match self.session.hear() {
+                Ok(_) if self.session.carrier.is_suspended() => return self.has_broken(),
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(why) => {
+                    // Frames that the peer wrote before its end are taken over first.
+                    self.drain();
+                    return self.end(*why);
+                }
             }
         }
     }
