@@ -367,6 +367,10 @@ pub const EXPRESSION_ELEMENTS_MAX: usize = 1 << 16;
 /// Bytes of the name of an export.
 pub const EXPORT_NAME_BYTES_MAX: usize = 64;
 
+/// Segments with exports that wait in a session until their imports map them. The first of more give way: their imports
+/// read by calls.
+pub const EXPORT_SEGMENTS_WAITING_MAX: usize = 64;
+
 /// The generation of the first segment with exports that a session sends. Slabs, which are far fewer, count below.
 pub const EXPORT_GENERATION: u32 = 1 << 30;
 

@@ -18,6 +18,9 @@ use upbeat_memory::segment;
 /// holds as many: only a peer that keeps sending during the call reaches this limit.
 pub const PACKETS_PER_DRAIN_MAX: usize = 1024;
 
+/// The most segments that one drain takes.
+const SEGMENTS_PER_DRAIN_MAX: usize = 64;
+
 /// The bytes of the packet that wakes the peer.
 pub(crate) const WAKE_UP: [u8; 1] = [BELL];
 
@@ -69,7 +72,13 @@ impl Doorbell {
                 Ok(Received::Packet { bytes, descriptors, .. }) => {
                     match parse(&buffer[..bytes], descriptors).map_err(SocketError::Rule)? {
                         Event::Bell => drained.bells += 1,
-                        Event::Segment(segment) => drained.segments.push(segment),
+                        Event::Segment(segment) => {
+                            drained.segments.push(segment);
+                            // Each holds a descriptor of this process.
+                            if drained.segments.len() == SEGMENTS_PER_DRAIN_MAX {
+                                break;
+                            }
+                        }
                         Event::Refusal(refusal) => drained.refusal = Some(refusal),
                     }
                 }

@@ -375,14 +375,10 @@ impl Session {
     pub(crate) fn hear(&self) -> Result<bool, Fault> {
         match self.carrier.drain() {
             Ok(drained) => {
-                let mut segments = self.segments.came.borrow_mut();
                 for segment in drained.segments {
-                    // A segment that was announced but not named before a connection broke is announced again.
-                    segments.retain(|other| other.generation != segment.generation);
-                    segments.push_back(segment);
-                }
-                if segments.len() > upbeat_core::limits::PENDING_SEGMENTS_MAX {
-                    return Err(broken(&"more segments than lanes and slabs can use"));
+                    if !self.segments.keep(segment) {
+                        return Err(broken(&"more segments than lanes and slabs can use"));
+                    }
                 }
                 if let Some(refusal) = drained.refusal {
                     return Err(Box::new(Why::GivenUp { text: refusal.to_string() }));

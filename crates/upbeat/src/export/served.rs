@@ -259,8 +259,11 @@ impl SentSegment {
     }
 }
 
-fn came(segment: Result<(Segment, Option<u32>), String>) -> Result<Option<Arc<Mapped>>, NotMapped> {
-    mapped::map(segment.map_err(NotMapped::Broken)?).map(Some)
+/// Maps a segment that has come. A reader whose segment gave way to others reads by calls.
+fn came(
+    segment: Result<Option<(Segment, Option<u32>)>, String>,
+) -> Result<Option<Arc<Mapped>>, NotMapped> {
+    segment.map_err(NotMapped::Broken)?.map(mapped::map).transpose()
 }
 
 const NOWHERE: WireError =

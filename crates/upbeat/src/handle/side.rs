@@ -279,8 +279,11 @@ impl Side {
     }
 
     /// Returns the segment with exports of this generation, which the peer has sent over this session, and the peer's
-    /// process.
-    pub(crate) fn segment(&self, generation: u32) -> Result<(Segment, Option<u32>), String> {
+    /// process. None if it gave way to later ones.
+    pub(crate) fn segment(
+        &self,
+        generation: u32,
+    ) -> Result<Option<(Segment, Option<u32>)>, String> {
         let found = self.with(|caller| caller.session.export(generation));
         found.unwrap_or_else(|| Err("the session has ended".to_owned()))
     }

@@ -98,23 +98,8 @@ impl Body {
 impl Session {
     /// Returns the segment of this generation, which the peer sends over the socket before the frame that names it.
     pub(super) fn segment(&self, generation: u32) -> Result<Segment, Fault> {
-        let find = || {
-            let mut segments = self.segments.came.borrow_mut();
-            let at = segments.iter().position(|segment| segment.generation == generation)?;
-            segments.remove(at)
-        };
-        if let Some(segment) = find() {
-            return Ok(segment);
-        }
-        // A segment that came before the end of the socket is valid; the end is reported again.
-        let heard = self.hear();
-        match find() {
-            Some(segment) => Ok(segment),
-            None => {
-                heard?;
-                Err(misbehaved(Rule::SwitchWithoutSegment { generation }))
-            }
-        }
+        let segment = self.segment_came(generation)?;
+        segment.ok_or_else(|| misbehaved(Rule::SwitchWithoutSegment { generation }))
     }
 
     /// Opens a slab of the peer, which the open frame announces.

@@ -1,19 +1,51 @@
 //! Segments that a session receives, and those with a node's exports that it sends.
 
-use super::Session;
+use super::{Fault, Session};
 use crate::error::Why;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use upbeat_core::limits::EXPORT_GENERATION;
+use upbeat_core::limits::{EXPORT_GENERATION, EXPORT_SEGMENTS_WAITING_MAX, PENDING_SEGMENTS_MAX};
 use upbeat_transport::carrier::{OwnSegment, Segment};
+
+/// The most looks at the socket for a segment that a frame names.
+const HEARS_MAX: usize = 16;
 
 /// Segments that the peer has sent, and those that it was sent.
 #[derive(Default)]
 pub(super) struct Segments {
-    /// Segments that have come, and are not mapped yet.
-    pub(super) came: RefCell<VecDeque<Segment>>,
+    /// Segments of the lane and of slabs that have come, and that no frame has named yet.
+    came: RefCell<VecDeque<Segment>>,
+    /// Segments with exports that have come, and that no import has mapped yet. A reply may name one and never be read.
+    exports_came: RefCell<VecDeque<Segment>>,
     /// The number of segments with exports that were sent.
     exports: Cell<u32>,
+}
+
+impl Segments {
+    /// Keeps a segment that has come. Returns false if more wait than lanes and slabs can use.
+    pub(super) fn keep(&self, segment: Segment) -> bool {
+        if segment.generation >= EXPORT_GENERATION {
+            let mut exports = self.exports_came.borrow_mut();
+            exports.push_back(segment);
+            if exports.len() > EXPORT_SEGMENTS_WAITING_MAX {
+                exports.pop_front();
+            }
+            return true;
+        }
+        let mut came = self.came.borrow_mut();
+        // A segment that was announced but not named before a connection broke is announced again.
+        came.retain(|other| other.generation != segment.generation);
+        came.push_back(segment);
+        came.len() <= PENDING_SEGMENTS_MAX
+    }
+
+    /// Takes the segment of this generation, if it has come.
+    pub(super) fn take(&self, generation: u32) -> Option<Segment> {
+        let of = if generation >= EXPORT_GENERATION { &self.exports_came } else { &self.came };
+        let mut segments = of.borrow_mut();
+        let at = segments.iter().position(|segment| segment.generation == generation)?;
+        segments.remove(at)
+    }
 }
 
 impl Session {
@@ -35,16 +67,34 @@ impl Session {
     }
 
     /// Returns the segment of this generation, which the peer has sent before the reply that names it, and the peer's
-    /// process.
-    pub(crate) fn export(&self, generation: u32) -> Result<(Segment, Option<u32>), String> {
+    /// process. None if it gave way to later ones.
+    pub(crate) fn export(&self, generation: u32) -> Result<Option<(Segment, Option<u32>)>, String> {
         if generation < EXPORT_GENERATION {
             return Err(format!("segment {generation} is none of exports"));
         }
-        let segment = self.segment(generation).map_err(|fault| match *fault {
+        let segment = self.segment_came(generation).map_err(|fault| match *fault {
             Why::Misbehaved(rule) => rule.to_string(),
             Why::Broken(text) | Why::Unmapped { text } => text,
             _ => "the session has ended".to_owned(),
         })?;
-        Ok((segment, self.carrier.peer.pid))
+        Ok(segment.map(|segment| (segment, self.carrier.peer.pid)))
+    }
+
+    /// Returns the segment of this generation, if the peer has sent it over the socket.
+    pub(super) fn segment_came(&self, generation: u32) -> Result<Option<Segment>, Fault> {
+        for _ in 0..HEARS_MAX {
+            if let Some(segment) = self.segments.take(generation) {
+                return Ok(Some(segment));
+            }
+            let heard = self.hear();
+            // A segment that came before the end of the socket is valid; the end is reported again.
+            if let Some(segment) = self.segments.take(generation) {
+                return Ok(Some(segment));
+            }
+            if !heard? {
+                break;
+            }
+        }
+        Ok(None)
     }
 }

@@ -3,9 +3,11 @@
 use crate::common::left_out::leave_out;
 use crate::common::{Watchdog, shares_memory, soon, until};
 use crate::{Quotes, Stand};
+use std::future::{Future, poll_fn};
+use std::task::Poll;
 use std::time::{Duration, Instant};
-use upbeat::Import;
 use upbeat::export::{OwnerState, ReadError};
+use upbeat::{Counter, Import};
 
 /// Reads of a dead owner's memory go on; a reader that asks for a living owner is told.
 #[test]
@@ -73,4 +75,45 @@ fn a_reader_by_calls_knows_its_owner_from_its_answers() {
         assert!(matches!(error, ReadError::Call(_)), "{error}");
         assert_eq!(quotes.owner().state, OwnerState::Unknown);
     });
+}
+
+/// Imports that nobody waits for any more, and many at a time, leave their session as it is.
+#[test]
+fn imports_that_are_dropped_or_many_cost_no_session() {
+    const IMPORTS: usize = 400;
+    let _watchdog = Watchdog::new("many imports", 60);
+    let stand = Stand::new("shared");
+    let node = stand.node.clone();
+    let import = || node.import::<Quotes>("prices/quotes");
+    node.block_on(soon(import())).unwrap();
+    for polls in 0..IMPORTS {
+        // At some of these polls the import has asked its owner, and does not read the answer.
+        let (mut dropped, mut left) = (Box::pin(import()), polls % 8);
+        node.block_on(poll_fn(|context| match dropped.as_mut().poll(context) {
+            Poll::Pending if left > 0 => {
+                left -= 1;
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+            _ => Poll::Ready(()),
+        }));
+        // The answer comes, and nobody reads it.
+        std::thread::sleep(Duration::from_millis(2));
+        drop(dropped);
+        // The owner answers in order.
+        node.block_on(soon(import())).unwrap();
+    }
+    node.block_on(async {
+        let imports: Vec<_> = (0..IMPORTS)
+            .map(|_| {
+                let again = node.clone();
+                node.spawn(async move { again.import::<Quotes>("prices/quotes").await })
+            })
+            .collect();
+        for import in imports {
+            let quotes = soon(import).await.unwrap().unwrap();
+            assert_eq!(soon(quotes.count().read()).await, Ok(Quotes::of(1).count));
+        }
+    });
+    assert_eq!(node.counted(Counter::SessionsLost), 0);
 }
