@@ -2,6 +2,7 @@
 
 use super::Dispatcher;
 use crate::session::leave_all;
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::time::Duration;
 use upbeat_core::bill::Counter;
@@ -17,16 +18,13 @@ impl Dispatcher {
         let sends = self.counted(Counter::OnewaysSent) != 0;
         let (at_stake, others): (Vec<_>, Vec<_>) =
             sessions.into_iter().partition(|session| session.is_at_stake());
-        let loses: Vec<_> = at_stake
-            .iter()
-            .filter(|session| sends && session.has_bytes_under_way())
-            .cloned()
-            .collect();
+        let loses = at_stake.iter().filter(|session| sends && session.has_bytes_under_way());
+        let loses: HashSet<_> = loses.map(Rc::as_ptr).collect();
         at_stake.iter().chain(&others).for_each(|session| session.say_goodbye());
         leave_all(others, Duration::ZERO, || self.now_ns());
         let most = if Dispatcher::is_driving() { Duration::ZERO } else { most };
         for (session, leaving) in leave_all(at_stake, most, || self.now_ns()) {
-            if loses.iter().any(|losing| Rc::ptr_eq(losing, &session)) {
+            if loses.contains(&Rc::as_ptr(&session)) {
                 session.warn_of_unsent(leaving, most);
             }
         }

@@ -1,7 +1,7 @@
-//! `Debug` of errors: the text for a user, and the variant behind it.
+//! `Debug` of errors: the text for a user, and the variant behind it. The texts of peers in errors.
 //!
-//! A program whose `main` returns a `Result` prints the error by `Debug`, and so does `unwrap`. Invariant: the text of
-//! an error has no character of a peer that moves a terminal's cursor, begins a line, or turns the direction of writing.
+//! A program whose `main` returns a `Result` prints the error by `Debug`, and so does `unwrap`. Invariant: an escaped
+//! text moves no cursor of a terminal, begins no line, and does not turn the direction of writing.
 
 use std::fmt::{self, Write};
 

@@ -82,11 +82,8 @@ impl Session {
 
     /// Returns the segment of this generation, if the peer has sent it over the socket.
     pub(super) fn segment_came(&self, generation: u32) -> Result<Option<Segment>, Fault> {
-        for _ in 0..HEARS_MAX {
-            if let Some(segment) = self.segments.take(generation) {
-                return Ok(Some(segment));
-            }
-            let heard = self.hear();
+        let mut heard = Ok(true);
+        for _ in 0..=HEARS_MAX {
             // A segment that came before the end of the socket is valid; the end is reported again.
             if let Some(segment) = self.segments.take(generation) {
                 return Ok(Some(segment));
@@ -94,6 +91,7 @@ impl Session {
             if !heard? {
                 break;
             }
+            heard = self.hear();
         }
         Ok(None)
     }

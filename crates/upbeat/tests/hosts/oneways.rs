@@ -201,9 +201,9 @@ fn messages_of_a_node_arrive_after_its_end() {
     }
 }
 
-/// The lengths of messages, of which the first takes so long that the others are taken out of the lane behind it. They
-/// go back into the lane once it has gone. The lane has room for all of the many when the receiver has read, and room
-/// for the one of half a ring only at its beginning.
+/// Lengths of messages. While the sender ships the first one, it takes the others out of its lane, and writes them into
+/// the lane again afterwards. The 51 short ones fit once the receiver has read. The one of half a ring fits only at the
+/// ring's beginning.
 const BEHIND_A_LONG_ONE: [(usize, &[usize]); 2] = [(8 << 20, &[1; 51]), (8 << 20, &[4_000, 1])];
 
 /// Returns the texts of the messages, behind one that makes the session ready for long ones.

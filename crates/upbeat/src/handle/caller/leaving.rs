@@ -64,7 +64,7 @@ impl Caller {
         let Some(socket) = self.session.carrier.socket() else { return };
         let left = self.until.get().map(|until| until.left(now_ns()));
         let left = left.into_iter().chain(self.session.looks_at_peer_in_ns()).min();
-        // A message may wait for room in the lane, of which the peer tells.
+        // A message may wait for room in the lane: the report of the peer makes the socket readable.
         let writable = self.session.carrier.has_output();
         wait(socket.as_fd(), writable, None, left.map(timespec).as_ref());
     }
@@ -89,7 +89,7 @@ impl Caller {
         let is_at_stake = is_used && self.session.is_at_stake();
         let mut loses = sends && self.session.has_bytes_under_way();
         if sends && can_wait {
-            // Nobody has read the socket of a handle that was idle: its connection may have broken.
+            // An idle handle does not read its socket, and has not noticed if the connection has broken.
             self.hear();
             loses |= self.is_suspended() && self.session.carrier.has_unsent();
         }
