@@ -43,7 +43,7 @@ use upbeat_core::channel::call::Serving;
 use upbeat_core::fault::Rule;
 use upbeat_core::flow::ReplyBudget;
 use upbeat_core::frame::{Flags, Head};
-use upbeat_core::limits::{FLUSH_MESSAGES, STREAM_OUT_BYTES};
+use upbeat_core::limits::{FLUSH_MESSAGES, RING_SLOTS_MAX, STREAM_OUT_BYTES};
 use upbeat_core::quota::Quota;
 use upbeat_core::resume::Link;
 use upbeat_core::session::{Grant, Growth};
@@ -217,7 +217,21 @@ impl Session {
 
     /// Looks for the peer's next frame if that is not of one slot. Padding is passed.
     pub(crate) fn look_long(&self) -> Result<Option<[u64; 3]>, Fault> {
-        let words = self.look()?;
+        match self.look()? {
+            None => self.look_behind_padding(),
+            words => Ok(words),
+        }
+    }
+
+    /// Looks for the peer's next frame behind more padding: frames that the peer has deferred leave one behind the other.
+    /// A session that ends takes no frame after this has found none.
+    #[cold]
+    fn look_behind_padding(&self) -> Result<Option<[u64; 3]>, Fault> {
+        let (mut words, mut left) = (None, RING_SLOTS_MAX);
+        while words.is_none() && left > 0 && self.carrier.lanes.has_frame() {
+            words = self.look()?;
+            left -= 1;
+        }
         if words.is_none() {
             // Padding frees its slots, and no later frame reports them.
             self.publish_progress();

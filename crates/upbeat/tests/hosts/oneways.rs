@@ -203,8 +203,9 @@ fn messages_of_a_node_arrive_after_its_end() {
 
 /// Lengths of messages. While the sender ships the first one, it takes the others out of its lane, and writes them into
 /// the lane again afterwards. The 51 short ones fit once the receiver has read. The one of half a ring fits only at the
-/// ring's beginning.
-const BEHIND_A_LONG_ONE: [(usize, &[usize]); 2] = [(8 << 20, &[1; 51]), (8 << 20, &[4_000, 1])];
+/// ring's beginning. The last ones are so few that the receiver reads them together with the end of the session.
+const BEHIND_A_LONG_ONE: [(usize, &[usize]); 3] =
+    [(8 << 20, &[1; 51]), (8 << 20, &[4_000, 1]), (300 << 10, &[1, 200, 1])];
 
 /// Returns the texts of the messages, behind one that makes the session ready for long ones.
 fn texts((long, others): (usize, &[usize])) -> Vec<String> {
@@ -213,7 +214,7 @@ fn texts((long, others): (usize, &[usize])) -> Vec<String> {
 
 #[test]
 fn messages_behind_a_long_one_arrive_after_their_node_has_ended() {
-    for (lengths, shuts_down) in BEHIND_A_LONG_ONE.into_iter().zip([false, true]) {
+    for (lengths, shuts_down) in BEHIND_A_LONG_ONE.into_iter().zip([false, true, false]) {
         let texts = texts(lengths);
         arrive_all("node behind a long message", texts.len() as u64, |stand, stall| {
             let node = stand.node();
