@@ -13,6 +13,8 @@ mod who;
 
 mod hot;
 
+mod deadlines;
+
 mod door;
 
 mod table;
@@ -412,14 +414,14 @@ impl Dispatcher {
             return;
         }
         if self.peers.hot.is_stale() {
-            self.peers.hot.update();
+            self.update_hot();
         }
         self.flush(&self.peers.hot.hold());
         self.note_stale();
     }
 
-    /// Notes that the list of hot sessions has changed, or could not be changed while it was held. The end of the
-    /// turn then brings the list up to date.
+    /// Has the end of the turn bring the list of hot sessions up to date, if it is not: all sessions that leave it in
+    /// one turn take one pass.
     fn note_stale(&self) {
         if self.peers.hot.is_stale() {
             self.unflushed.stale();

@@ -212,7 +212,7 @@ impl Dispatcher {
     fn give_way(&self, key: Key, from: Outside) {
         let place = self.peers.places.borrow_mut().remove(key);
         let Some(Place::Opening(pending)) = place else { return };
-        self.peers.openings.borrow_mut().remove(&key);
+        self.opening_ended(key);
         self.tell_sessions();
         let text = format!(
             "{} connections are being opened here, and this one was not ready after {} ms",

@@ -15,11 +15,9 @@ impl Dispatcher {
     pub(crate) fn heat(&self, session: &Rc<Session>) {
         if session.noted.key.get().is_some() && !session.noted.hot.replace(true) {
             session.carrier.set_attention(true);
-            self.peers.hot.enter(session);
+            self.peers.hot.enter(Rc::clone(session));
             self.note_stale();
-            if session.carrier.is_stream() {
-                self.find_streams();
-            }
+            self.pumps_also(session);
         }
     }
 
@@ -61,11 +59,16 @@ impl Dispatcher {
         drop(hot);
         if cooled {
             self.peers.hot.left();
+            // A session that becomes hot again must not be on the list already.
+            self.update_hot();
             self.note_stale();
-            if self.pressed.pumps() {
-                self.find_streams();
-            }
         }
+    }
+
+    /// Brings the list of hot sessions up to date, if it is not held.
+    pub(super) fn update_hot(&self) {
+        self.peers.hot.update(|session| session.noted.hot.get());
+        self.find_streams();
     }
 
     /// Takes the notes off the board. Returns whether there were any.

@@ -35,19 +35,20 @@ impl Dispatcher {
         let addresses = session.carrier.peer.at.filter(|_| opened).map(Addresses::new);
         let suspended = Suspended { session: Rc::clone(session), attempts: Vec::new(), addresses };
         self.peers.suspended.borrow_mut().insert(key, suspended);
-        self.find_streams();
+        if session.noted.hot.get() {
+            // A suspended session is not pumped.
+            self.peers.hot.left();
+            self.note_stale();
+        }
         self.mend_session(session, now);
     }
 
     /// Connects again, or gives up, for the suspended sessions whose time has come. Returns whether any was given up.
     pub(super) fn mend(self: &Rc<Self>, now: u64) -> bool {
-        let next = |session: &Session| session.link(|link| link.next_ns()).flatten();
-        let is_due = |session: &Session| next(session).is_some_and(|next| next <= now);
-        let suspended = self.peers.suspended.borrow();
-        let due = suspended.values().map(|suspended| &suspended.session);
-        let due: Vec<_> = due.filter(|session| is_due(session)).cloned().collect();
-        drop(suspended);
-        due.iter().fold(false, |any, session| self.mend_session(session, now) | any)
+        let due: Vec<Key> = self.peers.mending.borrow().due(now).collect();
+        let session = |key| Some(Rc::clone(&self.peers.suspended.borrow().get(&key)?.session));
+        let due = due.into_iter().filter_map(session);
+        due.fold(false, |any, session| self.mend_session(&session, now) | any)
     }
 
     /// Does the next step for a suspended session, if it is due. Returns whether the session was given up.
@@ -60,19 +61,28 @@ impl Dispatcher {
             }
             None => {}
         }
+        self.expect_mending(session);
         false
+    }
+
+    /// Notes when a session needs attention next, after its link has changed. A link that waits longer than it did
+    /// needs no note: it is looked at once too early.
+    fn expect_mending(&self, session: &Session) {
+        if let Some(key) = session.noted.key.get() {
+            let next = session.link(|link| link.next_ns()).flatten();
+            self.peers.mending.borrow_mut().set(key, next);
+        }
     }
 
     /// Returns when the next suspended session needs attention.
     pub(super) fn next_mending(&self) -> Option<u64> {
-        let suspended = self.peers.suspended.borrow();
-        let next = |suspended: &Suspended| suspended.session.link(|link| link.next_ns()).flatten();
-        suspended.values().filter_map(next).min()
+        self.peers.mending.borrow().next()
     }
 
     /// Takes a session off the list of suspended ones, and closes its attempts to connect.
     pub(super) fn forget_suspended(&self, key: Key) {
         self.close_attempts(key, None);
+        self.peers.mending.borrow_mut().set(key, None);
         self.peers.suspended.borrow_mut().remove(&key);
     }
 
@@ -83,7 +93,7 @@ impl Dispatcher {
         let attempts = std::mem::replace(attempts, but.into_iter().collect());
         drop(suspended);
         for key in attempts.into_iter().filter(|key| Some(*key) != but) {
-            self.peers.openings.borrow_mut().remove(&key);
+            self.opening_ended(key);
             let place = self.peers.places.borrow_mut().remove(key);
             if let Some(Place::Opening(pending)) = place {
                 self.events.reactor.remove(&pending.opening);
@@ -141,6 +151,7 @@ impl Dispatcher {
             self.close_attempts(of, Some(key));
         }
         session.link(|link| link.ready(self.now_ns()));
+        self.expect_mending(&session);
         self.step(key);
     }
 
@@ -158,8 +169,9 @@ impl Dispatcher {
         session.attempt_failed(error.to_string());
         let at = (self.now_ns(), self.random());
         let why = session.link(|link| place.failed(link, attempt, error, at)).flatten();
-        if let Some(why) = why {
-            self.lose_after_last_words(session, why);
+        match why {
+            Some(why) => self.lose_after_last_words(session, why),
+            None => self.expect_mending(session),
         }
     }
 
@@ -237,6 +249,7 @@ impl Dispatcher {
             self.events.reactor.change(socket, Source::Place(key), waits);
         }
         self.heat(session);
-        self.find_streams();
+        // A session that was still hot does not become it anew.
+        self.pumps_also(session);
     }
 }

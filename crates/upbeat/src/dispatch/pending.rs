@@ -20,6 +20,11 @@ pub(super) struct Pending {
 }
 
 impl Pending {
+    /// Returns when the handshake has lasted too long.
+    pub(super) fn ends_ns(&self) -> u64 {
+        self.opening.deadline_ms().saturating_mul(1_000_000)
+    }
+
     /// Tells the session that is to be resumed whether its host has answered.
     pub(super) fn note_answer(&self) {
         if let Purpose::Again(again) = &self.purpose

@@ -111,9 +111,20 @@ impl Dispatcher {
         self.waits.looks.set(if self.pressed.pumps() { 1 } else { looks });
     }
 
-    /// Finds out whether there are streams to pump, after hot sessions have come or gone.
+    /// Finds out whether there are streams to pump, after hot sessions have gone.
     pub(super) fn find_streams(&self) {
-        self.pressed.set_pumps(self.peers.hot.any(is_pumped));
+        self.set_pumps(self.peers.hot.any(is_pumped));
+    }
+
+    /// Pumps a session from now on, if it is hot and over a stream.
+    pub(super) fn pumps_also(&self, session: &Rc<Session>) {
+        if is_pumped(session) {
+            self.set_pumps(true);
+        }
+    }
+
+    fn set_pumps(&self, pumps: bool) {
+        self.pressed.set_pumps(pumps);
         self.set_looks(self.waits.pump_looks.get());
     }
 

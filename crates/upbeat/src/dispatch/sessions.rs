@@ -1,6 +1,7 @@
 //! Sessions: how they begin, and how they end.
 
 use super::Dispatcher;
+use super::deadlines::Deadlines;
 use super::door::{Door, caller_of};
 use super::hot::Hot;
 use super::pending::{Connecting, Pending, Purpose, Suspended};
@@ -84,10 +85,14 @@ pub(super) struct Peers {
     pub(super) hot: Hot,
     /// The sessions that have lost their connection and wait for another.
     pub(super) suspended: RefCell<BTreeMap<Key, Suspended>>,
+    /// When each of these needs attention next, at the latest.
+    pub(super) mending: RefCell<Deadlines>,
     /// The attempts to reach services of lost peers.
     pub(super) attempts: RefCell<BTreeMap<Rc<Destination>, Rc<Attempts>>>,
-    /// Handshakes under way.
+    /// Handshakes under way, except those that resume a session which this node has opened.
     pub(super) openings: RefCell<BTreeSet<Key>>,
+    /// The ends of all handshakes under way, in nanoseconds of the node's clock.
+    pub(super) opening_ends: RefCell<Deadlines>,
     pub(super) door: RefCell<Door>,
     /// The limits for callers of other hosts.
     pub(super) gate: RefCell<AdmissionPolicy>,
@@ -104,8 +109,10 @@ impl Peers {
             places: RefCell::new(Table::new(settings.remote.sessions())),
             hot: Hot::default(),
             suspended: RefCell::default(),
+            mending: RefCell::default(),
             attempts: RefCell::default(),
             openings: RefCell::default(),
+            opening_ends: RefCell::default(),
             door: RefCell::default(),
             gate: RefCell::new(AdmissionPolicy::new(settings.remote.gate, 0)),
             quota: settings.remote.quota(settings.terms.longest),
@@ -217,10 +224,13 @@ impl Dispatcher {
         let failed = |error| OpenError::System { act: "epoll_ctl", error };
         self.events.reactor.add(&opening, Source::Place(key)).map_err(failed)?;
         let pending = Box::new(Pending { opening, purpose, wants_output: false });
+        if !matches!(pending.purpose, Purpose::Again(_)) {
+            self.peers.openings.borrow_mut().insert(key);
+        }
+        self.peers.opening_ends.borrow_mut().set(key, Some(pending.ends_ns()));
         // The opening has the key that was next.
         let _ = self.peers.places.borrow_mut().insert(whose, Place::Opening(pending));
         self.tell_sessions();
-        self.peers.openings.borrow_mut().insert(key);
         Ok(key)
     }
 
@@ -269,7 +279,7 @@ impl Dispatcher {
         // The socket stays registered in the epoll; a closed socket has left it.
         let purpose = match &opened {
             Ok(session) => {
-                self.peers.openings.borrow_mut().remove(&key);
+                self.opening_ended(key);
                 let mut places = self.peers.places.borrow_mut();
                 let open = Place::Open(Rc::clone(session));
                 let place = places.get_mut(key).map(|place| std::mem::replace(place, open));
@@ -293,10 +303,16 @@ impl Dispatcher {
 
     /// Removes an opening that has ended. Returns its purpose.
     pub(super) fn leave_opening(&self, key: Key) -> Option<Purpose> {
-        self.peers.openings.borrow_mut().remove(&key);
+        self.opening_ended(key);
         let place = self.peers.places.borrow_mut().remove(key);
         self.tell_sessions();
         place?.purpose()
+    }
+
+    /// Takes a handshake off the lists of those under way.
+    pub(super) fn opening_ended(&self, key: Key) {
+        self.peers.openings.borrow_mut().remove(&key);
+        self.peers.opening_ends.borrow_mut().set(key, None);
     }
 
     /// Publishes how many sessions the node has, so that the next caller goes to the node with the fewest of those that
@@ -311,6 +327,7 @@ impl Dispatcher {
         if std::mem::replace(&mut pending.wants_output, wants) != wants {
             self.events.reactor.change(&pending.opening, Source::Place(key), wants);
         }
+        self.peers.opening_ends.borrow_mut().set(key, Some(pending.ends_ns()));
         pending.note_answer();
     }
 
@@ -369,9 +386,6 @@ impl Dispatcher {
             self.peers.hot.left();
             self.note_stale();
         }
-        if session.carrier.is_stream() {
-            self.find_streams();
-        }
         let carrier = &session.carrier;
         self.forget_suspended(key);
         if let Some(socket) = carrier.socket() {
@@ -422,12 +436,13 @@ impl Dispatcher {
         self.home.page().set_state(State::Closed);
         self.shut_door();
         // A caller that has done its part of a handshake has a session, which must not seem to die.
-        let openings: Vec<Key> = self.peers.openings.borrow().iter().copied().collect();
+        let openings: Vec<Key> = self.peers.opening_ends.borrow().keys().collect();
         openings.into_iter().for_each(|key| self.step(key));
         self.leave_in_order(most);
         for session in self.sessions() {
             self.lose(&session, Why::ShutDown);
         }
+        self.update_hot();
         self.work.tasks.end_all(Cancelled::Lost);
         self.work.roster.forget();
         self.show_counters();

@@ -65,9 +65,7 @@ impl Dispatcher {
             }
         }
         self.events.sources.set(sources);
-        if !self.peers.openings.borrow().is_empty() {
-            self.check_openings();
-        }
+        self.check_openings();
         self.make_way();
         any
     }
@@ -132,15 +130,8 @@ impl Dispatcher {
 
     /// Ends handshakes whose time is over.
     fn check_openings(self: &Rc<Self>) {
-        let now = self.now_ms();
-        let late: Vec<Key> = {
-            let (places, openings) = (self.peers.places.borrow(), self.peers.openings.borrow());
-            let is_late = |key: &&Key| match places.get(**key) {
-                Some(Place::Opening(pending)) => pending.opening.deadline_ms() <= now,
-                _ => false,
-            };
-            openings.iter().filter(is_late).copied().collect()
-        };
+        let now = self.now_ns();
+        let late: Vec<Key> = self.peers.opening_ends.borrow().due(now).collect();
         for key in late {
             self.step(key);
         }
@@ -148,12 +139,8 @@ impl Dispatcher {
 
     pub(super) fn next_opening_deadline(&self) -> Option<u64> {
         let makes_way = self.makes_way_at_ns();
-        let (places, openings) = (self.peers.places.borrow(), self.peers.openings.borrow());
-        let deadlines = openings.iter().filter_map(|key| match places.get(*key)? {
-            Place::Opening(pending) => Some(pending.opening.deadline_ms() * 1_000_000),
-            Place::Open(_) => None,
-        });
-        deadlines.chain(makes_way).min()
+        let ends = self.peers.opening_ends.borrow().next();
+        ends.into_iter().chain(makes_way).min()
     }
 
     pub(crate) fn now_ms(&self) -> u64 {

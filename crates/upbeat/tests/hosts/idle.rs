@@ -29,7 +29,7 @@ fn serve() {
     let builder = Node::builder("busy").program(PROGRAM).directory(directory.path());
     let builder = builder.sessions_per_address(100_000).accepts_per_second(1_000_000);
     let builder = builder.waiting(Waiting::Polling).sampling(0);
-    let node = builder.listen("127.0.0.1:0").insecure_plaintext().build().unwrap();
+    let node = builder.listen("0.0.0.0:0").insecure_plaintext().build().unwrap();
     let quit = crate::input_ends();
     node.serve(WorkServer::new(Worker::new(quit.clone()))).unwrap();
     say(&format!("serving {}", node.listens_at().unwrap()));
@@ -53,9 +53,14 @@ fn be_there(at: &str, count: usize) {
 }
 
 /// Allows as many descriptors as this process may have at most.
-fn more_descriptors() {
+pub(crate) fn more_descriptors() {
     let maximum = getrlimit(Resource::Nofile).maximum;
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
+}
+
+/// Returns the port of an address.
+pub(crate) fn port_of(at: &str) -> u16 {
+    at.rsplit_once(':').unwrap().1.parse().unwrap()
 }
 
 /// Bytes of a process's own memory that are there.
@@ -73,7 +78,7 @@ fn idle_sessions_cost_little() {
     let count = setting("UPBEAT_IDLE_SESSIONS", 300) as usize;
     let directory = Directory::new();
     let mut server = Other::start("idle", &directory.path());
-    let at = server.expect("serving");
+    let at = format!("127.0.0.1:{}", port_of(&server.expect("serving")));
     let node = client(&directory, Waiting::Polling);
     let work = node.block_on(connected(&node, &format!("busy@{at}")));
     let took = || -> Duration {

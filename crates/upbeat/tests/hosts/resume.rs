@@ -6,6 +6,7 @@ mod cores;
 mod ends;
 mod framing;
 mod handles;
+mod outage;
 pub(crate) mod proxy;
 mod samples;
 mod unanswered;
