@@ -294,7 +294,7 @@ fn reply<R: Answer>(way: Way<'_>, result: &R, stamps: &mut impl Stamps) {
     match result.value() {
         Ok(value) if !<R::Value as Wire>::STREAMS => session.reply(call, value, stamps),
         Ok(value) => reply_attached(way, value, stamps),
-        Err(refusal) => session.fail(call, FailCode::Denied, refusal.text()),
+        Err(none) => session.fail(call, none.code, none.refusal.text()),
     }
 }
 

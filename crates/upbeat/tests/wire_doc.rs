@@ -144,7 +144,7 @@ fn the_bounds_are_those_of_the_code() {
     assert_eq!(FailCode::Cancelled as u8, 4);
     assert_eq!((FailCode::Refused as u8, FailCode::WouldWait as u8), (10, 11));
     assert_eq!((FailCode::ArgumentsTooLarge as u8, FailCode::NoMemory as u8), (12, 13));
-    assert_eq!(FailCode::Denied as u8, 14);
+    assert_eq!((FailCode::Denied as u8, FailCode::Aborted as u8), (14, 15));
     let mut context = Context::default();
     context.set("tenant", &[7, 0]).unwrap();
     assert_eq!(context.as_bytes(), b"\x06\0tenant\x02\0\x07\0");

@@ -46,11 +46,13 @@ pub enum FailCode {
     NoMemory = 13,
     /// The callee refused the call for a reason of its own, which the text says, and nothing has run.
     Denied = 14,
+    /// The callee has ended the handler after its method had begun, for a reason of its own, which the text says.
+    Aborted = 15,
 }
 
 impl FailCode {
     /// All codes.
-    pub const ALL: [FailCode; 14] = [
+    pub const ALL: [FailCode; 15] = [
         FailCode::NoSuchMethod,
         FailCode::BadArguments,
         FailCode::Panicked,
@@ -65,6 +67,7 @@ impl FailCode {
         FailCode::ArgumentsTooLarge,
         FailCode::NoMemory,
         FailCode::Denied,
+        FailCode::Aborted,
     ];
 
     /// Returns the code of a byte, if there is one.
@@ -99,6 +102,7 @@ impl FailCode {
             FailCode::ArgumentsTooLarge => "the arguments are longer than the callee accepts",
             FailCode::NoMemory => "the callee has no memory for the arguments",
             FailCode::Denied => "the callee refused the call",
+            FailCode::Aborted => "the callee ended the handler before its method was done",
         }
     }
 }

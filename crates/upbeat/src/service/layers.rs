@@ -22,6 +22,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use upbeat_core::context::Context as Entries;
+use upbeat_core::frame::FailCode;
 use upbeat_memory::ticks::{Ticks, ticks};
 
 /// Code around all methods of a service: authentication, limits, logging.
@@ -91,9 +92,13 @@ use upbeat_memory::ticks::{Ticks, ticks};
 /// # }
 /// ```
 pub trait Layer: 'static {
-    /// Passes a call on by awaiting [`Next::run`], or refuses it by an error, before its method has run. The error
+    /// Passes a call on by awaiting [`Next::run`], or refuses it by an error, before its method has begun. The error
     /// reaches the caller as [`CallError::Refused`](crate::CallError::Refused); for a one-way message, a line on
-    /// standard error reports it, once for each service. An error after the method has run is ignored.
+    /// standard error reports it, once for each service.
+    ///
+    /// A layer that drops the future of [`Next::run`] (a time limit does) ends the method where it waits. If the method
+    /// had begun, the caller gets [`FailCode::Aborted`](crate::error::FailCode::Aborted) with the text of the error. An
+    /// error after the method is done is ignored.
     fn around(&self, call: &CallInfo, next: Next<'_>) -> impl Future<Output = Result<(), Refusal>> {
         let _ = call;
         next.run()
@@ -196,7 +201,7 @@ pub struct Next<'a> {
     layers: &'a [Rc<dyn AnyLayer>],
     call: &'a CallInfo,
     method: Pin<&'a mut (dyn Future<Output = Outcome> + 'a)>,
-    /// The outcome of the method, once it has ended.
+    /// The outcome of the method once it is done, and before that, from its beginning, [`Outcome::Aborted`].
     outcome: &'a Cell<Option<Outcome>>,
 }
 
@@ -378,25 +383,31 @@ pub(super) trait Answer {
     type Value: Wire;
 
     /// Returns the result, or why there is none.
-    fn value(&self) -> Result<&Self::Value, &Refusal>;
+    fn value(&self) -> Result<&Self::Value, &Unanswered>;
+}
+
+/// Why the layers of a service let a call end without the result of its method.
+pub(super) struct Unanswered {
+    pub(super) code: FailCode,
+    pub(super) refusal: Refusal,
 }
 
 impl<R: Wire> Answer for R {
     type Value = R;
 
     #[inline(always)]
-    fn value(&self) -> Result<&R, &Refusal> {
+    fn value(&self) -> Result<&R, &Unanswered> {
         Ok(self)
     }
 }
 
 /// The outcome of a handler with layers around it.
-struct Answered<R>(Result<R, Refusal>);
+struct Answered<R>(Result<R, Unanswered>);
 
 impl<R: Wire> Answer for Answered<R> {
     type Value = R;
 
-    fn value(&self) -> Result<&R, &Refusal> {
+    fn value(&self) -> Result<&R, &Unanswered> {
         self.0.as_ref()
     }
 }
@@ -408,14 +419,15 @@ async fn run<R: Wire, F: Future<Output = R>>(
     method: impl FnOnce() -> F,
 ) -> Answered<R> {
     let Surroundings { layers, limit } = &*around;
+    let (result, outcome) = (Cell::new(None), Cell::new(None));
     let limited = async {
         let _turn = Series::arrive(limit.as_ref()).come().await;
+        outcome.set(Some(Outcome::Aborted));
         method().await
     };
     if layers.is_empty() {
         return Answered(Ok(limited.await));
     }
-    let (result, outcome) = (Cell::new(None), Cell::new(None));
     let method = pin!(async {
         let value = limited.await;
         let outcome = if value.is_error() { Outcome::Failed } else { Outcome::Replied };
@@ -424,26 +436,34 @@ async fn run<R: Wire, F: Future<Output = R>>(
     });
     let next = Next { layers, call: &call, method, outcome: &outcome };
     let passed = next.run().await;
-    match (result.take(), passed) {
-        (Some(value), _) => Answered(Ok(value)),
-        (None, Err(refusal)) => Answered(Err(call.refused(refusal))),
-        (None, Ok(())) => {
-            let text = "a layer of the service ended the call without running its method";
-            Answered(Err(call.refused(Refusal::new(text))))
-        }
+    match result.take() {
+        Some(value) => Answered(Ok(value)),
+        None => Answered(Err(call.unanswered(passed.err(), outcome.get().is_some()))),
     }
 }
 
 impl CallInfo {
-    /// Reports the refusal of a one-way message on standard error, because its sender waits for nothing.
+    /// Returns why the call has no result. Reports the loss of a one-way message on standard error, because its sender
+    /// waits for nothing.
     #[cold]
-    fn refused(&self, refusal: Refusal) -> Refusal {
+    fn unanswered(&self, refusal: Option<Refusal>, has_begun: bool) -> Unanswered {
+        let (code, ended, silent) = if has_begun {
+            (
+                FailCode::Aborted,
+                "ended",
+                "a layer of the service ended the method before it was done",
+            )
+        } else {
+            let silent = "a layer of the service ended the call without running its method";
+            (FailCode::Denied, "refused", silent)
+        };
+        let refusal = refusal.unwrap_or_else(|| Refusal::new(silent));
         if self.is_oneway {
             let ((service, method), peer) = (self.names, self.session.peer_text());
             let what = format_args!("a one-way message for {service}.{method} from {peer}");
-            let text = format_args!("{what} was refused by a layer of the service: {refusal}");
+            let text = format_args!("{what} was {ended} by a layer of the service: {refusal}");
             warn_of((service, "a layer's refusal"), Problem::Dropped, text);
         }
-        refusal
+        Unanswered { code, refusal }
     }
 }

@@ -48,8 +48,10 @@ pub enum Outcome {
     Replied,
     /// The method has returned an error: the `Err` of its `Result`.
     Failed,
-    /// This layer, or a layer behind it, has refused the call. The method has not run.
+    /// This layer, or a layer behind it, has refused the call. The method has not begun.
     Refused,
+    /// This layer, or a layer behind it, has ended the method, which had begun and was not done.
+    Aborted,
     /// The method has panicked, or a layer has.
     Panicked,
     /// The handler was ended: its caller has given up or is lost, its deadline has passed, or its node has closed.
@@ -62,6 +64,7 @@ impl fmt::Display for Outcome {
             Outcome::Replied => "the method replied",
             Outcome::Failed => "the method returned an error",
             Outcome::Refused => "the call was refused",
+            Outcome::Aborted => "a layer ended the method",
             Outcome::Panicked => "the handler panicked",
             Outcome::Cancelled => "the handler was ended",
         })

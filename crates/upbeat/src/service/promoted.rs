@@ -56,7 +56,7 @@ impl Promoted {
                 way.1.reply_any(way.2, AnyContent::of(value), &mut *sample)
             }
             Ok(value) => reply_attached(way, value, &mut *sample),
-            Err(refusal) => way.1.fail(way.2, FailCode::Denied, refusal.text()),
+            Err(none) => way.1.fail(way.2, none.code, none.refusal.text()),
         });
         let call = match self.asker {
             Asker::Call(call) => call,

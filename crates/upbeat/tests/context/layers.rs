@@ -8,7 +8,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use upbeat::error::Called;
+use upbeat::error::{Called, FailCode};
 use upbeat::{CallError, CallInfo, Counter, Layer, Next, Node, Outcome, Refusal, Waiting};
 
 #[upbeat::service]
@@ -110,6 +110,11 @@ impl Layer for Gate {
                 assert_eq!(upbeat::context::<Tenant>(), Some(Tenant(odd)));
                 next.run().await
             }
+            // A time limit.
+            Some(Tenant(10)) if self.0 == "inner" => {
+                let within = upbeat::within(Duration::from_millis(1), next.run()).await;
+                within.unwrap_or_else(|_| Err(Refusal::new("too slow")))
+            }
             // A refusal that comes too late.
             Some(Tenant(4)) => next.run().await.and(Err(Refusal::new("too late"))),
             _ => next.run().await,
@@ -194,6 +199,12 @@ fn layers_let_through_refuse_and_observe_in_the_order_in_which_they_are_written(
             shop.note(5).with(&Tenant(8)).await.unwrap();
             let late = shop.wait(7).with(&Tenant(8)).deadline(Duration::from_millis(20)).await;
             assert_eq!(late, Err(CallError::deadline(true)));
+            let slow = shop.wait(10).with(&Tenant(10)).await.unwrap_err();
+            assert!(matches!(
+                &slow,
+                CallError::Failed { code: FailCode::Aborted, text, .. } if &**text == "too slow"
+            ));
+            assert!(slow.may_have_run(), "the method had begun: {slow}");
             assert_eq!(shop.buy(8).with(&Tenant(3)).await, Ok(8));
             let (place, name) = (place.to_owned(), name.to_owned());
             let through = std::thread::spawn(move || {
@@ -205,7 +216,7 @@ fn layers_let_through_refuse_and_observe_in_the_order_in_which_they_are_written(
             through.join().unwrap();
         },
         |node, counts| {
-            assert_eq!(counts.ran(), [1, 2, 13, 4, 6, 5, 7, 8, 9]);
+            assert_eq!(counts.ran(), [1, 2, 13, 4, 6, 5, 7, 10, 8, 9]);
             assert!(node.counted(Counter::Panics) >= 4);
         },
     );
@@ -227,6 +238,10 @@ fn layers_let_through_refuse_and_observe_in_the_order_in_which_they_are_written(
     assert_eq!(count("inner", "panic", Outcome::Panicked), 2);
     assert_eq!(count("outer", "panic", Outcome::Panicked), 3);
     assert_eq!(count("outer", "wait", Outcome::Cancelled), 1);
+    assert_eq!(
+        (count("inner", "wait", Outcome::Aborted), count("outer", "wait", Outcome::Aborted)),
+        (1, 1)
+    );
     assert_eq!(count("outer", "note", Outcome::Refused), 1);
     assert_eq!(count("inner", "note", Outcome::Replied), 1);
     assert_eq!(count("outer", "buy", Outcome::Refused), 4);
