@@ -63,6 +63,8 @@ pub(crate) enum PushReason {
 pub(crate) struct Stream {
     /// The connection, or None while the session is suspended.
     pipe: RefCell<Option<Pipe>>,
+    /// The connection that has broken, until [`Stream::take_broken`] takes it.
+    broken: Cell<Option<Pipe>>,
     mirror: Mirror,
     outgoing: RefCell<Outgoing>,
     incoming: RefCell<Incoming>,
@@ -85,6 +87,7 @@ impl Stream {
         let stream = Stream {
             peer_check: RefCell::new(PeerCheck::of(&pipe)),
             pipe: RefCell::new(Some(pipe)),
+            broken: Cell::new(None),
             mirror,
             outgoing: RefCell::default(),
             incoming: RefCell::default(),
@@ -264,10 +267,16 @@ impl Stream {
         }
     }
 
+    /// Takes the connection that has broken, whose socket the owner may still poll.
+    pub(crate) fn take_broken(&self) -> Option<Pipe> {
+        self.broken.take()
+    }
+
     fn let_go(&self) {
         if let Some(pipe) = self.pipe.take() {
             // Another process may hold a duplicate of the descriptor.
             pipe.close();
+            self.broken.set(Some(pipe));
         }
         self.incoming.borrow_mut().forget();
         self.outgoing.borrow_mut().forget();

@@ -23,6 +23,7 @@ mod queue;
 mod send;
 mod ending;
 mod leaving;
+mod unsent;
 
 pub(crate) use flow::{KeptRequest, Next, Terms};
 pub(crate) use front::{Extensions, Front, Plain};
@@ -31,6 +32,7 @@ pub(crate) use loans::{Lent, Served};
 pub(crate) use queue::Admission;
 pub(crate) use reply::Answer;
 pub(crate) use send_error::SendError;
+pub(crate) use unsent::Unsent;
 
 use crate::error::{Lost, Why};
 use crate::wake::TaskId;

@@ -257,11 +257,11 @@ impl<W: Clone> Outbound<W> {
         came >= if part { (self.bounds.places() as u64 / 4).max(1) } else { 1 }
     }
 
-    /// Records that room was asked for. Returns the request's number, which gives its order.
-    pub fn ask(&self, waiter: W) -> u64 {
+    /// Records that room was asked for this many bytes. Returns the request's number, which gives its order.
+    pub fn ask(&self, bytes: usize, waiter: W) -> u64 {
         let mut machine = self.machine();
         let number = machine.sender.reserved();
-        machine.reservations.ask(number, waiter);
+        machine.reservations.ask(number, bytes, waiter);
         self.set_credit(&machine);
         number
     }
@@ -270,6 +270,11 @@ impl<W: Clone> Outbound<W> {
     /// woken later.
     pub fn poll_grant(&self, number: u64, waiter: &W) -> Grant {
         self.machine.borrow_mut().reservations.poll(number, waiter)
+    }
+
+    /// Returns for how many bytes the request of this number has asked for room. A longer one has to ask again.
+    pub fn reserved(&self, number: u64) -> usize {
+        self.machine.borrow().reservations.bytes(number)
     }
 
     /// Handles the peer's grant of room to the request of this number. Returns the sender to wake.

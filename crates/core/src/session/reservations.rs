@@ -30,6 +30,8 @@ pub(super) struct Reservations<W> {
 
 #[derive(Debug)]
 struct Reservation<W> {
+    /// The bytes for which room was asked.
+    bytes: usize,
     waiter: W,
     granted: bool,
     /// Since when the sender has been woken and not been polled.
@@ -49,8 +51,14 @@ impl<W: Clone> Reservations<W> {
         self.asking.contains_key(&number)
     }
 
-    pub(super) fn ask(&mut self, number: u64, waiter: W) {
-        self.asking.insert(number, Reservation { waiter, granted: false, woken_since: None });
+    pub(super) fn ask(&mut self, number: u64, bytes: usize, waiter: W) {
+        let reservation = Reservation { bytes, waiter, granted: false, woken_since: None };
+        self.asking.insert(number, reservation);
+    }
+
+    /// Returns for how many bytes this request has asked for room.
+    pub(super) fn bytes(&self, number: u64) -> usize {
+        self.asking.get(&number).map_or(0, |asking| asking.bytes)
     }
 
     /// Handles a poll of the sender of this request.

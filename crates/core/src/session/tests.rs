@@ -190,7 +190,7 @@ fn an_unresponsive_sender_loses_its_turn_and_returns_before_later_ones() {
 fn a_grant_is_used_in_its_turn_or_given_back_in_time() {
     let outbound = outbound(0, 4, 0);
     assert_eq!(outbound.placement(1000, || 0), Ok(RequestPlacement::Ask));
-    let numbers = [7, 8, 9].map(|who| outbound.ask(who));
+    let numbers = [7, 8, 9].map(|who| outbound.ask(1000, who));
     assert_eq!(outbound.poll_grant(numbers[0], &7), Grant::Awaited);
     assert_eq!(outbound.granted(numbers[1], 50), Ok(Some(8)));
     assert_eq!(
@@ -240,7 +240,7 @@ fn longer_requests_use_the_ring_while_none_is_refused_and_few_bytes_are_open() {
 fn all_waiters_are_woken_at_the_end() {
     let outbound = outbound(0, 9, 0);
     outbound.stand(None, &1);
-    outbound.ask(2);
+    outbound.ask(1000, 2);
     outbound.wait_for_room(&3, |other| *other == 3);
     outbound.wait_for_room(&3, |other| *other == 3);
     let mut told = Vec::new();

@@ -57,12 +57,15 @@ enum State {
     /// The wish must be sent.
     Wanted(SegmentRequest),
     Shown(SegmentRequest),
-    /// The wish is granted, and others have asked this many times since.
-    Granted(SegmentRequest, u32),
-    Declined(SegmentRequest),
+    /// The wish is granted or declined, and others have asked this many times since.
+    Answered {
+        wish: SegmentRequest,
+        granted: bool,
+        passed: u32,
+    },
 }
 
-/// How often others may ask before an unused grant is given up for them, since its sender may be about to use it.
+/// How often others may ask before an answer is given up for them, since its sender may be about to hear it.
 const PASSED_MAX: u32 = 8;
 
 /// The sender's wishes. [`Asking::permission`] returns whether a segment may be announced, and asks if it may not.
@@ -92,35 +95,35 @@ impl Asking {
     /// reported once; the next call asks again.
     pub fn permission(&mut self, wish: SegmentRequest) -> Permission {
         match self.state {
-            State::Granted(granted, _) if granted == wish => return Permission::Granted,
-            State::Granted(granted, passed) if passed < PASSED_MAX => {
-                self.state = State::Granted(granted, passed + 1);
-                // The sender that asks now waits for news, and tries again when there are some.
-                self.news = true;
-            }
-            State::Declined(declined) if declined == wish => {
+            State::Answered { wish: answered, granted, .. } if answered == wish => {
+                if granted {
+                    return Permission::Granted;
+                }
                 self.state = State::Idle;
                 return Permission::Declined;
             }
+            State::Answered { wish: other, granted, passed } if passed < PASSED_MAX => {
+                self.state = State::Answered { wish: other, granted, passed: passed + 1 };
+                // The sender that asks now waits for news, and tries again when there are some.
+                self.news = true;
+            }
             // The sender asks for this one after the open wish is answered.
             State::Wanted(_) | State::Shown(_) => {}
-            State::Idle | State::Granted(..) | State::Declined(_) => {
-                self.state = State::Wanted(wish);
-            }
+            State::Idle | State::Answered { .. } => self.state = State::Wanted(wish),
         }
         Permission::Awaited
     }
 
     /// Records that the granted segment is announced.
     pub fn announced(&mut self) {
-        if let State::Granted(..) = self.state {
+        if let State::Answered { granted: true, .. } = self.state {
             self.state = State::Idle;
         }
     }
 
     /// Gives up a grant that was not used, which the peer is told.
     pub fn withdraw(&mut self) {
-        if let State::Granted(..) = self.state {
+        if let State::Answered { granted: true, .. } = self.state {
             self.state = State::Wanted(SegmentRequest::NONE);
         }
     }
@@ -140,7 +143,7 @@ impl Asking {
     /// Handles the peer's answer. An answer without a wish is ignored.
     pub fn answered(&mut self, granted: bool) {
         if let State::Shown(wish) = self.state {
-            self.state = if granted { State::Granted(wish, 0) } else { State::Declined(wish) };
+            self.state = State::Answered { wish, granted, passed: 0 };
             self.news = true;
         }
     }
@@ -261,22 +264,42 @@ mod tests {
     }
 
     #[test]
-    fn an_unused_grant_is_given_up_after_some_time() {
-        let mut asking = Asking::default();
-        asking.permission(RING);
-        asking.show();
-        asking.answered(true);
-        asking.was_heard();
-        for _ in 0..PASSED_MAX {
+    fn an_answer_waits_some_time_for_its_sender() {
+        for (granted, answer) in [(true, Permission::Granted), (false, Permission::Declined)] {
+            let mut asking = Asking::default();
+            asking.permission(RING);
+            asking.show();
+            asking.answered(granted);
+            asking.was_heard();
+            for _ in 0..PASSED_MAX {
+                assert_eq!(asking.permission(SLAB), Permission::Awaited);
+                assert!(
+                    asking.has_news() && !asking.is_due(),
+                    "the waiter tries again, and no wish is sent"
+                );
+            }
+            assert_eq!(asking.permission(RING), answer);
             assert_eq!(asking.permission(SLAB), Permission::Awaited);
-            assert!(
-                asking.has_news() && !asking.is_due(),
-                "the waiter tries again, and no wish is sent"
-            );
+            assert_eq!(asking.show(), Some(SLAB));
         }
-        assert_eq!(asking.permission(RING), Permission::Granted);
-        assert_eq!(asking.permission(SLAB), Permission::Awaited);
-        assert_eq!(asking.show(), Some(SLAB));
+    }
+
+    #[test]
+    fn an_unused_answer_is_given_up_and_a_grant_is_withdrawn() {
+        let mut asking = Asking::default();
+        for granted in [true, false] {
+            asking.permission(RING);
+            asking.show();
+            asking.answered(granted);
+            for _ in 0..=PASSED_MAX {
+                assert_eq!(asking.permission(SLAB), Permission::Awaited);
+            }
+            assert_eq!(asking.show(), Some(SLAB));
+            asking.answered(false);
+            assert_eq!(asking.permission(SLAB), Permission::Declined);
+        }
+        asking.permission(SLAB);
+        asking.show();
         asking.answered(true);
         asking.withdraw();
         assert_eq!((asking.show(), asking.show()), (Some(SegmentRequest::NONE), None));

@@ -26,6 +26,15 @@ impl Carrier {
         matches!(&self.medium, Medium::Stream { stream, .. } if stream.is_suspended())
     }
 
+    /// Takes the connection that has broken, once. Its socket leaves an epoll only by the owner's word where another
+    /// process holds a duplicate of the descriptor, and is reported for ever before that.
+    pub fn take_broken(&self) -> Option<Connection> {
+        match &self.medium {
+            Medium::Lanes { .. } => None,
+            Medium::Stream { stream, .. } => stream.take_broken().map(Connection),
+        }
+    }
+
     /// Drops a connection that seems to be intact, because the peer has come over another. Data of the old
     /// connection is received first. If that data ends the session, the session is not suspended, and
     /// [`Carrier::drain`] says how it ended.

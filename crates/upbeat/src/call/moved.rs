@@ -88,12 +88,6 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
 
     #[cold]
     #[inline(never)]
-    pub(super) fn close_unsent(&self, call: CallNumber) {
-        self.bound().session.close_unsent(call);
-    }
-
-    #[cold]
-    #[inline(never)]
     pub(super) fn heat(&self) {
         let Bound { node, session, .. } = self.bound();
         node.heat(session);

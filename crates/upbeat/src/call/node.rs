@@ -8,7 +8,7 @@ use super::{Bound, MISSING, SendFuture, Take, request_head};
 use crate::dispatch::Dispatcher;
 use crate::error::{CallError, Callee};
 use crate::sample::{Half, Message, Stamps, Unsampled, Wants};
-use crate::session::{Answer, Front, Lent, Plain, SendError, Session};
+use crate::session::{Answer, Front, Lent, Plain, SendError, Session, Unsent};
 use crate::time::Sleep;
 use crate::wire::{Attaching, Content, Input, MessageContext, WireError};
 use std::borrow::Borrow;
@@ -329,23 +329,17 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
         };
         stamps.at(Point::Opened);
         let words = request_head::<A>(number, call).with_manner(stamps.manner()).words();
-        let written = match A::STREAMS {
-            false => session.request(words, front, arguments, stamps),
-            true => bound.request_attached(words, front, arguments, stamps),
-        };
-        match written {
-            Ok(()) => {
-                node.count(Counter::CallsSent);
-                if node.has_sent(session) {
-                    self.heat();
-                }
-                Ok(call)
-            }
-            Err(error) => {
-                self.close_unsent(call);
-                Err(error)
-            }
+        let unsent = Unsent::new(session, call);
+        match A::STREAMS {
+            false => session.request(words, front, arguments, stamps)?,
+            true => bound.request_attached(words, front, arguments, stamps)?,
         }
+        let call = unsent.sent();
+        node.count(Counter::CallsSent);
+        if node.has_sent(session) {
+            self.heat();
+        }
+        Ok(call)
     }
 
     /// Sends a call that has a deadline or streams, that is sampled, or whose client has lost its session.

@@ -41,6 +41,7 @@ impl Dispatcher {
                 && !session.serves()
                 && !session.is_unflushed()
                 && !session.is_pressed()
+                && !session.peer_wants_room()
                 && session.is_calm()
                 && session.tidy_in_ns().is_none()
                 && !session.carrier.has_output();

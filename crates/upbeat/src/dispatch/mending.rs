@@ -24,6 +24,9 @@ impl Dispatcher {
     /// Suspends a session whose connection has gone, until there is another.
     #[cold]
     pub(super) fn has_broken(self: &Rc<Self>, session: &Rc<Session>) {
+        if let Some(connection) = session.carrier.take_broken() {
+            self.events.reactor.remove(&connection);
+        }
         let now = self.now_ns();
         let Some(key) = session.noted.key.get() else { return };
         if session.link(|link| link.broke(now)) != Some(true) {

@@ -17,7 +17,7 @@ use crate::client::{self, LEAVING_MAX, Methods, methods};
 use crate::error::{CallError, ConnectError, Lost, Why};
 use crate::sample::{Half, Message, Sample, Stamps, Unsampled};
 use crate::sampling::{SampleSink, Sampling};
-use crate::session::{Admission, Answer, Extensions, SendError, Session, Terms, Waiter};
+use crate::session::{Admission, Answer, Extensions, SendError, Session, Terms, Unsent, Waiter};
 use crate::wait::{IdlePolicy, Ticker, Waiting};
 use crate::wake::MAIN;
 use crate::warning::memory_is_refused;
@@ -318,8 +318,9 @@ impl Caller {
             stamps.at(Point::Opened);
             extensions.granted = granted;
             let words = request_head::<A>(number, call).with_manner(stamps.manner()).words();
-            let sent = session.request(words, (extensions, context), arguments, stamps);
-            sent.inspect_err(|_| session.close_unsent(call)).map(|()| call)
+            let unsent = Unsent::new(session, call);
+            session.request(words, (extensions, context), arguments, stamps)?;
+            Ok(unsent.sent())
         });
         if let (Ok(Some(call)), Some(term)) = (&sent, until.and_then(Until::term)) {
             self.session.lend(*call, term, None);

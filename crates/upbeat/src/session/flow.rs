@@ -159,7 +159,7 @@ impl Session {
         let mut claim = self.slots(1, CONTROL_SLOTS as u32)?;
         claim.write_word(0, Budget::price(bytes));
         claim.commit(Head::reserve().words(), 8);
-        Ok(self.core.outbound().ask(waker.clone()))
+        Ok(self.core.outbound().ask(bytes, waker.clone()))
     }
 
     /// Returns whether there is room for the request with this number and its turn has come. If not, the waker is

@@ -68,14 +68,18 @@ impl Session {
         waker: &Waker,
     ) -> Result<Option<Counter>, SendError> {
         let put = match put {
-            SendError::Ask(bytes) => match self.ask(bytes, waker) {
-                Ok(number) => {
-                    admission.room = Some(number);
-                    self.leave_line(admission);
-                    return Ok(Some(Counter::RoomAsked));
+            SendError::Ask(bytes) => {
+                // Room that was granted to a shorter message is given back.
+                self.withdraw_room(admission);
+                match self.ask(bytes, waker) {
+                    Ok(number) => {
+                        admission.room = Some(number);
+                        self.leave_line(admission);
+                        return Ok(Some(Counter::RoomAsked));
+                    }
+                    Err(put) => put,
                 }
-                Err(put) => put,
-            },
+            }
             put => put,
         };
         match put {

@@ -170,7 +170,7 @@ impl Session {
     }
 
     /// Closes a call. Returns the entry that it had instead of a task.
-    fn close_call(&self, call: CallNumber) -> Option<OtherWaiter> {
+    pub(super) fn close_call(&self, call: CallNumber) -> Option<OtherWaiter> {
         match self.core.calls().close(call)? {
             NO_TASK => self.answers.others.borrow_mut().take(call),
             _ => None,
@@ -205,13 +205,6 @@ impl Session {
     /// Returns whether a task awaits the reply of one of the open calls.
     pub(crate) fn is_awaited_by(&self, task: TaskId) -> bool {
         self.core.calls().waiters().any(|waiter| waiter == task)
-    }
-
-    /// Closes a call whose frame was not sent.
-    pub(crate) fn close_unsent(&self, call: CallNumber) {
-        let other = self.close_call(call);
-        // A waker is the application's code, which may call this session.
-        drop(other);
     }
 
     /// Returns the number of open calls.

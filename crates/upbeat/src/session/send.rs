@@ -11,7 +11,7 @@ use super::front::{Extensions, Front, Header, Words};
 use super::kinds::Frame;
 use super::payload::{Behind, Bytes};
 use super::send_error::{SendError, bad_value};
-use super::write::{ANSWERS, GRANTED, PENDING, REQUESTS, encoded};
+use super::write::{ANSWERS, GRANTED, PENDING, REQUESTS, counted, encoded};
 use super::{Fault, Session, Waiter, misbehaved};
 use crate::sample::{ReplyStamper, Stamps, Unsampled};
 use crate::wire::{AnyContent, Built, Content, Payload};
@@ -99,6 +99,11 @@ impl Session {
         };
         if !self.core.outbound().admits_granted() {
             return Err(self.ended_or_full());
+        }
+        let bytes = counted(&front.head, value.payload)?;
+        if bytes > self.core.outbound().reserved(number) {
+            // The message has another context than when it asked, or its value has grown.
+            return Err(SendError::Ask(bytes));
         }
         self.put_any(front, value, GRANTED, stamps)?;
         self.transferred(number);

@@ -59,7 +59,7 @@ pub(super) fn encoded(head: &Words, value: &dyn Payload) -> Result<Vec<u8>, Send
 }
 
 /// Returns the bytes that a value takes in a message.
-fn counted(head: &Words, value: &dyn Payload) -> Result<usize, SendError> {
+pub(super) fn counted(head: &Words, value: &dyn Payload) -> Result<usize, SendError> {
     let mut out = of_head(Output::counted(), head, value);
     value.put(&mut out).map_err(bad_value)?;
     Ok(out.len())

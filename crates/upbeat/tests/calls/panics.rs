@@ -2,11 +2,17 @@
 
 use crate::common::server::{KINDS, Stand};
 use crate::common::work::WorkClient;
-use crate::common::{Watchdog, yield_now};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use crate::common::{Directory, PROGRAM, Signal, Watchdog, node, yield_now};
+use serde::{Deserialize, Serialize, Serializer};
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
+use upbeat::wire::Serde;
 use upbeat::{CallError, Counter, Node, TaskEnded, Waiting};
 use upbeat_core::frame::FailCode;
+use upbeat_core::limits::CALLS_PER_SESSION_MAX;
 
 async fn client(stand: &Stand) -> WorkClient {
     stand.node.connect(&stand.name()).await.unwrap()
@@ -120,4 +126,75 @@ fn the_driving_future_may_panic_and_the_node_can_be_driven_again() {
         let panicked = catch_unwind(AssertUnwindSafe(|| stand.node.block_on(async { panic!() })));
         assert!(panicked.is_err() && stand.node.may_wait());
     }
+}
+
+/// A value that panics while it is written, if it is broken.
+#[derive(Deserialize)]
+struct Fragile {
+    broken: bool,
+}
+
+impl Serialize for Fragile {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.broken {
+            resume_unwind(Box::new("broken"));
+        }
+        serializer.serialize_bool(self.broken)
+    }
+}
+
+#[upbeat::service]
+trait Scales {
+    async fn weigh(&self, what: Serde<Fragile>) -> bool;
+}
+
+struct Balance;
+
+impl Scales for Balance {
+    async fn weigh(&self, what: Serde<Fragile>) -> bool {
+        what.0.broken
+    }
+}
+
+/// A session has a fixed count of numbers for calls: none is lost with arguments that panic.
+#[test]
+fn arguments_that_panic_while_they_are_written_cost_no_number() {
+    let _watchdog = Watchdog::new("fragile", 60);
+    let (directory, quit) = (Directory::new(), Signal::default());
+    let place = directory.path();
+    std::thread::scope(|scope| {
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let stop = quit.clone();
+        let server_place = place.clone();
+        scope.spawn(move || {
+            let server = node("scales", &server_place, Waiting::Adaptive);
+            server.serve(ScalesServer::new(Balance)).unwrap();
+            ready.send(()).unwrap();
+            server.block_on(stop);
+        });
+        is_ready.recv().unwrap();
+        let fragile = |broken| Serde(Fragile { broken });
+        let own = node("scales/client", &place, Waiting::Adaptive);
+        own.block_on(async {
+            let scales: ScalesClient = own.connect("scales").await.unwrap();
+            for _ in 0..=CALLS_PER_SESSION_MAX {
+                let mut call = pin!(scales.weigh(fragile(true)));
+                let panicked = poll_fn(|context| {
+                    let poll = AssertUnwindSafe(|| call.as_mut().poll(context).is_ready());
+                    Poll::Ready(catch_unwind(poll))
+                });
+                assert_eq!(panicked.await.unwrap_err().downcast_ref(), Some(&"broken"));
+            }
+            assert_eq!(scales.weigh(fragile(false)).await, Ok(false));
+        });
+        let handle = upbeat::handle::builder().program(PROGRAM).directory(&place);
+        let scales: ScalesHandle = handle.connect("scales").unwrap();
+        let blocking = scales.blocking().deadline(Duration::from_secs(10));
+        for _ in 0..=CALLS_PER_SESSION_MAX {
+            let panicked = catch_unwind(AssertUnwindSafe(|| blocking.weigh(fragile(true))));
+            assert_eq!(panicked.unwrap_err().downcast_ref(), Some(&"broken"));
+        }
+        assert_eq!(blocking.weigh(fragile(false)), Ok(false));
+        quit.give();
+    });
 }

@@ -7,6 +7,7 @@ use rustix::process::{
     pidfd_getfd, pidfd_open, waitid,
 };
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
@@ -126,11 +127,10 @@ pub(crate) fn linger() {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
-/// Leaves this process's sockets to a child, and returns the child's number. A kill of this process kills
-/// the child as well, some time later.
-pub(crate) fn leave_sockets() -> u32 {
+/// Returns duplicates of this process's sockets.
+pub(crate) fn own_sockets() -> Vec<OwnedFd> {
     let us = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
-    let mut heirlooms = Vec::new();
+    let mut sockets = Vec::new();
     for entry in std::fs::read_dir("/proc/self/fd").unwrap() {
         let path = entry.unwrap().path();
         let link = std::fs::read_link(&path).unwrap_or_default();
@@ -138,9 +138,18 @@ pub(crate) fn leave_sockets() -> u32 {
             continue;
         }
         let number = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
-        let socket = pidfd_getfd(&us, number, PidfdGetfdFlags::empty()).unwrap();
-        rustix::io::fcntl_setfd(&socket, FdFlags::empty()).unwrap();
-        heirlooms.push(socket);
+        // Another thread may have closed the socket.
+        sockets.extend(pidfd_getfd(&us, number, PidfdGetfdFlags::empty()));
+    }
+    sockets
+}
+
+/// Leaves this process's sockets to a child, and returns the child's number. A kill of this process kills
+/// the child as well, some time later.
+pub(crate) fn leave_sockets() -> u32 {
+    let heirlooms = own_sockets();
+    for socket in &heirlooms {
+        rustix::io::fcntl_setfd(socket, FdFlags::empty()).unwrap();
     }
     #[expect(clippy::zombie_processes, reason = "this process is killed before its child ends")]
     let heir = Command::new("sleep").arg("600").spawn().unwrap();

@@ -4,12 +4,13 @@
 use crate::common::{Directory, PROGRAM, Watchdog, alone, soon};
 use crate::resume::proxy::Proxy;
 use crate::{client_that, handle};
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
-use upbeat::{CallError, Counter, Node, sleep};
+use upbeat::{CallError, Counter, InPlace, Node, sleep};
 
 const MIB: u64 = 1 << 20;
 /// How long sessions outlive their connections.
@@ -26,6 +27,10 @@ pub(crate) trait Hoard {
     async fn note(&self, bytes: Vec<u8>);
     /// How many bytes `note` was given.
     async fn noted(&self) -> u64;
+    /// Keeps the bytes where they lie.
+    async fn lend(&self, bytes: InPlace<u8>);
+    /// Drops one of those that were lent.
+    async fn give_back(&self);
 }
 
 /// The signals between the test and the server's thread.
@@ -40,7 +45,7 @@ struct Shared {
     quits: AtomicBool,
 }
 
-struct Hoarder(Arc<Shared>);
+struct Hoarder(Arc<Shared>, RefCell<Vec<InPlace<u8>>>);
 
 impl Hoard for Hoarder {
     async fn add(&self, a: u64, b: u64) -> u64 {
@@ -65,6 +70,15 @@ impl Hoard for Hoarder {
     async fn noted(&self) -> u64 {
         self.0.noted.load(SeqCst)
     }
+
+    async fn lend(&self, bytes: InPlace<u8>) {
+        assert!(bytes.is_lent());
+        self.1.borrow_mut().push(bytes);
+    }
+
+    async fn give_back(&self) {
+        drop(self.1.borrow_mut().pop());
+    }
 }
 
 /// Has a node serve on another thread that may hold so many bytes, while a test runs, which gets its address.
@@ -79,7 +93,7 @@ fn beside(name: &'static str, most: u64, test: impl FnOnce(&str, &Shared)) {
             let builder = builder.listen("127.0.0.1:0").insecure_plaintext().resume_within(WITHIN);
             // One request runs at a time, if it is long; the others wait, in their senders' buffers.
             let node = builder.budget(1).remote_bytes(most).build().unwrap();
-            node.serve(HoardServer::new(Hoarder(Arc::clone(&shared)))).unwrap();
+            node.serve(HoardServer::new(Hoarder(Arc::clone(&shared), RefCell::default()))).unwrap();
             tell.send(node.listens_at().unwrap().to_string()).unwrap();
             while !shared.quits.load(SeqCst) {
                 node.block_on(sleep(Duration::from_micros(200)));
@@ -183,6 +197,35 @@ fn a_crowd_of_peers_holds_what_the_node_may_and_no_more() {
             assert!(answered > 0 || ends != Ends::Answered && ended > 0, "{ends:?}: {ways:?}");
             until("bytes are left of peers that are gone", || shared.held.load(SeqCst) == 0);
         }
+    });
+}
+
+/// A sender waits for the buffer of its message, which the receiver keeps, in a session in which nothing comes any
+/// more, and which the receiver, that has others, does not look at each turn. It goes on when the buffer is given back.
+#[test]
+fn a_sender_in_a_quiet_session_learns_that_its_buffer_is_free() {
+    const BYTES: usize = 700_000;
+    let _alone = alone();
+    let _watchdog = Watchdog::new("a quiet session", 60);
+    let directory = Directory::new();
+    // One of the messages finds room: no session may hold more than stays free.
+    beside("quiet", 2 * MIB, |at, shared| {
+        // At its own address the node would be reached in memory.
+        let proxy = Proxy::to(at);
+        let to = format!("quiet@{}", proxy.at);
+        let lender = connect(&directory, &to);
+        let lends = move || lender.blocking().lend(vec![7; BYTES].into());
+        let lent = thread::spawn(move || (0..2).map(|_| lends()).collect::<Vec<_>>());
+        until("nobody is declined", || shared.declined.load(SeqCst) > 0);
+        let crowd: Vec<_> = (0..8).map(|_| connect(&directory, &to)).collect();
+        for number in 0..100 {
+            for other in &crowd {
+                assert_eq!(other.blocking().add(number, 1), Ok(number + 1));
+            }
+        }
+        assert!(!lent.is_finished());
+        crowd[0].blocking().give_back().unwrap();
+        assert_eq!(lent.join().unwrap(), [Ok(()), Ok(())]);
     });
 }
 

@@ -253,7 +253,7 @@ impl World {
         }
         self.counts.reserves += 1;
         let Some(end) = self.end(node, peer) else { return Ok(Tried::Full) };
-        Ok(Tried::Asked(end.core.outbound().ask(out.id)))
+        Ok(Tried::Asked(end.core.outbound().ask(bytes, out.id)))
     }
 
     /// Tries to send a request for which room was granted.

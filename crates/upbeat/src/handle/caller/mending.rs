@@ -169,6 +169,7 @@ impl Caller {
     /// Notes that the connection has gone.
     #[cold]
     pub(super) fn has_broken(&mut self) {
+        drop(self.session.carrier.take_broken());
         self.session.link(|link| link.broke(now_ns()));
     }
 

@@ -2,6 +2,7 @@
 
 use super::proxy::{How, Proxy};
 use super::{AT_MOST, WITHIN};
+use crate::common::process::own_sockets;
 use crate::common::work::WorkClient;
 use crate::common::{Directory, PROGRAM, Watchdog, alone, soon, until};
 use crate::{Server, client_that, connected};
@@ -76,6 +77,37 @@ fn calls_end_in_time_where_the_connection_does_not_come_back() {
         assert_eq!(lost.borrow().len(), 1, "told once: {:?}", lost.borrow());
         assert_eq!(node.counted(Counter::SessionsResumed), 0);
     }
+}
+
+/// Another process holds a duplicate of the socket, as a forked child does: the node does not wake for the end of a
+/// connection that it has given up.
+#[test]
+fn a_broken_connection_whose_socket_another_process_holds_wakes_nobody() {
+    let _alone = alone();
+    let _watchdog = Watchdog::new("held sockets", 60);
+    let directory = Directory::new();
+    let server = Server::start("server");
+    let proxy = Proxy::to(&server.at);
+    let (node, _) = client(&directory, Waiting::Sleeping, Duration::from_secs(60));
+    node.block_on(async {
+        let work = connected(&node, &format!("server@{}", proxy.at)).await;
+        let held = own_sockets();
+        let sleeps = async || {
+            let before = node.counted(Counter::Sleeps);
+            upbeat::sleep(Duration::from_millis(200)).await;
+            node.counted(Counter::Sleeps) - before
+        };
+        proxy.refuse(true);
+        proxy.cut(How::End);
+        until(|| node.counted(Counter::SessionsSuspended) == 1).await;
+        let while_broken = sleeps().await;
+        proxy.refuse(false);
+        until(|| node.counted(Counter::SessionsResumed) == 1).await;
+        assert_eq!(soon(work.add(1, 1)).await, Ok(2));
+        let later = sleeps().await;
+        assert!(while_broken < 100 && later < 100, "{while_broken} and {later} sleeps");
+        drop(held);
+    });
 }
 
 /// Without time a break is the end, of both sides at once.
