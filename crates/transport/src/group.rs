@@ -10,6 +10,7 @@ use crate::local_node::{LocalNode, NodeInfo};
 use crate::member::Member;
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use upbeat_core::balance::{Candidate, Watch, next_node};
@@ -81,8 +82,9 @@ impl<T: Caller> Membership<T> {
         self.group.route(&self.member, caller)
     }
 
-    /// Hands a caller to the node of this incarnation; returns it if there is none.
-    pub(crate) fn hand_to(&self, incarnation: u64, caller: T) -> Option<T> {
+    /// Hands a caller to the node of this incarnation; returns it if that node is gone, or if too many callers wait for
+    /// it.
+    pub(crate) fn hand_to(&self, incarnation: u64, caller: T) -> Result<(), (NotHanded, T)> {
         self.group.hand_to(incarnation, caller)
     }
 
@@ -107,7 +109,7 @@ impl<T: Caller> Drop for Membership<T> {
 }
 
 /// The reason why a caller was handed to no node.
-pub(crate) enum NotHanded<E> {
+pub(crate) enum NotHanded<E = Infallible> {
     /// No node of the group may have the caller.
     Nobody,
     /// Too many callers wait for each node.
@@ -208,16 +210,16 @@ impl<T: Caller> Group<T> {
         Ok(())
     }
 
-    /// Hands a caller to the node of this incarnation; returns it if there is none.
-    fn hand_to(&self, incarnation: u64, caller: T) -> Option<T> {
+    fn hand_to(&self, incarnation: u64, caller: T) -> Result<(), (NotHanded, T)> {
         let mut state = self.state();
         let is_that = |entry: &Entry<T>| entry.info.incarnation == incarnation;
         match state.entries.iter().position(is_that) {
-            Some(place) => {
+            Some(place) if state.entries[place].has_room() => {
                 state.put(place, caller);
-                None
+                Ok(())
             }
-            None => Some(caller),
+            Some(_) => Err((NotHanded::Full, caller)),
+            None => Err((NotHanded::Nobody, caller)),
         }
     }
 

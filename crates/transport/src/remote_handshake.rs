@@ -90,7 +90,7 @@ enum Role {
     Listener {
         name: NodeName,
         /// The listener's counter of handshakes in progress.
-        _pending: Arc<()>,
+        pending: Arc<()>,
     },
 }
 

@@ -3,6 +3,8 @@
 mod common;
 #[path = "resume/end.rs"]
 mod end;
+#[path = "resume/handed.rs"]
+mod handed;
 #[path = "resume/wire.rs"]
 mod wire;
 

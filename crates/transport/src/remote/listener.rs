@@ -2,7 +2,7 @@
 
 use super::{RemoteOptions, options, secured, socket};
 use crate::error::{BindError, OpenError, PeerIdentity, descriptor_limit};
-use crate::group::{Caller, Group, Membership};
+use crate::group::{Caller, Group, Membership, NotHanded};
 use crate::handshake::Side;
 use crate::host;
 use crate::local_node::LocalNode;
@@ -181,13 +181,16 @@ impl Listener {
         self.part().membership.look_after(now_ms)
     }
 
-    /// Leaves a caller that asks to go on with a session with the node of this name that has the session. Returns the
-    /// caller if there is no such node.
-    pub fn hand_over(&self, resuming: Resuming) -> Option<Resuming> {
-        let Some(incarnation) = resuming.listener() else { return Some(resuming) };
+    /// Leaves a caller that asks to go on with a session with the node of this name that has the session. The caller is
+    /// refused if there is no such node, and told to come again if as many wait for that node as may.
+    pub fn hand_over(&self, mut resuming: Resuming) {
+        let Some(incarnation) = resuming.listener() else { return resuming.refuse() };
+        // The caller takes no place among this listener's handshakes any more.
+        resuming.leaves_listener();
         match self.part().membership.hand_to(incarnation, Called::Again(resuming)) {
-            Some(Called::Again(resuming)) => Some(resuming),
-            _ => None,
+            Err((NotHanded::Full, Called::Again(resuming))) => resuming.turn_away(),
+            Err((_, Called::Again(resuming))) => resuming.refuse(),
+            Ok(()) | Err((_, Called::New(..))) => {}
         }
     }
 

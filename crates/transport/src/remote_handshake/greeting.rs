@@ -32,7 +32,7 @@ impl RemoteHandshake {
         at: SocketAddr,
         now_ms: u64,
     ) -> RemoteHandshake {
-        let role = Role::Listener { name: name.clone(), _pending: pending };
+        let role = Role::Listener { name: name.clone(), pending };
         RemoteHandshake::new(us, role, State::Greeting, pipe, at, now_ms)
     }
 

@@ -11,6 +11,7 @@ use crate::local_node::random;
 use rustix::io::Errno;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use upbeat_core::bill::clock::Clock;
 use upbeat_core::fault::Rule;
 use upbeat_core::hello::{Networked, Record, Refusal, RefusalCode, Ticket};
@@ -142,6 +143,19 @@ impl Resuming {
         }
         let connection = Connection(self.handshake.pipe);
         carrier.resume(connection, self.said.position).map_err(ResumeError::Rule)
+    }
+
+    /// Takes the caller off the count of the handshakes of the listener that has accepted it.
+    pub(crate) fn leaves_listener(&mut self) {
+        if let Role::Listener { pending, .. } = &mut self.handshake.role {
+            *pending = Arc::default();
+        }
+    }
+
+    /// Tells the caller that the node of its session is busy, and closes the connection. The caller connects again.
+    pub(crate) fn turn_away(self) {
+        let text = "too many callers wait for the node of the session";
+        self.handshake.refuse(RefusalCode::NoResources, text);
     }
 
     /// Tells the caller that there is no such session, and closes the connection.

@@ -234,11 +234,10 @@ impl Dispatcher {
     fn hand_over(&self, resuming: Resuming) {
         self.events.reactor.remove(&resuming);
         let door = self.peers.door.borrow();
-        let back = match &door.listeners.remote {
+        match &door.listeners.remote {
             Some(listener) => listener.hand_over(resuming),
-            None => Some(resuming),
-        };
-        back.into_iter().for_each(Resuming::refuse);
+            None => resuming.refuse(),
+        }
     }
 
     /// Continues a session with its new connection, whose socket was polled for the handshake.

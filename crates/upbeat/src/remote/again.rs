@@ -99,6 +99,9 @@ impl Addresses {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use upbeat_core::hello::Ticket;
+    use upbeat_core::resume::{Agreed, Due, Role};
+    use upbeat_transport::error::{PeerIdentity, Unreached};
 
     fn socket(text: &str) -> SocketAddr {
         text.parse().unwrap()
@@ -113,6 +116,45 @@ mod tests {
         addresses.known = vec![other, one];
         let places = [0, 1, 2].map(|nth| addresses.next(&address, nth, 0));
         assert_eq!(places.map(|place| (place.at, place.index)), [(other, 1), (one, 0), (other, 1)]);
+    }
+
+    /// A host has two addresses. The node at one of them does not know the session, and the other one is down for a
+    /// while: the session goes on trying until its time is over, or until both nodes have said so.
+    #[test]
+    fn a_session_ends_at_once_only_if_no_address_of_its_host_knows_it() {
+        let refused = OpenError::Refused {
+            peer: PeerIdentity::default(),
+            code: RefusalCode::NoSuchSession,
+            text: String::new(),
+        };
+        let down = OpenError::Unreached { at: String::new(), why: Unreached::Refused };
+        let ticket = Ticket { session: 1, incarnation: 2, key: [3; 16] };
+        let within_ms = 5_000;
+        for returns in [true, false] {
+            let agreed = Agreed::new(Role::Caller, ticket, [within_ms; 2]).unwrap();
+            let (mut link, mut now) = (Link::new(agreed), 0);
+            assert!(link.broke(now));
+            let mut tried = [0; 2];
+            let end = loop {
+                now = link.next_ns().unwrap();
+                let attempt = match link.due(now) {
+                    Some(Due::Connect(attempt)) => attempt,
+                    Some(Due::GiveUp) => break None,
+                    None => panic!("it is due"),
+                };
+                let index = (attempt.nth % 2) as usize;
+                tried[index] += 1;
+                let place = Place { at: socket("10.0.0.1:7"), index, of: 2 };
+                let is_back = returns && now > 1_000_000_000;
+                let error = if index == 0 || is_back { &refused } else { &down };
+                if let Some(why) = place.failed(&mut link, &attempt, error, (now, 7)) {
+                    break Some(why);
+                }
+            };
+            assert_eq!(end.is_some(), returns, "{end:?}");
+            assert!(tried[0] > 2 && tried[1] > 2, "{tried:?}");
+            assert!(returns || now == u64::from(within_ms) * 1_000_000);
+        }
     }
 
     /// A name server that does not answer holds up no attempt, and a session is not given up before it has answered.
