@@ -6,20 +6,23 @@
 //!
 //! The last node of a program removes the directory of the program. The next node removes the files of dead nodes, and
 //! directories of programs without a node. A directory is removed only while it is empty, and a node whose directory was
-//! removed before its lock file lay there begins again. Invariant: at any time one node of all processes holds the claim
-//! to a name.
+//! removed before its lock file lay there begins again. A service that removes old files leaves a directory under a lock
+//! alone. Where somebody removes a lock file nevertheless, the name is taken as long as its socket answers. Invariant: at
+//! any time one node of all processes holds the claim to a name, unless somebody else has removed its files.
 
 use crate::error::{BindError, descriptor_limit};
+use crate::packet;
 use crate::socket_directory::{FileNames, ProgramDirectory, SocketDirectory};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Flock, FlockType};
 use std::collections::HashSet;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use upbeat_core::name::{NodeName, ProgramName};
+use upbeat_memory::credentials;
 
 /// The number of attempts to lock a file that its owner removed meanwhile, or whose directory was removed.
 const TRIES: usize = 100;
@@ -54,7 +57,12 @@ impl Claim {
         })?;
         for _ in 0..TRIES {
             match lock(&dir, &files) {
-                Ok(Locked::Ours(lock)) => return Ok(Claim { dir, files, lock, own_name }),
+                Ok(Locked::Ours(lock)) => {
+                    // Without this lock, which not every file system has, the name is ours as well.
+                    let _ =
+                        rustix::fs::flock(&dir.descriptor, FlockOperation::NonBlockingLockShared);
+                    return Ok(Claim { dir, files, lock, own_name });
+                }
                 Ok(Locked::By(pid)) => {
                     return Err(BindError::NameTaken { name: name.clone(), pid });
                 }
@@ -160,11 +168,24 @@ enum Locked {
 
 /// Locks the file of a name, and creates the file if it is missing.
 fn lock(dir: &ProgramDirectory, files: &FileNames) -> Result<Locked, Errno> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let file = rustix::fs::openat(&dir.descriptor, &files.lock, flags, Mode::RUSR | Mode::WUSR)?;
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let open = |more| {
+        rustix::fs::openat(&dir.descriptor, &files.lock, flags | more, Mode::RUSR | Mode::WUSR)
+    };
+    let (file, is_new) = match open(OFlags::CREATE | OFlags::EXCL) {
+        Err(Errno::EXIST) => (open(OFlags::empty())?, false),
+        file => (file?, true),
+    };
     match rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) if is_in_place(dir, files, &file)? => Ok(Locked::Ours(file)),
-        Ok(()) => Ok(Locked::Removed),
+        Ok(()) if !is_in_place(dir, files, &file)? => Ok(Locked::Removed),
+        Ok(()) => match is_new.then(|| answering(dir, files)).flatten() {
+            None => Ok(Locked::Ours(file)),
+            Some(pid) => {
+                // A lock file that nobody holds would say that the node is dead.
+                dir.remove(&files.lock)?;
+                Ok(Locked::By(pid))
+            }
+        },
         Err(Errno::AGAIN | Errno::ACCESS) => {
             // A process that sweeps holds this lock too. While it is held here, no sweep begins.
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
@@ -176,6 +197,18 @@ fn lock(dir: &ProgramDirectory, files: &FileNames) -> Result<Locked, Errno> {
             Ok(holder.map_or(Locked::Removed, |holder| Locked::By(number(&holder))))
         }
         Err(error) => Err(error),
+    }
+}
+
+/// Returns the process that listens at the socket of a name without a lock file, with its number if it has one in our
+/// PID namespace; None if nobody does.
+fn answering(dir: &ProgramDirectory, files: &FileNames) -> Option<Option<u32>> {
+    let socket = packet::socket().ok()?;
+    match rustix::net::connect(&socket, &dir.address(&files.socket).ok()?) {
+        Ok(()) => Some(credentials::of_peer(socket.as_fd()).ok().and_then(|peer| peer.pid)),
+        // Its queue is full.
+        Err(Errno::AGAIN) => Some(None),
+        Err(_) => None,
     }
 }
 

@@ -10,10 +10,11 @@ use crate::group::{Group, Membership};
 use crate::handshake::{Dialled, Handshake, Side, refuse};
 use crate::local_node::LocalNode;
 use crate::opening::Opening;
+use crate::packet;
 use crate::socket_directory::{FileNames, ProgramDirectory, SocketDirectory};
 use crate::spare::SpareDescriptor;
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::net::SocketFlags;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -275,7 +276,7 @@ fn call(
         }
         _ => {}
     }
-    let socket = socket().map_err(system("making a socket"))?;
+    let socket = packet::socket().map_err(system("making a socket"))?;
     let address = dir.address(&files.socket).map_err(system("naming the socket"))?;
     match rustix::net::connect(&socket, &address) {
         Ok(()) => {}
@@ -301,7 +302,7 @@ pub fn process_of(place: &SocketDirectory, program: &ProgramName, name: &NodeNam
 /// then replaces a dead node's socket.
 fn listen(claim: &Claim) -> Result<OwnedFd, BindError> {
     let (dir, files) = (&claim.dir, &claim.files);
-    let socket = socket().map_err(failed("making a socket"))?;
+    let socket = packet::socket().map_err(failed("making a socket"))?;
     dir.remove(&files.staged).map_err(failed("removing a socket that was never used"))?;
     let address = dir.address(&files.staged).map_err(failed("naming the socket"))?;
     rustix::net::bind(&socket, &address).map_err(failed("binding the socket"))?;
@@ -309,11 +310,6 @@ fn listen(claim: &Claim) -> Result<OwnedFd, BindError> {
     rustix::fs::renameat(&dir.descriptor, &files.staged, &dir.descriptor, &files.socket)
         .map_err(failed("naming the socket"))?;
     Ok(socket)
-}
-
-fn socket() -> Result<OwnedFd, Errno> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
 }
 
 fn failed(act: &'static str) -> impl Fn(Errno) -> BindError {

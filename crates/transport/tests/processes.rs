@@ -8,6 +8,7 @@ mod left_out;
 
 use common::{Directory, Raw, alone, frame, home, program, receive};
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::FlockOperation;
 use rustix::io::FdFlags;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -233,6 +234,52 @@ fn a_name_taken_by_another_process() {
     drop(other.child.stdin.take());
     assert!(other.child.wait().unwrap().success());
     drop(Listener::bind(&place, &home).unwrap());
+}
+
+/// A service that removes old files has removed the lock file of a node that lives: its socket still answers, so no other
+/// process takes the name.
+#[test]
+fn a_name_whose_socket_answers_is_taken() {
+    let _alone = alone();
+    let directory = Directory::new();
+    let (place, home) = (directory.place(), home("node"));
+    let mut other = Other::start("node", place.directory());
+    other.expect("bound");
+    let lock =
+        place.socket_path(home.program().name(), home.name().unwrap()).with_extension("lock");
+    std::fs::remove_file(&lock).unwrap();
+    for _ in 0..2 {
+        let error = Listener::bind(&place, &home).err().expect("the name is taken");
+        assert!(matches!(error, BindError::NameTaken { pid: Some(pid), .. } if pid == other.pid()));
+        assert!(!lock.exists(), "a lock file that nobody holds would say that the node is dead");
+    }
+    other.kill();
+    other.child.wait().unwrap();
+    drop(Listener::bind(&place, &home).unwrap());
+}
+
+/// A directory under a lock is left alone by systemd-tmpfiles, which otherwise removes files that nobody has touched for
+/// days.
+#[test]
+fn the_directory_of_a_node_is_locked() {
+    let _alone = alone();
+    let directory = Directory::new();
+    let (place, home) = (directory.place(), home("node"));
+    let listeners =
+        [home, common::home("node/2")].map(|home| Listener::bind(&place, &home).unwrap());
+    let path = listeners[0].path().parent().unwrap().to_owned();
+    let is_free = || {
+        let opened = std::fs::File::open(&path).unwrap();
+        rustix::fs::flock(&opened, FlockOperation::NonBlockingLockExclusive).is_ok()
+    };
+    let [first, second] = listeners;
+    assert!(!is_free());
+    drop(first);
+    assert!(!is_free());
+    // The last node removes the directory.
+    std::fs::write(path.join("file"), "").unwrap();
+    drop(second);
+    assert!(is_free());
 }
 
 #[test]

@@ -151,12 +151,14 @@ fn the_last_node_removes_the_directory_of_its_program() {
 
 #[test]
 fn files_of_another_node_of_the_name_are_left_alone() {
-    let _watchdog = Watchdog::new("a lock file that was removed", 60);
+    let _watchdog = Watchdog::new("files that were removed", 60);
     let directory = Directory::new();
     let place = directory.path();
     let first = node("first", &place, Waiting::Sleeping);
-    // As a service that removes old files does.
-    std::fs::remove_file(place.join(PROGRAM).join("first.lock")).unwrap();
+    // As a service that cleans a directory of its files does.
+    for file in ["first.lock", "first.sock"] {
+        std::fs::remove_file(place.join(PROGRAM).join(file)).unwrap();
+    }
     let mut other = Other::start("stand first", &place);
     other.expect("standing");
     drop(first);
