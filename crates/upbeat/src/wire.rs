@@ -184,12 +184,14 @@ pub trait Wire: Sized + 'static {
         // An element may be empty, or much smaller in the message than here, so the count alone may
         // not reserve memory.
         reserve(items, count.min(input.remaining() / size_of::<Self>().max(1)))?;
-        for _ in 0..count {
-            let item = Self::take(input)?;
-            reserve(items, 1)?;
-            items.push(item);
-        }
-        Ok(())
+        input.sequence(|input| {
+            for _ in 0..count {
+                let item = Self::take(input)?;
+                reserve(items, 1)?;
+                items.push(item);
+            }
+            Ok(())
+        })
     }
 
     /// Reads a value in place of another.

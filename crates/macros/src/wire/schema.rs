@@ -48,10 +48,7 @@ pub(super) fn emit(
     if !options.plain && is_whole(input) {
         body = quote!(out.exact(|out| { #body }));
     }
-    quote! {
-        #arguments
-        out.named(#name, |out| { #body });
-    }
+    quote!(out.named::<Self>(#name, |out| { #arguments }, |out| { #body });)
 }
 
 /// Returns the arguments of a generic type.

@@ -20,26 +20,26 @@ fn schema(code: &str) -> String {
 #[test]
 fn schemas_show_names_and_order() {
     for (code, expected) in [
-        ("struct A;", "out.named(\"A\",|out|{});"),
+        ("struct A;", "out.named::<Self>(\"A\",|out|{},|out|{});"),
         (
             "struct A { b: u8, r#type: C }",
-            "out.named(\"A\",|out|{out.text(\"{b:\");\
+            "out.named::<Self>(\"A\",|out|{},|out|{out.text(\"{b:\");\
              <u8as::upbeat::wire::Wire>::describe(out);out.text(\",type:\");\
              <Cas::upbeat::wire::Wire>::describe(out);out.text(\"}\");});",
         ),
         (
             "#[wire(name = \"geo::A\", version = 3)] struct A(#[wire(opaque = \"c/1\")] C);",
-            "out.named(\"geo::A/3\",|out|{out.exact(|out|{out.text(\"(c/1)\");});});",
+            "out.named::<Self>(\"geo::A/3\",|out|{},|out|{out.exact(|out|{out.text(\"(c/1)\");});});",
         ),
         (
             "struct A { b: u8, #[wire(default)] c: u8 }",
-            "out.named(\"A\",|out|{out.text(\"{b:\");<u8as::upbeat::wire::Wire>::describe(out);\
+            "out.named::<Self>(\"A\",|out|{},|out|{out.text(\"{b:\");<u8as::upbeat::wire::Wire>::describe(out);\
              out.default_field(0usize,\",c:\",|out|{<u8as::upbeat::wire::Wire>::describe(out);});\
              out.text(\"}\");});",
         ),
         (
             "enum E { A, B(#[wire(opaque = \"c/1\")] C), D { #[serde(skip)] e: u8 } }",
-            "out.named(\"E\",|out|{out.exact(|out|{out.text(\"[A,B(c/1),D{}]\");});});",
+            "out.named::<Self>(\"E\",|out|{},|out|{out.exact(|out|{out.text(\"[A,B(c/1),D{}]\");});});",
         ),
     ] {
         let end = |text: &str| text.trim_end_matches(['}', ')', ';']).to_owned();
@@ -50,8 +50,8 @@ fn schemas_show_names_and_order() {
 #[test]
 fn generic_types_write_their_arguments_first() {
     let schema = schema("struct A<T: Clone, const N: usize>(#[wire(opaque = \"c/1\")] C);");
-    let start = "out.text(\"<\");out.of::<T>();out.text(\",\");\
-                 out.text(&::std::string::ToString::to_string(&N));out.text(\">\");out.named(\"A\"";
+    let start = "out.named::<Self>(\"A\",|out|{out.text(\"<\");out.of::<T>();out.text(\",\");\
+                 out.text(&::std::string::ToString::to_string(&N));out.text(\">\");},|out|";
     assert!(schema.starts_with(start), "{schema}");
 }
 

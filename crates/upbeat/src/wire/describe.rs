@@ -1,6 +1,7 @@
 //! Schemas: the description of a type as text, which two sides compare.
 
 use super::Wire;
+use std::any::TypeId;
 use upbeat_core::limits::DEFAULT_FIELDS_MAX;
 use upbeat_core::method::{DefaultField, MethodHash, Signature, Tolerance};
 
@@ -22,9 +23,10 @@ pub struct Describe {
     fields: Vec<DefaultField>,
     /// The number of types around the current one whose parts the other side must not lack.
     exact: u32,
-    /// Where the named type that is written begins in `base`.
+    /// Where the named type that is written begins in `base`, with its arguments.
     begin: usize,
-    open: Vec<String>,
+    /// The named types around the current one.
+    open: Vec<TypeId>,
 }
 
 impl Describe {
@@ -64,26 +66,32 @@ impl Describe {
     /// assert_eq!(schema.into_text(), "u64");
     /// ```
     pub fn exact(&mut self, body: impl FnOnce(&mut Describe)) {
+        // Two sides of which one writes the type field by field have another base.
+        self.base.push_str(" whole ");
         self.exact += 1;
         body(self);
         self.exact -= 1;
     }
 
-    /// Writes the schema of a type that has a name. Inside of the type's own schema, only the name is written.
-    pub fn named(&mut self, name: &str, body: impl FnOnce(&mut Describe)) {
+    /// Writes the schema of the type `T`, which has a name and may have arguments. Inside of the type's own schema, only
+    /// the arguments and the name are written.
+    pub fn named<T: 'static>(
+        &mut self,
+        name: &str,
+        arguments: impl FnOnce(&mut Describe),
+        body: impl FnOnce(&mut Describe),
+    ) {
         let around = std::mem::replace(&mut self.begin, self.base.len());
+        arguments(self);
         self.text(name);
-        self.body(name, body);
-        self.begin = around;
-    }
-
-    fn body(&mut self, name: &str, body: impl FnOnce(&mut Describe)) {
-        if self.open.iter().any(|open| open == name) {
-            return;
+        // Another type may have the same name.
+        let id = TypeId::of::<T>();
+        if !self.open.contains(&id) {
+            self.open.push(id);
+            body(self);
+            self.open.pop();
         }
-        self.open.push(name.to_owned());
-        body(self);
-        self.open.pop();
+        self.begin = around;
     }
 
     /// Writes the schema of a type.
@@ -100,7 +108,9 @@ impl Describe {
     /// Returns the schema, and the differences that two sides endure in it.
     pub(crate) fn into_parts(self) -> (String, Tolerance) {
         let Describe { text, base, fields, .. } = self;
-        let tolerance = match fields.len() <= DEFAULT_FIELDS_MAX {
+        // Fields of two types of one name may share a place: nobody could tell which of them the other side has.
+        let shared = |at: usize| fields[..at].iter().any(|field| field.place == fields[at].place);
+        let tolerance = match fields.len() <= DEFAULT_FIELDS_MAX && !(1..fields.len()).any(shared) {
             true => Tolerance::new(MethodHash::of(&base), fields),
             false => Tolerance::new(MethodHash::of(&text), Vec::new()),
         };

@@ -5,7 +5,7 @@ use super::output::postcard_error;
 use super::shallow::{STACK_BYTES_MAX, Shallow, here};
 use super::{MessageContext, WireError, reserve, reserved};
 use serde::de::DeserializeOwned;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use upbeat_core::limits::IN_RING_BYTES_MAX;
@@ -28,6 +28,18 @@ pub struct Input<'a> {
     context: Option<&'a MessageContext<'a>>,
     /// Where on the stack a message in the tolerant form began to be read.
     tolerant: Option<NonZeroUsize>,
+    /// The copy that the elements of a sequence share, if one is being read.
+    shared: Option<&'a Shared>,
+}
+
+/// One copy of the message up to the end of a sequence's input, for the values that serde reads from the sequence. Each of
+/// them would copy all that is left otherwise, and the time of a sequence would grow with the square of its length.
+struct Shared {
+    end: usize,
+    /// The byte at which the copy begins, and the copy.
+    copy: OnceCell<(usize, Vec<u8>)>,
+    /// Whether memory was asked for.
+    asked: Cell<bool>,
 }
 
 #[derive(Clone, Copy)]
@@ -44,24 +56,45 @@ impl<'a> Input<'a> {
     /// frame's span.
     #[inline(always)]
     pub(crate) fn lane(reader: &'a Reader, at: usize, end: usize) -> Input<'a> {
-        Input { from: From::Lane(reader), at, end, context: None, tolerant: None }
+        Input { from: From::Lane(reader), at, end, context: None, tolerant: None, shared: None }
     }
 
     /// Reads a buffer of the peer.
     #[inline]
     pub(crate) fn lent(hold: &'a Hold) -> Input<'a> {
-        Input { from: From::Lent(hold), at: 0, end: hold.len(), context: None, tolerant: None }
+        Input {
+            from: From::Lent(hold),
+            at: 0,
+            end: hold.len(),
+            context: None,
+            tolerant: None,
+            shared: None,
+        }
     }
 
     /// Reads private bytes.
     pub(crate) fn own(bytes: &'a [u8]) -> Input<'a> {
-        Input { from: From::Own(bytes), at: 0, end: bytes.len(), context: None, tolerant: None }
+        Input {
+            from: From::Own(bytes),
+            at: 0,
+            end: bytes.len(),
+            context: None,
+            tolerant: None,
+            shared: None,
+        }
     }
 
     /// Returns an input from which nothing can be read, for a payload of so many bytes.
     #[cold]
     pub(crate) fn unread(bytes: usize, why: Unread) -> Input<'a> {
-        Input { from: From::Unread(why), at: 0, end: bytes, context: None, tolerant: None }
+        Input {
+            from: From::Unread(why),
+            at: 0,
+            end: bytes,
+            context: None,
+            tolerant: None,
+            shared: None,
+        }
     }
 
     /// Reads a value whose attachments are opened in this context.
@@ -70,8 +103,8 @@ impl<'a> Input<'a> {
         context: &MessageContext<'_>,
         read: impl FnOnce(&mut Input<'_>) -> T,
     ) -> T {
-        let Input { from, at, end, tolerant, .. } = *self;
-        let mut inner = Input { from, at, end, context: Some(context), tolerant };
+        let Input { from, at, end, tolerant, shared, .. } = *self;
+        let mut inner = Input { from, at, end, context: Some(context), tolerant, shared };
         let value = read(&mut inner);
         self.at = inner.at;
         value
@@ -120,13 +153,29 @@ impl<'a> Input<'a> {
             return Err(WireError::Invalid { what: "struct with all fields that have no default" });
         }
         let end = self.at + bytes;
-        let Input { from, at, context, tolerant, .. } = *self;
-        let mut fields = Input { from, at, end, context, tolerant };
-        let value = read(&mut fields, count)?;
+        let Input { from, at, context, tolerant, shared, .. } = *self;
+        let mut fields = Input { from, at, end, context, tolerant, shared };
+        let value = fields.sequence(|fields| read(fields, count))?;
         if count <= known {
             fields.finish()?;
         }
         self.at = end;
+        Ok(value)
+    }
+
+    /// Reads the elements of a sequence, which share one copy of what is left if serde reads them.
+    pub(super) fn sequence<T>(
+        &mut self,
+        read: impl FnOnce(&mut Input<'_>) -> Result<T, WireError>,
+    ) -> Result<T, WireError> {
+        if self.shared.is_some() {
+            return read(self);
+        }
+        let Input { from, at, end, context, tolerant, .. } = *self;
+        let shared = Shared { end, copy: OnceCell::new(), asked: Cell::new(false) };
+        let mut inner = Input { from, at, end, context, tolerant, shared: Some(&shared) };
+        let value = read(&mut inner)?;
+        self.at = inner.at;
         Ok(value)
     }
 
@@ -272,28 +321,42 @@ impl<'a> Input<'a> {
 
     /// Reads a value from postcard.
     pub fn serde<T: DeserializeOwned>(&mut self) -> Result<T, WireError> {
-        let at = self.pass(0)?;
-        let left = self.end - at;
+        let (at, end) = (self.pass(0)?, self.end);
         let copy;
-        let bytes = match self.from {
-            From::Own(bytes) => &bytes[at..self.end],
-            From::Unread(why) => return Err(why.error(self.end)),
-            From::Lane(_) | From::Lent(_) => {
-                let mut buffer = reserved(left)?;
-                buffer.resize(left, 0);
-                match self.from {
-                    From::Lent(hold) => hold.with(|loan| loan.read(at, &mut buffer))?,
-                    From::Lane(reader) => reader.read(at, &mut buffer),
-                    From::Own(_) | From::Unread(_) => {}
-                }
-                copy = buffer;
+        let bytes = match (self.from, self.shared) {
+            (From::Own(bytes), _) => &bytes[at..end],
+            (_, None) => {
+                copy = self.copied(at, end)?;
                 &copy[..]
             }
+            (_, Some(shared)) => {
+                if shared.copy.get().is_none() {
+                    let _ = shared.copy.set((at, self.copied(at, shared.end)?));
+                }
+                let (begin, copy) =
+                    shared.copy.get().map_or((at, &[][..]), |(at, copy)| (*at, &copy[..]));
+                &copy[at - begin..end - begin]
+            }
         };
-        has_memory_for(bytes.len(), GROWTH)?;
+        if !self.shared.is_some_and(|shared| shared.asked.replace(true)) {
+            has_memory_for(bytes.len(), GROWTH)?;
+        }
         let (value, left) = from_postcard(bytes)?;
-        self.at = self.end - left;
+        self.at = end - left;
         Ok(value)
+    }
+
+    /// Returns a copy of these bytes of the peer's memory.
+    fn copied(&self, at: usize, end: usize) -> Result<Vec<u8>, WireError> {
+        let mut copy = reserved(end - at)?;
+        copy.resize(end - at, 0);
+        match self.from {
+            From::Lent(hold) => hold.with(|loan| loan.read(at, &mut copy))?,
+            From::Lane(reader) => reader.read(at, &mut copy),
+            From::Own(bytes) => copy.copy_from_slice(&bytes[at..end]),
+            From::Unread(why) => return Err(why.error(self.end)),
+        }
+        Ok(copy)
     }
 }
 

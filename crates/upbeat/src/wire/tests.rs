@@ -1,7 +1,7 @@
 //! Every form: a value that is written is read again, and no bytes do harm.
 
 use super::by_reference::ByReference;
-use super::{InPlace, Input, Output, Wire, WireError};
+use super::{Describe, InPlace, Input, Output, Wire, WireError};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
@@ -340,4 +340,112 @@ fn a_kept_buffer_takes_the_bytes_of_each_message_in_turn() {
                 && some[count..].iter().all(|item| *item == 9)
         );
     }
+}
+
+/// Types of one name, and structs that change.
+mod db {
+    use serde::{Deserialize, Serialize};
+
+    #[derive(Serialize, Deserialize, crate::Wire)]
+    pub(super) enum Error {
+        Closed,
+        Timeout,
+    }
+
+    #[derive(Serialize, Deserialize, crate::Wire)]
+    pub(super) struct Update<T> {
+        id: u64,
+        #[wire(default)]
+        value: Option<T>,
+    }
+
+    #[derive(Serialize, Deserialize, crate::Wire)]
+    pub(super) struct Page<T> {
+        items: Vec<T>,
+    }
+}
+
+mod api {
+    use serde::{Deserialize, Serialize};
+
+    #[derive(Serialize, Deserialize, crate::Wire)]
+    pub(super) enum Error {
+        Missing,
+        Db(super::db::Error),
+        Again(Option<Box<Error>>),
+    }
+
+    #[derive(Serialize, Deserialize, crate::Wire)]
+    pub(super) struct Update<T> {
+        id: u64,
+        #[wire(default)]
+        note: Option<T>,
+    }
+
+    #[derive(Serialize, Deserialize, crate::Wire)]
+    pub(super) struct Page<T> {
+        items: Vec<T>,
+        #[serde(skip)]
+        _cache: Option<u8>,
+    }
+}
+
+fn schema_of<T: Wire>() -> String {
+    let mut schema = Describe::default();
+    schema.of::<T>();
+    schema.into_text()
+}
+
+#[test]
+fn a_type_inside_of_another_of_the_same_name_is_in_the_schema() {
+    let inner = "Error[Closed, Timeout]";
+    let text = format!("Error[Missing, Db({inner}), Again(Option<Error>)]");
+    assert_eq!(schema_of::<api::Error>(), text);
+    assert_eq!(schema_of::<(db::Error, db::Error)>(), format!("({inner}, {inner})"));
+}
+
+/// Returns the differences that a method with these arguments endures.
+fn tolerance_of<A: Wire>() -> upbeat_core::method::Tolerance {
+    super::signature_parts::<A, ()>("S", "m", false).1
+}
+
+#[test]
+fn a_signature_endures_itself() {
+    let endures = |tolerance: &upbeat_core::method::Tolerance| tolerance.endures(tolerance);
+    let generic = tolerance_of::<(db::Update<String>, db::Update<u64>)>();
+    assert!(generic.fields().len() == 2 && endures(&generic));
+    // Nobody could tell the fields of the two apart.
+    let alike = tolerance_of::<(db::Update<String>, api::Update<String>)>();
+    assert!(alike.fields().is_empty() && endures(&alike));
+}
+
+#[test]
+fn a_type_that_is_written_whole_has_another_base() {
+    let (by_field, whole) =
+        (tolerance_of::<(db::Page<u64>,)>(), tolerance_of::<(api::Page<u64>,)>());
+    assert!(!by_field.endures(&whole));
+    assert_eq!(schema_of::<db::Page<u64>>(), schema_of::<api::Page<u64>>());
+}
+
+/// A type that is not tolerant has one form: a writer decides by the type whether it writes the tolerant one, and a
+/// reader by the message.
+#[test]
+fn types_with_two_forms_are_tolerant() {
+    fn has_one_form<T: Wire>(value: &T) {
+        let (plain, tolerant) = (encode(value), encode_tolerantly(value));
+        assert!(T::TOLERANT || plain == tolerant, "{}", schema_of::<T>());
+    }
+    let text = || "text".to_owned();
+    has_one_form(&BTreeMap::from([(text(), text())]));
+    has_one_form(&std::collections::HashMap::from([(1_u8, 2_u8)]));
+    has_one_form(&HashSet::from([7_u64]));
+    has_one_form(&std::collections::BTreeSet::from([text()]));
+    has_one_form(&vec![Some(BTreeMap::from([(1_u8, text())]))]);
+    has_one_form(&Ok::<_, u8>(HashSet::from([7_u64])));
+    has_one_form(&(1_u8, HashSet::from([7_u64])));
+    has_one_form(&std::time::Duration::from_millis(3));
+    has_one_form(&(vec![text()], Some(Box::new(4_u16)), [1_u8, 2]));
+    has_one_form(&PathBuf::from("/tmp"));
+    has_one_form(&crate::wire::Serde(vec![text()]));
+    has_one_form(&Leaf { name: text(), shade: None });
 }

@@ -3,11 +3,13 @@
 use crate::common::Watchdog;
 use crate::common::server::{KINDS, Stand};
 use crate::common::work::{Division, Point, Record, WorkClient};
+use std::time::Duration;
 use upbeat::error::Called;
 use upbeat::wire::Wire;
 use upbeat::{CallError, Waiting};
 use upbeat_core::frame::FailCode;
 use upbeat_core::limits::MESSAGE_BYTES_MAX;
+use upbeat_memory::probe::{Count, tally};
 
 const POLICIES: [Waiting; 2] = [Waiting::Adaptive, Waiting::Sleeping];
 
@@ -102,4 +104,27 @@ fn a_result_is_read_where_it_lies() {
             assert_eq!(work.add(n, n).await, Ok(2 * n));
         }
     });
+}
+
+/// Serde reads all values of a sequence from one copy: the time for them grows with their number, and not with its square.
+#[test]
+fn a_sequence_of_values_that_serde_reads_is_copied_once() {
+    let _watchdog = Watchdog::new("sequences", 60);
+    for kind in KINDS {
+        let stand = Stand::new(kind, Waiting::Adaptive);
+        let copies = |count: u64| {
+            stand.node.block_on(async {
+                let work: WorkClient = stand.node.connect(&stand.name()).await.unwrap();
+                let before = tally()[Count::Copies as usize];
+                let naps = work.naps(count).await.unwrap();
+                assert!(naps.iter().map(Duration::as_nanos).eq(0..u128::from(count)));
+                tally()[Count::Copies as usize] - before
+            })
+        };
+        // In the lane, and in a buffer.
+        for (few, many) in [(2, 100), (10_000, 100_000)] {
+            let (few, many) = (copies(few), copies(many));
+            assert!(many <= few + 10, "{few} and {many} copies");
+        }
+    }
 }

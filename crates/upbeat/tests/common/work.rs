@@ -46,6 +46,8 @@ pub(crate) trait Work {
     async fn numbers(&self, count: u64) -> InPlace<u32>;
     /// Half as many points, if it is even.
     async fn points(&self, count: u64) -> Result<Vec<Point>, Division>;
+    /// As many durations: of no nanosecond, of one, and so on.
+    async fn naps(&self, count: u64) -> Vec<Duration>;
     /// Waits, and says what it was given.
     async fn nap(&self, ms: u64, value: u64) -> u64;
     /// Waits, takes a lock, and holds it for so long.
@@ -206,6 +208,10 @@ impl Work for Worker {
         } else {
             Err(Division::NotWhole { rest })
         }
+    }
+
+    async fn naps(&self, count: u64) -> Vec<Duration> {
+        (0..count).map(Duration::from_nanos).collect()
     }
 
     async fn nap(&self, ms: u64, value: u64) -> u64 {

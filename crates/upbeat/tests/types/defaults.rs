@@ -10,7 +10,7 @@ macro_rules! version {
     ($name:ident { $($structs:item)* } $($more:item)*) => {
         mod $name {
             use serde::{Deserialize, Serialize};
-            use std::collections::{BTreeMap, HashMap};
+            use std::collections::{BTreeMap, HashMap, HashSet};
             use upbeat::{InPlace, Stream, Wire};
 
             $(
@@ -54,6 +54,7 @@ macro_rules! version {
                 async fn cart(&self, cart: Cart) -> Option<Cart>;
                 async fn plain(&self, id: u64) -> u64;
                 async fn pack(&self, order: Order, bytes: InPlace<u8>) -> (Order, u64);
+                async fn find(&self, tags: BTreeMap<String, String>, not: HashSet<u8>) -> Order;
             }
 
             #[upbeat::service]
@@ -92,6 +93,11 @@ macro_rules! version {
                     id
                 }
 
+                async fn find(&self, tags: BTreeMap<String, String>, not: HashSet<u8>) -> Order {
+                    assert!(tags == self::tags() && not == HashSet::from([0]));
+                    order()
+                }
+
                 async fn pack(&self, order: Order, bytes: InPlace<u8>) -> (Order, u64) {
                     (order, bytes.len() as u64)
                 }
@@ -101,6 +107,10 @@ macro_rules! version {
                 async fn orders(&self) -> Stream<Order> {
                     Stream::of([order()])
                 }
+            }
+
+            pub(crate) fn tags() -> BTreeMap<String, String> {
+                BTreeMap::from([("a".into(), "b".into())])
             }
 
             pub(crate) fn cart() -> Cart {
@@ -238,6 +248,9 @@ macro_rules! trade {
             assert_eq!((made.id, &made.item), (1, &back.item));
             node.set_sampling(0);
             until(|| node.counted(Counter::SamplesTaken) == 4).await;
+            // The arguments have no struct that changes; the result has.
+            let not = std::collections::HashSet::from([0]);
+            assert_eq!(shop.find($client::tags(), not).await, Ok(back.clone()));
             // Longer than a slot, and than a ring.
             for count in [2, 40, 2000] {
                 let orders = vec![order.clone(); count];
