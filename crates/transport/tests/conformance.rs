@@ -149,6 +149,23 @@ fn a_lane_continues_in_a_larger_segment() {
     });
 }
 
+/// A peer that sends segments as long as the socket takes them makes this side hold a bounded number of descriptors.
+#[test]
+fn one_look_takes_a_bounded_number_of_segments() {
+    const MOST: usize = 64;
+    let Pair { near, far } = Fixture::new(Kind::Shared, "segments").pair(1, 2);
+    let segment = near.make_segment("upbeat-lane", 4096).unwrap();
+    let sent = (1..1000).take_while(|number| near.send_segment(*number, &segment).is_ok()).count();
+    assert!(sent > MOST, "{sent}");
+    let mut left = sent;
+    while left > 0 {
+        let drained = far.drain().unwrap();
+        assert_eq!(drained.segments.len(), left.min(MOST));
+        assert_eq!(drained.more, left >= MOST);
+        left -= drained.segments.len();
+    }
+}
+
 #[test]
 fn the_end_is_seen_by_the_other_side() {
     over_all(|kind| {

@@ -15,7 +15,8 @@ use upbeat_transport::{local, shared};
 /// The environment variable that forbids shared memory with other processes if it is 0 and the application does not
 /// choose.
 const MEMORY_VARIABLE: &str = "UPBEAT_SHARED_MEMORY";
-/// The environment variable that selects one carrier for every session, for tests.
+/// The environment variable that selects one carrier for every session, for the tests of this library. Only builds with
+/// debug assertions read it: the environment of a program that is deployed never permits plaintext.
 const CARRIER_VARIABLE: &str = "UPBEAT_TEST_CARRIER";
 
 /// The choice of carriers.
@@ -42,11 +43,12 @@ const PORTS: u16 = 20_000;
 impl Carriers {
     /// Returns the choice of the application, or of the environment.
     pub(crate) fn of(shared_memory: Option<bool>) -> Carriers {
-        match std::env::var(CARRIER_VARIABLE).as_deref() {
-            Ok("stream") => return Carriers::Streams,
-            Ok("shared") => return Carriers::Memory,
-            Ok("tcp") => return Carriers::Tcp,
-            Ok("tls") => return Carriers::Tls,
+        let of_tests = cfg!(debug_assertions).then(|| std::env::var(CARRIER_VARIABLE).ok());
+        match of_tests.flatten().as_deref() {
+            Some("stream") => return Carriers::Streams,
+            Some("shared") => return Carriers::Memory,
+            Some("tcp") => return Carriers::Tcp,
+            Some("tls") => return Carriers::Tls,
             _ => {}
         }
         let of_environment = || std::env::var_os(MEMORY_VARIABLE).is_none_or(|text| text != "0");

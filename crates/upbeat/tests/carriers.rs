@@ -114,6 +114,26 @@ fn sessions_go_over_what_the_environment_asks_for() {
     });
 }
 
+/// Only builds with debug assertions read `UPBEAT_TEST_CARRIER`, which permits plaintext.
+#[test]
+fn a_release_build_obeys_no_variable_of_the_tests() {
+    let _alone = alone();
+    let _watchdog = Watchdog::new("a variable of the tests", 60);
+    if !common::on_one_host("the carrier of the other process is set here") {
+        return;
+    }
+    let directory = Directory::new();
+    let place = directory.path();
+    let mut command = Command::new("env");
+    command.arg("UPBEAT_TEST_CARRIER=tcp");
+    let mut server = Other::start_under(command, "usual server", &place);
+    server.expect("serving");
+    let node = client(&place, Waiting::Adaptive);
+    node.block_on(async { works(&connected(&node, "server").await).await });
+    assert_eq!(maps_lanes(server.child.id()), !cfg!(debug_assertions));
+    server.end();
+}
+
 /// A million calls go over one stream, where so many are asked for.
 #[test]
 fn calls_go_on_and_on() {
