@@ -21,7 +21,7 @@ fn honest() -> Duration {
 }
 
 /// Raises this process's limit of descriptors, which its children inherit.
-fn raise_descriptors() {
+pub(crate) fn raise_descriptors() {
     let maximum = getrlimit(Resource::Nofile).maximum;
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
 }

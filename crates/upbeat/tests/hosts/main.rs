@@ -8,6 +8,8 @@ mod bounds;
 
 mod callbacks;
 
+mod distant;
+
 mod floods;
 
 mod held;

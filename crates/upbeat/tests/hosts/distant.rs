@@ -1,0 +1,64 @@
+//! Honest callers under TLS whose way is long: the second flight of their handshake comes a round trip after the first.
+
+use crate::common::{PROGRAM, Watchdog, alone};
+use crate::floods::raise_descriptors;
+use crate::trust::Authority;
+use crate::{Server, identity_of};
+use std::thread;
+use std::time::{Duration, Instant};
+use upbeat_core::name::ProgramId;
+use upbeat_transport::local_node::LocalNode;
+use upbeat_transport::opening::{Opening, Step};
+use upbeat_transport::remote::{RemoteOptions, connect};
+
+/// The callers, which all come from one address.
+const CALLERS: usize = 300;
+/// The time between a caller's two flights.
+const ROUND_TRIP: Duration = Duration::from_millis(150);
+
+/// All callers of an address connect again at the same time after an outage. Each waits for the node's answer as long as
+/// its way takes. The node has heard them, and ends none of their handshakes.
+#[test]
+fn a_crowd_of_distant_callers_gets_in() {
+    let _alone = alone();
+    let _watchdog = Watchdog::new("distant callers", 60);
+    raise_descriptors();
+    let authority = Authority::new();
+    let of_node = authority.issue("server.pem", "test/server");
+    let own = authority.issue("handle.pem", "test");
+    let server = Server::with(PROGRAM, "server", "127.0.0.1:0", &of_node);
+    let (at, name) = (server.at.parse().unwrap(), "server".parse().unwrap());
+    let home = LocalNode::of_handle(ProgramId::named(PROGRAM.parse().unwrap())).unwrap();
+    let terms = RemoteOptions {
+        identity: Some(identity_of(&own)),
+        peer_timeout_ms: 10_000,
+        resume_within_ms: 0,
+    };
+    let began = Instant::now();
+    let now_ms = || began.elapsed().as_millis() as u64;
+    let mut callers: Vec<Opening> = (0..CALLERS)
+        .map(|session| {
+            let times = [now_ms(), now_ms() + 30_000];
+            connect(&home, &name, at, session, times, &terms).unwrap()
+        })
+        .collect();
+    // The connections stand, and the first flights are on their way.
+    for caller in &mut callers {
+        assert!(matches!(caller.step(now_ms()), Ok(Step::Waiting)));
+    }
+    thread::sleep(ROUND_TRIP);
+    let mut sessions = Vec::new();
+    while !callers.is_empty() {
+        callers.retain_mut(|caller| match caller.step(now_ms()) {
+            Ok(Step::Done(session)) => {
+                sessions.push(session);
+                false
+            }
+            Ok(Step::Waiting) => true,
+            Ok(_) => panic!("a new session is wanted"),
+            Err(error) => panic!("{error}, after {} sessions", sessions.len()),
+        });
+        thread::yield_now();
+    }
+    assert_eq!(sessions.len(), CALLERS);
+}
