@@ -155,7 +155,7 @@ listed! {
         OrphansExpired "orphans expired" "Handlers that were dropped, as tasks, because their time was over."
         OrphansLeft "orphans left" "Handlers that continued, as tasks, although their caller gave up or their peer was lost."
         OrphanTime "orphan time" "Nanoseconds that orphaned handlers had run as tasks without use."
-        Panics "panics" "Panics of handlers and tasks, including those of their values when they were dropped."
+        Panics "panics" "Panics of handlers, tasks and wakers, including those of their values when they were dropped."
         LaneFull "lane full" "Times a message had to wait because its lane was full."
         LaneGrown "lane grown" "Times a lane continued in a larger segment."
         PeerFaults "peer faults" "Sessions that were ended because the peer broke a rule."

@@ -8,7 +8,7 @@
 //! Invariant: a computation counts as under way until it has ended, even if nobody waits for it any more, and its end
 //! wakes the node.
 
-use crate::contain::{contain, panics};
+use crate::contain::{contain, panics, wake};
 use crate::dispatch::Dispatcher;
 use crate::sample::Reason;
 use crate::wake::WakeQueue;
@@ -88,9 +88,7 @@ impl UnderWay {
 impl Drop for UnderWay {
     fn drop(&mut self) {
         self.roster.computation_ends();
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
-        }
+        self.waker.take().into_iter().for_each(wake);
         // The waker may belong to another node, or there may be none.
         self.roster.nudge();
     }

@@ -1,4 +1,4 @@
-//! Panics of values that the runtime drops: caught where they happen, and counted.
+//! Panics of values that the runtime drops and of wakers that it wakes: caught where they happen, and counted.
 //!
 //! A handler, a task, a service or a result may hold a value whose `Drop` panics. The runtime drops such values where
 //! no call can report the panic: at a deadline, at a caller's death, after a reply was sent. The panic hook has
@@ -9,6 +9,7 @@ use std::any::Any;
 use std::cell::Cell;
 use std::mem::{forget, needs_drop};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Waker;
 
 thread_local! {
     /// The panics that were caught on this thread and that no node has counted yet.
@@ -37,6 +38,11 @@ pub(crate) fn contain(act: impl FnOnce()) {
     if panics(act) {
         CONTAINED.set(CONTAINED.get() + 1);
     }
+}
+
+/// Wakes a waker, which may be another executor's: its panic is no panic of the code that runs here.
+pub(crate) fn wake(waker: Waker) {
+    contain(|| waker.wake());
 }
 
 /// Drops the remaining items one by one, so that the panic of one does not meet the panic of another.

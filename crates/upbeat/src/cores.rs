@@ -3,7 +3,7 @@
 //! The transport chooses the node that a client gets; this module has the threads: they start together, and end
 //! together. Invariant: no node accepts a client before all nodes are built, and no thread outlives its [`Cores`].
 
-use crate::contain::{drop_payload, panic_text};
+use crate::contain::{drop_payload, panic_text, wake};
 use crate::error::{BuildError, CoresError};
 use crate::node::Node;
 use crate::service::Serve;
@@ -304,7 +304,7 @@ impl Shared {
         state.grace.get_or_insert(grace);
         let wakers = std::mem::take(&mut state.wakers);
         drop(state);
-        wakers.into_iter().for_each(Waker::wake);
+        wakers.into_iter().for_each(wake);
     }
 
     /// Waits until the nodes must end. Returns the time for accepted calls, if there is any.

@@ -328,7 +328,7 @@ impl Dispatcher {
             driven::forked();
         }
         self.life.drives.is_awaited(context.waker());
-        Waiter::Waker(context.waker().clone())
+        Waiter::Waker(context.waker().into())
     }
 
     /// Records that something was sent in this session, or waits for room in it.

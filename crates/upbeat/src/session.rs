@@ -35,11 +35,10 @@ pub(crate) use send_error::SendError;
 pub(crate) use unsent::Unsent;
 
 use crate::error::{Lost, Why};
-use crate::wake::TaskId;
+use crate::wake::{ForeignWaker, TaskId};
 use crate::wire::Input;
 use std::cell::{Cell, OnceCell, RefCell, RefMut};
 use std::sync::Arc;
-use std::task::Waker;
 use upbeat_core::address::NodeAddress;
 use upbeat_core::channel::call::Serving;
 use upbeat_core::fault::Rule;
@@ -66,7 +65,7 @@ pub(crate) enum Waiter {
     /// A task of the owning node, which is polled while the reply lies in the lane.
     Task(TaskId),
     /// Any other waiter.
-    Waker(Waker),
+    Waker(ForeignWaker),
 }
 
 /// The reason why a session must end. It is on the heap so that results without an error stay small.

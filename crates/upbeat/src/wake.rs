@@ -5,9 +5,11 @@
 //! the node sleeps. Invariant: a wake that comes while a future is being polled, or before it has become a task, is
 //! not lost: the flag is cleared before each poll, and read when the future becomes a task.
 
+mod foreign;
 mod here;
 mod ready;
 
+pub(crate) use foreign::{ForeignWaker, HoldWakers};
 pub(crate) use ready::Ready;
 pub use ready::{Priority, Start};
 

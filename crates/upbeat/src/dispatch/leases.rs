@@ -7,6 +7,7 @@
 //! call keeps its loan.
 
 use super::{Dispatcher, Request};
+use crate::contain::wake;
 use crate::session::{Served, Session};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -57,7 +58,7 @@ impl Reply {
 
     fn say(&self, granted: bool) {
         self.said.set(Some(granted));
-        self.waker.take().into_iter().for_each(Waker::wake);
+        self.waker.take().into_iter().for_each(wake);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Handshakes under way and their purposes, and the sessions that wait for another connection.
 
+use crate::contain::wake;
 use crate::remote::{Addresses, Place};
 use crate::session::Session;
 use std::cell::{OnceCell, RefCell};
@@ -76,7 +77,7 @@ impl Connecting {
     pub(super) fn end(&self, outcome: Result<Rc<Session>, OpenError>) {
         // An opening ends once.
         let _ = self.outcome.set(outcome);
-        self.wakers.take().into_iter().for_each(Waker::wake);
+        self.wakers.take().into_iter().for_each(wake);
     }
 }
 

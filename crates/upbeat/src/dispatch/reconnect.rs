@@ -5,6 +5,7 @@
 //! waiter fails by an attempt that had begun before the waiter came: the peer may have come meanwhile.
 
 use super::Dispatcher;
+use crate::contain::wake;
 use crate::error::{CallError, Clash, ConnectError};
 use crate::session::Session;
 use crate::wake::Start;
@@ -107,7 +108,7 @@ impl Attempts {
         let wakers: Vec<_> = waiting.values_mut().filter_map(|one| one.waker.take()).collect();
         // A waker may be the user's, and may poll the waiter at once.
         drop(waiting);
-        wakers.into_iter().for_each(Waker::wake);
+        wakers.into_iter().for_each(wake);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Ticks, sleep, and wake-ups.
 
 use super::{Dispatcher, Main};
+use crate::contain::wake;
 use crate::reactor::Source;
 use crate::wait::{Idle, IdlePolicy, Ticker};
 use std::cell::{Cell, RefCell};
@@ -179,7 +180,7 @@ impl Dispatcher {
         loop {
             let due = self.events.timers.borrow_mut().due(now);
             let Some(waker) = due else { break };
-            waker.wake();
+            wake(waker);
         }
         self.mend(now) | self.expire_due(now)
     }

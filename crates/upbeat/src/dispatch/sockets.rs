@@ -3,6 +3,7 @@
 use super::Dispatcher;
 use super::door::Outside;
 use super::sessions::Place;
+use crate::contain::wake;
 use crate::driver::{Driver, Main, answer, take_frames};
 use crate::error::Why;
 use crate::reactor::{Reactor, Source, has_hung_up};
@@ -58,9 +59,7 @@ impl Dispatcher {
                 Source::LocalArrivals => self.arrivals_here(),
                 Source::Application(id) => {
                     let waker = self.events.applications.borrow_mut().remove(&id);
-                    if let Some(waker) = waker {
-                        waker.wake();
-                    }
+                    waker.into_iter().for_each(wake);
                 }
             }
         }

@@ -274,7 +274,7 @@ impl Caller {
         // A call with streams, or an operation of a stream, has a waiter and is never sampled.
         let sample = if waiter.is_none() { self.sample_of(wants, CALL) } else { None };
         let Some(mut sample) = sample else {
-            let waiter = waiter.cloned().map_or(Waiter::Task(MAIN), Waiter::Waker);
+            let waiter = waiter.map_or(Waiter::Task(MAIN), |waker| Waiter::Waker(waker.into()));
             return self.write_call((to, arguments), wants, given, (waiter, waker), &mut Unsampled);
         };
         let waits = (Waiter::Task(MAIN), waker);

@@ -5,6 +5,7 @@
 //! Invariant: a timer of the system is set for the first alarm or before it, so that entering a
 //! later alarm needs no wake-up.
 
+use crate::contain::wake;
 use crate::reactor::timespec;
 use crate::timer::{TimerId, Timers};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, poll};
@@ -148,7 +149,7 @@ impl Watch {
         let now = now_ns();
         // Wakers are the users' code, and may enter other alarms.
         let due = || self.alarms().timers.due(now);
-        std::iter::from_fn(due).for_each(Waker::wake);
+        std::iter::from_fn(due).for_each(wake);
         let mut alarms = self.alarms();
         alarms.set = None;
         if let Some(next) = alarms.timers.next() {

@@ -2,7 +2,8 @@
 //!
 //! A future writes its request and polls for its reply itself, under a mutex that no node uses.
 //! Otherwise the thread sleeps on the socket, takes frames that arrive and wakes their waiters.
-//! Invariant: nothing here blocks the thread of a future; the session's own thread connects.
+//! Invariants: nothing here blocks the thread of a future; the session's own thread connects; no waker runs under
+//! the mutex.
 
 mod thread;
 
@@ -11,9 +12,11 @@ use super::lasting::{Alarm, Watch};
 use super::{BoundHandle, ConnectTerms, Shared, forked, not_connected};
 use crate::error::{BuildError, CallError, Callee, ConnectError};
 use crate::session::{Answer, Waiter};
+use crate::wake::{ForeignWaker, HoldWakers};
 use crate::wire::{Input, WireError};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
+use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use thread::{hear, open, tell};
@@ -55,7 +58,7 @@ enum State {
 #[derive(Default)]
 struct Queue {
     next: u64,
-    wakers: BTreeMap<u64, Waker>,
+    wakers: BTreeMap<u64, ForeignWaker>,
 }
 
 impl State {
@@ -113,12 +116,10 @@ pub(crate) trait Finds {
 
 /// The session of a message, under the lock. The fields whose drop runs the user's code come after the lock.
 pub(crate) struct Found<'h> {
-    sides: MutexGuard<'h, Sides>,
+    sides: Locked<'h>,
     side: Arc<Side>,
     /// A session that has ended and was replaced.
     _ended: Option<Arc<Side>>,
-    /// A waker that was replaced.
-    before: Option<Waker>,
 }
 
 impl BoundHandle {
@@ -131,7 +132,7 @@ impl BoundHandle {
             Some(asked) => (Arc::clone(&asked.side), None),
             None => sides.current(shared, terms)?,
         };
-        Ok(Found { sides, side, _ended, before: None })
+        Ok(Found { sides, side, _ended })
     }
 
     /// Opens the session of the asynchronous calls.
@@ -164,7 +165,7 @@ impl Finds for Arc<Side> {
         match self.is_here() {
             true => {
                 let (sides, side) = (lock(&self.sides), Arc::clone(self));
-                Ok(Found { sides, side, _ended: None, before: None })
+                Ok(Found { sides, side, _ended: None })
             }
             false => Err(CallError::at_loss(false, forked(&self.to))),
         }
@@ -192,7 +193,7 @@ impl Found<'_> {
                 Poll::Ready(Ok(()))
             }
             Some(State::Opening(queue)) => {
-                self.before = queue.wait(&self.side, asked, waker);
+                queue.wait(&self.side, asked, waker);
                 Poll::Pending
             }
             Some(State::Failed(error)) => Poll::Ready(Err(error.clone())),
@@ -211,7 +212,7 @@ impl Found<'_> {
         let caller = match self.sides.states.get_mut(&side.number) {
             Some(State::Open(caller)) => caller,
             Some(State::Opening(queue)) => {
-                self.before = queue.wait(side, asked, waker);
+                queue.wait(side, asked, waker);
                 return Ok(None);
             }
             Some(State::Failed(error)) => return Err(not_connected(error.clone())),
@@ -308,7 +309,7 @@ impl Side {
         }
         let answer = self.with(|caller| {
             caller.drain();
-            let answer = caller.poll(call, || Waiter::Waker(waker.clone()), take);
+            let answer = caller.poll(call, || Waiter::Waker(waker.into()), take);
             if !matches!(answer, Answer::Open) {
                 caller.has_waited();
                 caller.call_ended();
@@ -351,20 +352,14 @@ impl Side {
 }
 
 impl Queue {
-    /// Has a message wait for the session, in its place or in a new one. Returns the waker that was
-    /// replaced.
-    fn wait(
-        &mut self,
-        side: &Arc<Side>,
-        asked: &mut Option<Asked>,
-        waker: &Waker,
-    ) -> Option<Waker> {
+    /// Has a message wait for the session, in its place or in a new one.
+    fn wait(&mut self, side: &Arc<Side>, asked: &mut Option<Asked>, waker: &Waker) {
         let waits = asked.get_or_insert_with(|| Asked::of(side));
         let place = *waits.place.get_or_insert_with(|| {
             self.next += 1;
             self.next
         });
-        self.wakers.insert(place, waker.clone())
+        self.wakers.insert(place, waker.into());
     }
 }
 
@@ -402,10 +397,9 @@ impl Drop for Asked {
         if !self.waits() || !self.side.is_here() {
             return;
         }
-        let _waker;
         match lock(&self.side.sides).states.get_mut(&self.side.number) {
             Some(State::Opening(queue)) => {
-                _waker = self.place.and_then(|place| queue.wakers.remove(&place));
+                self.place.and_then(|place| queue.wakers.remove(&place));
             }
             Some(State::Open(caller)) => {
                 caller.withdraw(&mut self.wants);
@@ -416,8 +410,32 @@ impl Drop for Asked {
     }
 }
 
-pub(super) fn lock(sides: &Mutex<Sides>) -> MutexGuard<'_, Sides> {
-    sides.lock().unwrap_or_else(PoisonError::into_inner)
+/// The sessions of a handle, under the lock. Wakers that are woken or dropped meanwhile wait until it is released.
+pub(super) struct Locked<'s> {
+    sides: MutexGuard<'s, Sides>,
+    _hold: HoldWakers,
+}
+
+impl Deref for Locked<'_> {
+    type Target = Sides;
+
+    #[inline]
+    fn deref(&self) -> &Sides {
+        &self.sides
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Sides {
+        &mut self.sides
+    }
+}
+
+#[inline]
+pub(super) fn lock(sides: &Mutex<Sides>) -> Locked<'_> {
+    let sides = sides.lock().unwrap_or_else(PoisonError::into_inner);
+    Locked { sides, _hold: HoldWakers::begin() }
 }
 
 fn take_back(caller: &Caller, head: Head) {

@@ -4,6 +4,7 @@
 //! time, and each ends when nobody waits for it.
 
 use super::lock;
+use crate::contain::wake;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -93,11 +94,11 @@ fn work(first: Job) {
         // The waiter may be gone meanwhile.
         if Arc::strong_count(&lookup) > 1 {
             let found = resolve(&address);
-            let mut lookup = lock(&lookup);
-            lookup.found = Some(found);
-            if let Some(waker) = lookup.waker.take() {
-                waker.wake();
-            }
+            let mut state = lock(&lookup);
+            state.found = Some(found);
+            let waker = state.waker.take();
+            drop(state);
+            waker.into_iter().for_each(wake);
         }
         let mut lookups = lock(&LOOKUPS);
         next = lookups.waiting.pop_front();

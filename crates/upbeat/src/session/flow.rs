@@ -6,7 +6,7 @@
 use super::lent::Body;
 use super::send_error::SendError;
 use super::{Fault, Session, misbehaved};
-use crate::wake::TaskId;
+use crate::wake::{ForeignWaker, HoldWakers, TaskId};
 use crate::wire::Input;
 use std::task::Waker;
 use upbeat_core::flow::{Budget, ReceiverAction, SharedBudget};
@@ -159,12 +159,14 @@ impl Session {
         let mut claim = self.slots(1, CONTROL_SLOTS as u32)?;
         claim.write_word(0, Budget::price(bytes));
         claim.commit(Head::reserve().words(), 8);
-        Ok(self.core.outbound().ask(bytes, waker.clone()))
+        Ok(self.core.outbound().ask(bytes, waker.into()))
     }
 
     /// Returns whether there is room for the request with this number and its turn has come. If not, the waker is
     /// woken then.
     pub(crate) fn grant_of(&self, number: u64, waker: &Waker) -> Grant {
+        let waker = &ForeignWaker::from(waker);
+        let _hold = HoldWakers::begin();
         match self.core.outbound().poll_grant(number, waker) {
             // The sender finds the end of the session when it tries to send.
             Grant::Lost if self.ended().is_some() => Grant::Here,
@@ -174,7 +176,8 @@ impl Session {
 
     /// Wakes the senders that wait for room.
     pub(super) fn room_came(&self) {
-        self.core.outbound().room_came(now_ns(), Waker::wake_by_ref);
+        let _hold = HoldWakers::begin();
+        self.core.outbound().room_came(now_ns(), ForeignWaker::wake_by_ref);
     }
 
     /// Gives back room that was granted to senders that do not respond, because others wait behind them here and at
@@ -192,7 +195,8 @@ impl Session {
 
     /// Notes that the request with this number was sent.
     pub(super) fn transferred(&self, number: u64) {
-        self.core.outbound().transferred(number, now_ns()).into_iter().for_each(Waker::wake);
+        let _hold = HoldWakers::begin();
+        self.core.outbound().transferred(number, now_ns()).into_iter().for_each(ForeignWaker::wake);
     }
 
     /// Withdraws the wish for room of the request with this number, unless it was sent. Returns whether the peer is
@@ -201,8 +205,9 @@ impl Session {
         if !self.is_here() {
             return false;
         }
+        let _hold = HoldWakers::begin();
         let (tell, next) = self.core.outbound().withdraw(number, now_ns());
-        next.into_iter().for_each(Waker::wake);
+        next.into_iter().for_each(ForeignWaker::wake);
         let tell = tell && self.ended().is_none();
         if tell {
             self.send_surely(Head::withdraw(number), Vec::new());
@@ -218,7 +223,7 @@ impl Session {
     /// Notes that the peer has room for a request of ours.
     pub(crate) fn granted(&self, head: &Head) -> Result<(), Fault> {
         let granted = self.core.outbound().granted(head.call.as_u64(), now_ns());
-        granted.map_err(misbehaved)?.into_iter().for_each(Waker::wake);
+        granted.map_err(misbehaved)?.into_iter().for_each(ForeignWaker::wake);
         Ok(())
     }
 

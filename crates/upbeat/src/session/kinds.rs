@@ -2,8 +2,7 @@
 
 use super::flow::KeptRequest;
 use super::front::Words;
-use crate::wake::TaskId;
-use std::task::Waker;
+use crate::wake::{ForeignWaker, TaskId};
 use upbeat_core::frame::CallNumber;
 use upbeat_core::session::Side;
 
@@ -11,7 +10,7 @@ use upbeat_core::session::Side;
 pub(super) struct Kinds;
 
 impl Side for Kinds {
-    type Sender = Waker;
+    type Sender = ForeignWaker;
     type Request = KeptRequest;
     type Frame = Frame;
     type Caller = TaskId;

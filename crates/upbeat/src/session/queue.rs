@@ -6,6 +6,7 @@
 
 use super::send_error::SendError;
 use super::{Grant, Session};
+use crate::wake::{ForeignWaker, HoldWakers};
 use std::task::Waker;
 use upbeat_core::bill::Counter;
 use upbeat_core::limits::CALLS_PER_SESSION_MAX;
@@ -119,6 +120,8 @@ impl Session {
             self.leave_line(admission);
         }
         let ticket = admission.place.map(|(_, ticket)| ticket);
+        let waker = &ForeignWaker::from(waker);
+        let _hold = HoldWakers::begin();
         let ticket = match line {
             Line::Room => {
                 let ticket = self.core.outbound().stand(ticket, waker);
@@ -134,10 +137,11 @@ impl Session {
     }
 
     fn leave_line(&self, admission: &mut Admission) {
-        match admission.place.take() {
-            Some((Line::Room, ticket)) => self.core.outbound().leave(ticket, Waker::wake),
-            Some((Line::Number, ticket)) => self.core.numbers().leave(ticket, Waker::wake),
-            None => {}
+        let Some((line, ticket)) = admission.place.take() else { return };
+        let _hold = HoldWakers::begin();
+        match line {
+            Line::Room => self.core.outbound().leave(ticket, ForeignWaker::wake),
+            Line::Number => self.core.numbers().leave(ticket, ForeignWaker::wake),
         }
     }
 
@@ -157,8 +161,9 @@ impl Session {
 
     /// Begins a round: woken senders that did not respond lose their turns to the next.
     pub(super) fn skip_unresponsive(&self) {
+        let _hold = HoldWakers::begin();
         if self.core.outbound().skip_unresponsive() {
-            self.core.outbound().line().wake_first(usize::MAX, Waker::wake_by_ref);
+            self.core.outbound().line().wake_first(usize::MAX, ForeignWaker::wake_by_ref);
         }
         self.core.numbers().skip_unresponsive();
     }
@@ -166,8 +171,9 @@ impl Session {
     /// Wakes as many calls that wait for numbers as there are numbers.
     pub(super) fn wake_callers(&self) {
         if self.core.numbers().has_waiters() {
+            let _hold = HoldWakers::begin();
             let free = CALLS_PER_SESSION_MAX - self.calls_open();
-            self.core.numbers().wake_first(free, Waker::wake_by_ref);
+            self.core.numbers().wake_first(free, ForeignWaker::wake_by_ref);
         }
     }
 }

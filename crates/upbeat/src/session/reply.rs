@@ -11,11 +11,10 @@ use super::loans::Loans;
 use super::tolerant::TolerantCalls;
 use super::{Fault, Session, Waiter, misbehaved};
 use crate::error::{CallError, Called};
-use crate::wake::{NO_TASK, TaskId};
+use crate::wake::{ForeignWaker, NO_TASK, TaskId};
 use crate::wire::{Hold, Input, WireError, reserved};
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
-use std::task::Waker;
 use upbeat_core::channel::call::{Abandon, Answered};
 use upbeat_core::frame::{CallNumber, FailCode, Failure, Flags, Head, Kind};
 use upbeat_core::limits::UNREAD_BYTES_MAX;
@@ -29,7 +28,7 @@ pub(super) struct OtherWaiters(Vec<Option<OtherWaiter>>);
 /// A call for which no task of the node waits.
 pub(crate) enum OtherWaiter {
     /// A waiter that is no task of the node.
-    Waker(Waker),
+    Waker(ForeignWaker),
     /// The reply has come and was taken over.
     Kept(Form, Body),
     /// The reply has come and was dropped, because too many unread bytes were kept already.
@@ -44,6 +43,10 @@ impl OtherWaiters {
             self.0.resize_with(place + 1, || None);
         }
         self.0[place].replace(other)
+    }
+
+    fn of(&self, call: CallNumber) -> Option<&OtherWaiter> {
+        self.0.get(call.index() as usize)?.as_ref()
     }
 
     fn take(&mut self, call: CallNumber) -> Option<OtherWaiter> {
@@ -181,8 +184,17 @@ impl Session {
     fn is_answered(&self, call: CallNumber) -> Option<bool> {
         let task = self.core.calls().waiter(call)?;
         let others = self.answers.others.borrow();
-        let other = others.0.get(call.index() as usize).and_then(Option::as_ref);
-        Some(task == NO_TASK && !matches!(other, Some(OtherWaiter::Waker(_))))
+        Some(task == NO_TASK && !matches!(others.of(call), Some(OtherWaiter::Waker(_))))
+    }
+
+    /// Returns a waiter, unless it is a waker of the task that waits for the call already.
+    fn unless_known(&self, call: CallNumber, waiter: Waiter) -> Option<Waiter> {
+        match (waiter, self.answers.others.borrow().of(call)) {
+            (Waiter::Waker(waker), Some(OtherWaiter::Waker(kept))) => {
+                kept.replaces(waker).err().map(Waiter::Waker)
+            }
+            (waiter, _) => Some(waiter),
+        }
     }
 
     /// Sets the waiter of an open call, or stores an entry for it. Returns the previous waiter.
@@ -362,8 +374,8 @@ impl Session {
             return Answer::Failed(Box::new(self.unknown()));
         };
         if !is_answered {
-            // A waker is the application's code, and dropping it may call this session.
-            drop(self.change(call, Ok(waiter())));
+            let waiter = self.unless_known(call, waiter());
+            waiter.and_then(|waiter| self.change(call, Ok(waiter)));
             return Answer::Open;
         }
         let Some(other) = self.close_call(call) else { return Answer::Open };
@@ -401,11 +413,8 @@ impl Session {
             Abandon::Answered(task) => (false, task),
             Abandon::Gone => return false,
         };
-        let other =
-            if task == NO_TASK { self.answers.others.borrow_mut().take(call) } else { None };
-        if let Some(other) = &other {
-            self.was_read(other);
-        }
+        let other = (task == NO_TASK).then(|| self.answers.others.borrow_mut().take(call));
+        other.iter().flatten().for_each(|other| self.was_read(other));
         if tells && self.ended().is_none() {
             self.send_surely(Head::cancel(call), Vec::new());
             return true;

@@ -14,6 +14,7 @@ use super::send_error::{SendError, bad_value};
 use super::write::{ANSWERS, GRANTED, PENDING, REQUESTS, counted, encoded};
 use super::{Fault, Session, Waiter, misbehaved};
 use crate::sample::{ReplyStamper, Stamps, Unsampled};
+use crate::wake::{ForeignWaker, HoldWakers};
 use crate::wire::{AnyContent, Built, Content, Payload};
 use std::task::Waker;
 use upbeat_core::context::Context;
@@ -253,7 +254,7 @@ impl Session {
 
     /// Stores a waker that is woken when there may be room.
     pub(crate) fn wait_for_room(&self, waker: &Waker) {
-        self.core.outbound().wait_for_room(waker, |other| other.will_wake(waker));
+        self.core.outbound().wait_for_room(&waker.into(), |other| other.will_wake(waker));
         self.press();
     }
 
@@ -322,7 +323,8 @@ impl Session {
 
     /// Wakes all senders that wait.
     pub(super) fn wake_senders(&self, mut wake: impl FnMut(Waiter)) {
-        let mut wake = |waker: &Waker| wake(Waiter::Waker(waker.clone()));
+        let _hold = HoldWakers::begin();
+        let mut wake = |waker: &ForeignWaker| wake(Waiter::Waker(waker.clone()));
         self.core.outbound().wake_all(&mut wake);
         self.core.numbers().wake_all(wake);
     }

@@ -1,7 +1,7 @@
 //! A stream of an argument, on the callee's side, which reads it: the caller brings the items.
 
 use super::batch::{Batch, End};
-use crate::contain::drop_each;
+use crate::contain::{drop_each, wake};
 use crate::dispatch::{Dispatcher, Inlet};
 use crate::error::CallError;
 use crate::session::Session;
@@ -75,7 +75,7 @@ impl<T> Pushed<T> {
             state.batches.pop_front();
             state.intake.read_batch();
             if let Some(writer) = state.writer.take() {
-                writer.wake();
+                wake(writer);
             }
         }
         match state.end.take() {
@@ -100,9 +100,7 @@ impl<T> Drop for Pushed<T> {
         state.intake.leave();
         let (batches, writer) = (std::mem::take(&mut state.batches), state.writer.take());
         drop(state);
-        if let Some(writer) = writer {
-            writer.wake();
-        }
+        writer.into_iter().for_each(wake);
         drop_each(batches.into_iter().flatten());
     }
 }
@@ -123,9 +121,9 @@ impl<T: Wire> Inlet for Incoming<T> {
             End::Done => Ok(()),
             End::Broken(text) => Err(CallError::stream(&text)),
         });
-        if let Some(reader) = state.reader.take() {
-            reader.wake();
-        }
+        let reader = state.reader.take();
+        drop(state);
+        reader.into_iter().for_each(wake);
         Ok(is_over)
     }
 
@@ -143,8 +141,8 @@ impl<T: Wire> Inlet for Incoming<T> {
         if state.intake.break_off() {
             state.end = Some(Err(why));
         }
-        if let Some(reader) = state.reader.take() {
-            reader.wake();
-        }
+        let reader = state.reader.take();
+        drop(state);
+        reader.into_iter().for_each(wake);
     }
 }

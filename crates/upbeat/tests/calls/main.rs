@@ -15,6 +15,7 @@ mod nodes;
 mod panics;
 mod samples;
 mod values;
+mod wakers;
 
 /// The other process's parts. Without one this is a test of nothing.
 #[test]

@@ -2,6 +2,7 @@
 //! the service that they call.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+pub(crate) mod executor;
 /// Work that a test leaves out, as the transport's tests record it.
 #[path = "../../../transport/tests/left_out/mod.rs"]
 pub(crate) mod left_out;

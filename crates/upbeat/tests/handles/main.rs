@@ -4,6 +4,7 @@
 mod common;
 
 mod leftovers;
+mod wakers;
 
 use common::process::part;
 use common::server::{KINDS, Kind, Server};

@@ -289,7 +289,7 @@ impl Caller {
                 Idle::Tick | Idle::Sleep => break,
             }
         }
-        self.poll(call, || Waiter::Waker(waker.clone()), take).result()
+        self.poll(call, || Waiter::Waker(waker.into()), take).result()
     }
 
     /// Records that the wait of a future that had polled for its reply is over.

@@ -6,9 +6,9 @@ use super::super::{ConnectTerms, Target};
 use super::{Sides, State, lock};
 use crate::error::{BuildError, CallError, ConnectError, Why};
 use crate::reactor::timespec;
+use crate::wake::ForeignWaker;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
-use std::task::Waker;
 use upbeat_core::method::Signature;
 
 /// Connects: the first part of the thread.
@@ -39,9 +39,8 @@ pub(super) fn tell(
     let mut sides = lock(sides);
     let state = std::mem::replace(sides.states.get_mut(&number)?, next);
     drop(sides);
-    // Wakers are the users' code, and may use the session at once.
     if let State::Opening(queue) = state {
-        queue.wakers.into_values().for_each(Waker::wake);
+        queue.wakers.into_values().for_each(ForeignWaker::wake);
     }
     bell
 }

@@ -1,12 +1,11 @@
 //! A task that is being polled, and that is not in its entry meanwhile.
 
 use super::{POLLED, Place, TaskSlot, Tasks, Vacant};
-use crate::contain::contain;
+use crate::contain;
 use crate::task::{Cancelled, Done};
 use crate::wake::{self, TaskId};
 use std::cell::Cell;
 use std::mem::forget;
-use std::task::Waker;
 
 /// A task that is being polled. Dropping this, for example in a panic, puts the task back into its entry.
 pub(crate) struct Polled<'t> {
@@ -87,7 +86,7 @@ impl Polled<'_> {
             // The outcome stays in the entry until the task is joined.
             place.set(Place::Waits(live));
             let joiner = tasks.block(id).and_then(|block| block.joiner(id));
-            return joiner.into_iter().for_each(Waker::wake);
+            return joiner.into_iter().for_each(contain::wake);
         }
         tasks.free(place, id);
         tasks.keep(live);
@@ -98,13 +97,13 @@ impl Polled<'_> {
         let Some(live) = self.live.take() else { return };
         tasks.live.set(tasks.live.get() - 1);
         tasks.free(self.place, id);
-        contain(|| drop(live));
+        contain::contain(|| drop(live));
     }
 
     /// Ends the task before it is done.
     pub(super) fn cancel(mut self, tasks: &Tasks, id: TaskId, why: Cancelled) {
         let Some(live) = &mut self.live else { return };
-        contain(|| live.task.as_mut().cancel(why));
+        contain::contain(|| live.task.as_mut().cancel(why));
         let is_spawned = live.task.as_mut().spawned().is_some();
         self.done(if is_spawned { Done::Spawned } else { Done::Handler }, tasks, id);
     }
