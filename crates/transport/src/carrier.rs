@@ -379,6 +379,8 @@ impl Carrier {
         let (wish, page) = (self.lanes.peer_room_request(), self.page.region());
         let Medium::Lanes { bell, .. } = &self.medium else {
             return Box::new(move || {
+                // The owner shows the wish, and then looks at what was given back, with a fence between them.
+                let _ = fence_full();
                 if wish.load(0) != 0 {
                     wake();
                 }

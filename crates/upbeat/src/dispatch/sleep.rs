@@ -11,6 +11,7 @@ use std::time::Instant;
 use upbeat_core::bill::Counter;
 use upbeat_core::limits::SWEEP_NS;
 use upbeat_core::sweep::Sweeps;
+use upbeat_memory::sync::fence_full;
 
 /// The node's own clock: nanoseconds since it began.
 pub(super) struct Clock {
@@ -190,6 +191,8 @@ impl Dispatcher {
         self.home.page().clear_polling();
         self.settle_all(false);
         self.show_all();
+        // A peer that has not seen what was published is seen to wait.
+        let _ = fence_full();
         self.relieve_all();
         self.rest_streams();
     }

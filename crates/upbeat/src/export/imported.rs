@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::task::{Context, Poll};
 use std::time::Instant;
 use upbeat_core::channel::export::{Consistency, Part};
+use upbeat_memory::sync::{Ordering::Acquire, fence};
 
 /// An export of another node, for the paths of its reader.
 #[doc(hidden)]
@@ -359,7 +360,12 @@ impl<'i, T: Shared> Path<&'i Imported, T> {
         }
         let bets = self.place().access().bets();
         match location.consistency {
-            Consistency::Cell if T::WORDS == 1 && T::UNITS == 0 => Some(take(at)),
+            Consistency::Cell if T::WORDS == 1 && T::UNITS == 0 => {
+                let value = take(at);
+                // A later read sees no older state.
+                fence(Acquire);
+                Some(value)
+            }
             Consistency::Cell => {
                 let units = usize::from(!T::IS_UNIT) + T::UNITS;
                 memory.read_whole(units, |show| self.versions(show), move || take(at), bets)

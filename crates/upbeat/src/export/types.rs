@@ -120,8 +120,16 @@ macro_rules! indexes {
 
 indexes! { u8, U8; u16, U16; u32, U32; u64, U64; }
 
+/// Stores scalars. The last word is stored whole: a reader takes an array of one word without a look at versions.
 fn put_bytes<T: IntoBytes + Immutable>(items: &[T], to: &Writer<'_>, at: usize) {
-    to.write(at, items.as_bytes());
+    let bytes = items.as_bytes();
+    let (words, rest) = bytes.split_at(bytes.len() / WORD * WORD);
+    to.write(at, words);
+    if !rest.is_empty() {
+        let mut last = [0; WORD];
+        last[..rest.len()].copy_from_slice(rest);
+        to.store(at + words.len() / WORD, u64::from_ne_bytes(last));
+    }
 }
 
 /// Loads scalars that any bytes are.
@@ -131,12 +139,14 @@ fn take_bytes<T: FromBytes + IntoBytes>(items: &mut [T], from: &Memory, at: usiz
     true
 }
 
-/// Loads scalars that some words are not.
+/// Loads scalars that some words are not. Each word is loaded once.
 fn take_words<T: Shared>(items: &mut [T], from: &Memory, at: usize) -> bool {
-    items.iter_mut().enumerate().all(|(index, item)| {
-        let byte = index * T::PACKED;
-        let word = from.load(at + byte / WORD) >> (8 * (byte % WORD));
-        T::of_word(word).map(|value| *item = value).is_some()
+    items.chunks_mut(WORD / T::PACKED).enumerate().all(|(index, items)| {
+        let word = from.load(at + index);
+        items.iter_mut().enumerate().all(|(index, item)| {
+            let part = word >> (8 * index * T::PACKED);
+            T::of_word(part).map(|value| *item = value).is_some()
+        })
     })
 }
 

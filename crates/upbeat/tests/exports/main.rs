@@ -60,6 +60,7 @@ pub(crate) struct Quotes {
     bytes: [u8; 300],
     /// A single word.
     small: [u16; 3],
+    marks: [char; 2],
     levels: [[f32; 5]; 4],
     flags: [bool; 9],
     totals: Totals,
@@ -99,17 +100,23 @@ impl Quotes {
         Quotes {
             count: u64::MAX - u64::from(number),
             open: number % 2 == 1,
-            grade: char::from_u32(0x1f600 + number % 16).unwrap(),
+            grade: mark(number),
             change: -(number as i8),
             name: Text::new(&format!("EURUSD {number}")).unwrap(),
             book: std::array::from_fn(|index| Row::of(at(index))),
             bytes: std::array::from_fn(|index| at(index) as u8),
             small: std::array::from_fn(|index| at(index) as u16),
+            marks: [mark(number); 2],
             levels: std::array::from_fn(|one| std::array::from_fn(|two| at(10 * one + two) as f32)),
             flags: std::array::from_fn(|index| at(index) % 3 == 0),
             totals: Totals { sold: -i64::from(number), best: Row::of(number) },
         }
     }
+}
+
+/// A mark that follows from a number.
+fn mark(number: u32) -> char {
+    char::from_u32(0x1f600 + number % 16).unwrap()
 }
 
 impl Row {

@@ -19,6 +19,8 @@ pub(crate) fn update(quotes: &Export<Quotes>, stock: &GuardedExport<Stock>, numb
         place.ask().set(row.ask);
         place.size().set(row.size);
     });
+    quotes.small().set([number as u16; 3]);
+    quotes.marks().set([crate::mark(number as u32); 2]);
     if number.is_multiple_of(8) {
         quotes.bytes().set([number as u8; 300]);
         quotes.totals().set(crate::Totals { sold: number as i64, best: row });
@@ -57,6 +59,12 @@ fn no_torn_value_is_read() {
                 // Most reads are short ones, of a struct that the owner may be writing.
                 let place = quotes.book().index(index);
                 for _ in 0..SHORT {
+                    // A single word has no version.
+                    let small = quotes.small().try_read().unwrap();
+                    let first = Quotes::of(1).small;
+                    assert!(small == first || small == [small[0]; 3], "torn: {small:?}");
+                    let marks = quotes.marks().try_read().unwrap();
+                    assert_eq!(marks[0], marks[1], "torn");
                     match place.try_read() {
                         Ok(row) => check(&row),
                         Err(error) => {
