@@ -34,7 +34,7 @@ mod value;
 
 pub use directory::{Directory, NotOpened, NotRead, Refusal, Routed};
 pub use expression::{Compare, Expression, Filter, Fold, Number, Operand, Overflow};
-pub use gather::{TooLarge, gather};
+pub use gather::{NotGathered, gather};
 pub use layout::{packed_words, text_words, vec_words};
 pub use part::Part;
 pub use readers::{Asker, Denial, Nameless, Readers};

@@ -19,7 +19,6 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::task::{Context, Poll};
 use std::time::Instant;
 use upbeat_core::channel::export::{Consistency, Part};
-use upbeat_memory::sync::{Ordering::Acquire, fence};
 
 /// An export of another node, for the paths of its reader.
 #[doc(hidden)]
@@ -360,13 +359,7 @@ impl<'i, T: Shared> Path<&'i Imported, T> {
         }
         let bets = self.place().access().bets();
         match location.consistency {
-            Consistency::Cell if T::WORDS == 1 && T::UNITS == 0 => {
-                let value = take(at);
-                // A later read sees no older state.
-                fence(Acquire);
-                Some(value)
-            }
-            Consistency::Cell => {
+            Consistency::Cell if T::WORDS != 1 || T::UNITS != 0 => {
                 let units = usize::from(!T::IS_UNIT) + T::UNITS;
                 memory.read_whole(units, |show| self.versions(show), move || take(at), bets)
             }
@@ -374,7 +367,7 @@ impl<'i, T: Shared> Path<&'i Imported, T> {
                 let take = move |offset| take(at + offset);
                 memory.read_copy(location.version(), location.words, take, bets)
             }
-            Consistency::Raw => Some(take(at)),
+            Consistency::Cell | Consistency::Raw => Some(memory.read_parts(|| take(at))),
         }
     }
 }

@@ -357,7 +357,8 @@ impl<T: Shared> Path<&Owner, T> {
         let value = match shift {
             None if T::GROWS => {
                 let first = access.written(access.location().value());
-                let words = gather(&T::shape(), at - first, &mut |at| memory.load(first + at));
+                let (load, words) = (&mut |at| memory.load(first + at), now.location.words);
+                let words = gather(&T::shape(), at - first, words, load);
                 let words = words.unwrap_or_else(|_| panic!("the value has too many words"));
                 T::take(&Memory::of(&words), 0)
             }

@@ -15,7 +15,7 @@ pub use reference::{Ref, RefFields};
 
 use super::memory::{Memory, Writer};
 use super::path::{ArrayFields, Path, ScalarFields, TextFields};
-use super::shared::{Access, Navigate, Readable, Shared};
+use super::shared::{Access, NOWHERE, Navigate, Readable, Shared};
 use upbeat_core::channel::export::{Scalar, Shape, Step, packed_words, text_words};
 use upbeat_memory::region::WORD;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -262,6 +262,9 @@ impl<A: Access, T: Shared, const N: usize> ArrayFields<A, T, N> {
     {
         let (place, from) = (self.0.borrowed(), index.place());
         assert!(place.access.is_same(&from.access), "an index lies in the export of its array");
+        if from.at == NOWHERE {
+            return Path::new(Navigate::nowhere(place, from.version));
+        }
         let (from_at, around) = Navigate::from_step(from);
         let from_byte = from_at * WORD as u32 + u32::from(from.shift.unwrap_or(0)) / 8;
         Path::step(place, |at, to| Step::Index {

@@ -211,6 +211,10 @@ fn each_part_is_read_where_it_lies() {
         let stock = shop.stock();
         assert_eq!(soon(stock.index_at(&shop.favourite()).size().read()).await, Ok(3));
         assert_eq!(soon(stock.index_at(&shop.favourite()).read()).await, Ok(Row::of(3)));
+        let number = shop.numbers().index(10);
+        let beyond = stock.index_at(&number);
+        assert_eq!(soon(beyond.size().read()).await, Err(ReadError::Index { index: 10 }));
+        assert_eq!(beyond.try_read(), Err(ReadError::Index { index: 10 }));
         // Nothing of this took a call where the memory is shared, but what has many parts.
         if shares && shares_memory("reads without a call") {
             assert_eq!(shop.limit().some().try_read(), Ok(40));

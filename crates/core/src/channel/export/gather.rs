@@ -9,37 +9,46 @@ use super::{chunks, map};
 use crate::limits::EXPORT_WORDS_MAX;
 use alloc::vec::Vec;
 
-/// The value has too many words to travel in one piece.
+/// The reason why a value cannot travel in one piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooLarge;
+pub enum NotGathered {
+    /// The value has too many words.
+    Large,
+    /// The words are none of a value of the shape: a vector leads out of the export.
+    Outside,
+}
 
-/// Returns the words of a value of this shape at word `at`, in one piece. `load` gives the words of the whole export by
-/// their numbers.
+/// Returns the words of a value of this shape at word `at`, in one piece. `load` gives the words of the whole export,
+/// which has `words` of them, by their numbers. A reader may have led to words that are of another shape.
 pub fn gather(
     shape: &Shape,
     at: usize,
+    words: usize,
     load: &mut impl FnMut(usize) -> u64,
-) -> Result<Vec<u64>, TooLarge> {
-    let mut out = Vec::new();
-    append(at, shape.words(), load, &mut out)?;
+) -> Result<Vec<u64>, NotGathered> {
+    let (mut out, mut export) = (Vec::new(), Export { words, load });
+    export.append(at, shape.words(), &mut out)?;
     if shape.grows() {
-        elements(shape, at, 0, load, &mut out)?;
+        elements(shape, at, 0, &mut export, &mut out)?;
     }
     Ok(out)
 }
 
-fn append(
-    at: usize,
+/// The words of an export.
+struct Export<'l, L> {
     words: usize,
-    load: &mut impl FnMut(usize) -> u64,
-    out: &mut Vec<u64>,
-) -> Result<(), TooLarge> {
-    let end = at.checked_add(words).ok_or(TooLarge)?;
-    if out.len().saturating_add(words) > EXPORT_WORDS_MAX {
-        return Err(TooLarge);
+    load: &'l mut L,
+}
+
+impl<L: FnMut(usize) -> u64> Export<'_, L> {
+    fn append(&mut self, at: usize, words: usize, out: &mut Vec<u64>) -> Result<(), NotGathered> {
+        if out.len().saturating_add(words) > EXPORT_WORDS_MAX {
+            return Err(NotGathered::Large);
+        }
+        let end = at.checked_add(words).filter(|end| *end <= self.words);
+        out.extend((at..end.ok_or(NotGathered::Outside)?).map(&mut *self.load));
+        Ok(())
     }
-    out.extend((at..end).map(load));
-    Ok(())
 }
 
 /// Appends the elements of all vectors of a value at word `at`, whose words are in `out` from word `to` on.
@@ -47,9 +56,9 @@ fn elements(
     shape: &Shape,
     at: usize,
     to: usize,
-    load: &mut impl FnMut(usize) -> u64,
+    export: &mut Export<'_, impl FnMut(usize) -> u64>,
     out: &mut Vec<u64>,
-) -> Result<(), TooLarge> {
+) -> Result<(), NotGathered> {
     if !shape.grows() {
         return Ok(());
     }
@@ -57,16 +66,16 @@ fn elements(
         Shape::Scalar(_) | Shape::Packed { .. } | Shape::Text { .. } | Shape::Ref { .. } => Ok(()),
         Shape::Array { of, len } => (0..*len as usize)
             .map(|index| index * of.words())
-            .try_for_each(|offset| elements(of, at + offset, to + offset, load, out)),
+            .try_for_each(|offset| elements(of, at + offset, to + offset, export, out)),
         Shape::Option { of } => match out[to + 1] {
             0 => Ok(()),
-            _ => elements(of, at + LENGTH_WORDS, to + LENGTH_WORDS, load, out),
+            _ => elements(of, at + LENGTH_WORDS, to + LENGTH_WORDS, export, out),
         },
         Shape::FixedVec { of, len } => {
             let len = out[to + 1].min(u64::from(*len)) as usize;
             (0..len)
                 .map(|index| LENGTH_WORDS + index * of.words())
-                .try_for_each(|offset| elements(of, at + offset, to + offset, load, out))
+                .try_for_each(|offset| elements(of, at + offset, to + offset, export, out))
         }
         Shape::FixedMap { key, value, len } => {
             let slots = |at| map::Slots {
@@ -79,7 +88,7 @@ fn elements(
                 match map::Slots::is_entry(out[slots(to).slot(slot)]) {
                     true => {
                         let (at, to) = (slots(at).value_of(slot), slots(to).value_of(slot));
-                        elements(value, at, to, load, out)
+                        elements(value, at, to, export, out)
                     }
                     false => Ok(()),
                 }
@@ -90,10 +99,10 @@ fn elements(
             fields.iter().try_for_each(|field| {
                 let begin = offset;
                 offset += field.shape.words();
-                elements(&field.shape, at + begin, to + begin, load, out)
+                elements(&field.shape, at + begin, to + begin, export, out)
             })
         }
-        Shape::Vec { of } => vec(of, to, load, out),
+        Shape::Vec { of } => vec(of, to, export, out),
     }
 }
 
@@ -101,12 +110,12 @@ fn elements(
 fn vec(
     of: &Shape,
     to: usize,
-    load: &mut impl FnMut(usize) -> u64,
+    export: &mut Export<'_, impl FnMut(usize) -> u64>,
     out: &mut Vec<u64>,
-) -> Result<(), TooLarge> {
-    let len = usize::try_from(out[to + 1]).map_err(|_| TooLarge)?;
+) -> Result<(), NotGathered> {
+    let len = usize::try_from(out[to + 1]).map_err(|_| NotGathered::Large)?;
     if chunks::count(len) > chunks::CHUNKS {
-        return Err(TooLarge);
+        return Err(NotGathered::Large);
     }
     let (each, first) = (of.bytes_in_vec(), out.len());
     let chunk_at = |out: &[u64], chunk| out[to + chunks::pointer(chunk)] as usize;
@@ -114,15 +123,15 @@ fn vec(
     let heads: Vec<usize> = (0..chunks::count(len)).map(|chunk| chunk_at(out, chunk)).collect();
     for (chunk, at) in heads.iter().enumerate() {
         let here = left.min(chunks::len(chunk));
-        append(*at, (here * each).div_ceil(WORD), load, out)?;
+        export.append(*at, (here * each).div_ceil(WORD), out)?;
         left -= here;
     }
     out[to + chunks::pointer(0)] = first as u64;
     if of.grows() {
         for index in 0..len {
-            let place = chunks::find(index).ok_or(TooLarge)?;
+            let place = chunks::find(index).ok_or(NotGathered::Large)?;
             let at = heads[place.chunk] + place.index * of.words();
-            elements(of, at, first + index * of.words(), load, out)?;
+            elements(of, at, first + index * of.words(), export, out)?;
         }
     }
     Ok(())

@@ -5,8 +5,8 @@ use crate::export::home::Here;
 use std::cell::Ref;
 use std::hash::{DefaultHasher, Hasher};
 use upbeat_core::channel::export::{
-    Consistency, Expression, Found, Load, Missing, NotRead, Number, Overflow, Part, Route, Shape,
-    gather,
+    Consistency, Expression, Found, Load, Missing, NotGathered, NotRead, Number, Overflow, Part,
+    Route, Shape, gather,
 };
 use upbeat_memory::copies::Look;
 
@@ -44,7 +44,12 @@ impl Owner {
         let found = route.follow(copy.home.location.words, &mut copy).map_err(NotRead::Missing)?;
         let at = found.at + part.at as usize;
         if let Some(growing) = part.shape(shape).filter(|shape| shape.grows()) {
-            return gather(growing, at, &mut |at| copy.load(at)).map_err(|_| NotRead::Large);
+            let words = copy.home.location.words;
+            let gathered = gather(growing, at, words, &mut |at| copy.load(at));
+            return gathered.map_err(|error| match error {
+                NotGathered::Large => NotRead::Large,
+                NotGathered::Outside => NotRead::Missing(Missing::Broken),
+            });
         }
         Ok((at..at + part.words as usize).map(|at| copy.load(at) >> found.shift).collect())
     }

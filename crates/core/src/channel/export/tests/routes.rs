@@ -194,7 +194,7 @@ impl Load for Plain<'_> {
 
 /// Returns the value at the end of a route, as text.
 fn read(shape: &Shape, found: Found, memory: &Memory) -> std::string::String {
-    let words = gather(shape, found.at, &mut |at| memory.words[at]).unwrap();
+    let words = gather(shape, found.at, memory.words.len(), &mut |at| memory.words[at]).unwrap();
     let part = Part { at: 0, words: word(shape.words()) };
     let selection = Selection { route: Vec::new(), part, shift: found.shift, shape: shape.clone() };
     selection.value(&words).unwrap().to_string()

@@ -13,7 +13,7 @@ proptest! {
     #[test]
     fn words_are_the_value_that_was_put(shape in shapes(), seed in any::<u64>()) {
         let (memory, value) = Memory::invent(&shape, seed);
-        let mut words = gather(&shape, 0, &mut |at| memory.words[at]).unwrap();
+        let mut words = gather(&shape, 0, memory.words.len(), &mut |at| memory.words[at]).unwrap();
         let whole = shape.resolve("").unwrap();
         if !shape.grows() {
             prop_assert_eq!(&words, &memory.words);
