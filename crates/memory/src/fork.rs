@@ -75,6 +75,52 @@ impl Process {
     }
 }
 
+/// A static value of which each process has its own: the value of a parent may be locked in a forked child for ever, or
+/// count threads that the child does not have.
+///
+/// ```
+/// use upbeat_memory::fork::PerProcess;
+/// static NAMES: PerProcess<Vec<String>> = PerProcess::new();
+/// assert!(NAMES.get(Vec::new).is_empty());
+/// ```
+#[derive(Debug)]
+pub struct PerProcess<T>(OnceLock<Box<Own<T>>>);
+
+/// The value of a process, and the place for that of a child.
+#[derive(Debug)]
+struct Own<T> {
+    process: Process,
+    value: T,
+    child: PerProcess<T>,
+}
+
+impl<T> PerProcess<T> {
+    /// Returns a static value that no process has used.
+    #[must_use]
+    pub const fn new() -> PerProcess<T> {
+        PerProcess(OnceLock::new())
+    }
+
+    /// Returns the value of the running process, which `make` makes at its first use.
+    pub fn get(&self, make: impl Fn() -> T) -> &T {
+        let mut place = self;
+        loop {
+            let (process, child) = (Process::this(), PerProcess::new());
+            let own = place.0.get_or_init(|| Box::new(Own { process, value: make(), child }));
+            if own.process == process {
+                return &own.value;
+            }
+            place = &own.child;
+        }
+    }
+}
+
+impl<T> Default for PerProcess<T> {
+    fn default() -> PerProcess<T> {
+        PerProcess::new()
+    }
+}
+
 /// Returns the word that the kernel wipes in a child.
 #[inline]
 fn word() -> &'static AtomicU64 {

@@ -10,11 +10,11 @@
 
 use crate::contain::panics;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::thread::Builder;
 use std::time::{Duration, Instant};
-use upbeat_memory::fork::Process;
+use upbeat_memory::fork::PerProcess;
 
 /// How long the thread waits for something to do before it ends.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -25,11 +25,8 @@ const WAKERS_MAX: usize = 16;
 
 /// The watchdog of a process.
 pub(crate) struct Watchdog {
-    process: Process,
     state: Mutex<State>,
     more: Condvar,
-    /// The watchdog of a child that this process has forked: the thread is not there.
-    child: OnceLock<Box<Watchdog>>,
 }
 
 #[derive(Default)]
@@ -56,17 +53,12 @@ impl Watched {
 impl Watchdog {
     /// Returns the watchdog of the process that runs.
     pub(crate) fn of_process() -> &'static Watchdog {
-        static FIRST: OnceLock<Watchdog> = OnceLock::new();
-        let mut watchdog = FIRST.get_or_init(Watchdog::new);
-        while !watchdog.process.is_this() {
-            watchdog = watchdog.child.get_or_init(|| Box::new(Watchdog::new()));
-        }
-        watchdog
+        static WATCHDOG: PerProcess<Watchdog> = PerProcess::new();
+        WATCHDOG.get(Watchdog::new)
     }
 
     fn new() -> Watchdog {
-        let (state, more) = (Mutex::default(), Condvar::new());
-        Watchdog { process: Process::this(), state, more, child: OnceLock::new() }
+        Watchdog { state: Mutex::default(), more: Condvar::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -9,9 +9,10 @@
 use crate::contain::panics;
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, available_parallelism};
 use std::time::Duration;
+use upbeat_memory::fork::PerProcess;
 
 /// The time for which a thread waits for more work before it ends.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -41,12 +42,10 @@ struct State {
 }
 
 impl Workers {
-    /// Returns the pool of this process.
+    /// Returns the pool of the process that runs.
     pub(crate) fn of_process() -> &'static Workers {
-        static WORKERS: LazyLock<Workers> = LazyLock::new(|| {
-            Workers::new(available_parallelism().map_or(1, usize::from), PATIENCE)
-        });
-        &WORKERS
+        static WORKERS: PerProcess<Workers> = PerProcess::new();
+        WORKERS.get(|| Workers::new(available_parallelism().map_or(1, usize::from), PATIENCE))
     }
 
     fn new(most: usize, patience: Duration) -> Workers {

@@ -8,9 +8,10 @@ use crate::contain::wake;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Poll, Waker};
 use upbeat_core::address::Address;
+use upbeat_memory::fork::PerProcess;
 use upbeat_transport::error::{OpenError, Unreached};
 
 /// The most addresses of a host that are tried.
@@ -29,12 +30,17 @@ struct Lookup {
 type Job = (Address, Arc<Mutex<Lookup>>);
 
 /// The lookup threads, and the lookups that wait for them.
+#[derive(Default)]
 struct Lookups {
     threads: usize,
     waiting: VecDeque<Job>,
 }
 
-static LOOKUPS: Mutex<Lookups> = Mutex::new(Lookups { threads: 0, waiting: VecDeque::new() });
+/// Returns the lookups of the process that runs.
+fn lookups() -> MutexGuard<'static, Lookups> {
+    static LOOKUPS: PerProcess<Mutex<Lookups>> = PerProcess::new();
+    lock(LOOKUPS.get(Mutex::default))
+}
 
 /// A lookup that a thread does.
 pub(super) struct LookedUp(Arc<Mutex<Lookup>>);
@@ -74,16 +80,16 @@ pub(crate) async fn lookup(address: &Address) -> Result<Vec<SocketAddr>, OpenErr
 
 /// Gives a lookup to a new thread, or queues it for a busy one.
 fn begin(job: Job) -> Result<(), OpenError> {
-    let mut lookups = lock(&LOOKUPS);
-    if lookups.threads == LOOKUPS_MAX {
-        lookups.waiting.push_back(job);
+    let mut all = lookups();
+    if all.threads == LOOKUPS_MAX {
+        all.waiting.push_back(job);
         return Ok(());
     }
     let failed = |error: std::io::Error| not_found(&job.0, &error);
     let builder = std::thread::Builder::new().name("upbeat-lookup".into());
     let first = (job.0.clone(), Arc::clone(&job.1));
     builder.spawn(move || work(first)).map_err(failed)?;
-    lookups.threads += 1;
+    all.threads += 1;
     Ok(())
 }
 
@@ -100,10 +106,10 @@ fn work(first: Job) {
             drop(state);
             waker.into_iter().for_each(wake);
         }
-        let mut lookups = lock(&LOOKUPS);
-        next = lookups.waiting.pop_front();
+        let mut all = lookups();
+        next = all.waiting.pop_front();
         if next.is_none() {
-            lookups.threads -= 1;
+            all.threads -= 1;
         }
     }
 }

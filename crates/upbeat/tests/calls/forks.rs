@@ -23,13 +23,14 @@ fn refused(act: impl FnOnce()) -> bool {
     text.is_some_and(|text| text.contains("forked child"))
 }
 
-/// Plays the part `fork SERVER`, or `fork-handles SERVER`, or `fork-locked SERVER`. False if it is another.
+/// Plays the part `fork SERVER`, `fork-handles SERVER`, `fork-locked SERVER` or `fork-computing SERVER`. False if it is another.
 pub(crate) fn play(part: &str, place: &Path) -> bool {
     let words: Vec<&str> = part.split(' ').collect();
     match words[..] {
         ["fork", server] => fork_nodes(server, place),
         ["fork-handles", server] => fork_handles(server, place),
         ["fork-locked", server] => fork_locked(server, place),
+        ["fork-computing", server] => fork_computing(server, place),
         _ => return false,
     }
     say("done");
@@ -217,6 +218,20 @@ fn fork_locked(server: &str, place: &Path) {
     assert_eq!(block_on(open.unwrap()), Ok(5));
 }
 
+/// A child computes, whatever threads its parent has for that: idle ones here.
+fn fork_computing(server: &str, place: &Path) {
+    let node = |who| node(&format!("{server}/{who}"), place, Waiting::Adaptive);
+    let parent = node("parent");
+    assert_eq!(parent.block_on(parent.compute(|| 1)), 1);
+    let computes = || {
+        let child = node("child");
+        child.block_on(child.compute(|| 2))
+    };
+    assert_eq!(in_child(|| in_child(computes).map_or(9, |code| code as u8)), Some(2));
+    assert_eq!(in_child(computes), Some(2));
+    assert_eq!(parent.block_on(parent.compute(|| 3)), 3);
+}
+
 /// Has another process play a part, with this server.
 fn plays(part: &str, server: &str, place: &Path) {
     let mut other = Other::start(&format!("{part} {server}"), place);
@@ -236,6 +251,13 @@ fn a_child_that_uses_or_drops_its_parents_handles() {
     let _watchdog = Watchdog::new("forks with handles", 60);
     let stand = Stand::new(Kind::Shared, Waiting::Adaptive);
     plays("fork-handles", &stand.name(), &stand.place);
+}
+
+#[test]
+fn a_child_that_computes_after_its_parent() {
+    let _watchdog = Watchdog::new("forks that compute", 60);
+    let directory = Directory::new();
+    plays("fork-computing", "computing/forks", &directory.path());
 }
 
 #[test]
