@@ -8,7 +8,7 @@ mod reader;
 pub use buf::InPlaceBuf;
 pub use reader::InPlaceReader;
 
-use super::{Describe, Input, Output, Plain, Wire, WireError, reserve, reserved};
+use super::{Describe, Input, Output, Plain, Wire, WireError, checked_count, reserve, reserved};
 use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -404,7 +404,11 @@ impl<T: Plain + Default> Wire for InPlace<T> {
     }
 
     fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
-        let count = input.count(size_of::<T>())?;
+        let count = match size_of::<T>() {
+            // Elements without bytes have a limit of their own.
+            0 => checked_count(input)?,
+            each => input.count(each)?,
+        };
         match input.lend(count * size_of::<T>())? {
             Some((lease, at)) => Ok(InPlace { from: From::Lent(lease, at, PhantomData), count }),
             None => Ok(InPlace::from(input.items(count)?)),

@@ -86,8 +86,8 @@ mod chrono {
 
     /// Makes a span of whole seconds and of nanoseconds that point the same way.
     fn span((seconds, part): (i64, i32)) -> Option<TimeDelta> {
-        let is_part =
-            part.unsigned_abs() < 1_000_000_000 && i64::from(part.signum()) * seconds >= 0;
+        let same_way = part == 0 || seconds == 0 || (part < 0) == (seconds < 0);
+        let is_part = part.unsigned_abs() < 1_000_000_000 && same_way;
         if !is_part {
             return None;
         }

@@ -216,6 +216,9 @@ fn values_that_a_type_lacks_are_refused() {
     let last = DateTime::<Utc>::MAX_UTC.timestamp();
     assert!(refused::<DateTime<FixedOffset>>(&(last, 0_u32, 86_399_i32)));
     assert!(refused::<TimeDelta>(&(1_i64, -1_i32)));
+    assert!(refused::<TimeDelta>(&(i64::MIN, -1_i32)));
+    let endless = decode::<crate::wire::InPlace<[u8; 0]>>(&encode(&u64::MAX));
+    assert!(matches!(endless, Err(WireError::Count { .. })));
     assert!(refused::<TimeDelta>(&(i64::MAX, 0_i32)));
 }
 
