@@ -102,6 +102,8 @@ use upbeat_transport::local_node::LocalNode;
 pub(crate) use bounds::Handed;
 pub(crate) use door::Listeners;
 pub(crate) use driven::Enter;
+#[cfg(feature = "tokio")]
+pub(crate) use driven::UnderWay;
 pub(crate) use leases::Lease;
 pub(crate) use lost_reads::LostReads;
 pub use over_runs::OverRun;
@@ -337,6 +339,7 @@ impl Dispatcher {
         if self.has_sent(session) {
             self.heat(session);
         }
+        self.has_work_from_outside();
     }
 
     /// Records that something was sent in this session. Returns whether each turn is to look at the session from now

@@ -418,7 +418,7 @@ impl<E> CallError<E> {
             CallError::NotConnected { text, .. } => write!(f, "not connected: {text}"),
             CallError::WouldBlockNode => write!(
                 f,
-                "a blocking call inside a handler or a task of a node would stop that node: await the handle's own \
+                "a blocking call in the thread that drives a node would stop that node: await the handle's own \
                  method (`counter.add(1).await` instead of `counter.blocking().add(1)`, and \
                  `node.connect(…).await` instead of making a handle), or block in another thread"
             ),

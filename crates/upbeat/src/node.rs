@@ -410,6 +410,17 @@ impl Node {
         act()
     }
 
+    /// Ends a drive: `drops` drops the application's future inside the node, and everything that was sent is flushed.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn leave(&self, drops: impl FnOnce()) {
+        if !self.inner.is_here() || Dispatcher::is_driving() {
+            return drops();
+        }
+        let _enter = Enter::new(&self.inner);
+        let _leave = Leave(&self.inner);
+        drops();
+    }
+
     /// Runs turns of a runtime that does nothing else meanwhile.
     #[cfg(feature = "tokio")]
     pub(crate) fn driven<T>(&self, turns: impl FnOnce() -> T) -> T {

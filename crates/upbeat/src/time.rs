@@ -50,6 +50,9 @@ impl Sleep {
         drop(timers);
         drop(before);
         self.timer = timer;
+        if !set {
+            self.node.has_work_from_outside();
+        }
     }
 }
 

@@ -2,12 +2,13 @@
 //!
 //! No other module of this crate uses tokio.
 
+use crate::dispatch::UnderWay;
 use crate::node::Node;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -21,8 +22,10 @@ const TURNS: usize = 64;
 /// clients can be awaited beside anything of tokio's. Other tasks of the runtime use handles for that
 /// ([`handle`](crate::handle)).
 ///
-/// The runtime needs its I/O driver. If this future is dropped before its end, the node is unchanged, and another
-/// call may drive it on.
+/// The runtime needs its I/O driver. If this future is dropped before its end, `future` is dropped inside the node, and
+/// another call may drive the node on. Other tasks of the thread may start tasks of the node, and await its futures, between
+/// two polls of this one. As long as it is not dropped, blocking calls of handles in the thread are refused
+/// ([`WouldBlockNode`](crate::CallError::WouldBlockNode)), because they would stop the node.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -53,14 +56,41 @@ pub async fn drive<F: Future>(node: &Node, future: F) -> io::Result<F::Output> {
         reason = "what took its place is unsafe: it asks for what an `OwnedFd` is"
     )]
     let descriptor = AsyncFd::with_interest(descriptor, Interest::READABLE)?;
-    let mut future = pin!(future);
-    poll_fn(|context| {
-        if let Poll::Ready(value) = node.inside(|| future.as_mut().poll(context)) {
-            return Poll::Ready(Ok(value));
-        }
-        node.driven(|| turn(node, &descriptor, context)).map(Err)
-    })
-    .await
+    let future = pin!(Some(future));
+    let mut drive = Drive { node, future, under_way: UnderWay::begin() };
+    poll_fn(|context| drive.poll(&descriptor, context)).await
+}
+
+/// A drive that is under way. Its drop ends the future inside the node, and leaves the node.
+struct Drive<'n, 'f, F> {
+    node: &'n Node,
+    future: Pin<&'f mut Option<F>>,
+    under_way: UnderWay,
+}
+
+impl<F: Future> Drive<'_, '_, F> {
+    fn poll(
+        &mut self,
+        descriptor: &AsyncFd<OwnedFd>,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<F::Output>> {
+        let Drive { node, future, under_way } = self;
+        under_way.poll(|| {
+            if let Some(future) = future.as_mut().as_pin_mut()
+                && let Poll::Ready(value) = node.inside(|| future.poll(context))
+            {
+                return Poll::Ready(Ok(value));
+            }
+            node.driven(|| turn(node, descriptor, context)).map(Err)
+        })
+    }
+}
+
+impl<F> Drop for Drive<'_, '_, F> {
+    fn drop(&mut self) {
+        let Drive { node, future, under_way } = self;
+        under_way.poll(|| node.leave(|| future.set(None)));
+    }
 }
 
 /// Turns the node until nothing more has come. Ready with an error alone.

@@ -306,6 +306,12 @@ impl WakeQueue {
         self.top.load(Ordering::SeqCst) == 0 && !self.any_here()
     }
 
+    /// Returns whether the node sleeps, or is about to.
+    #[inline]
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.asleep.load(Ordering::Relaxed)
+    }
+
     /// Announces that the node is awake, and takes the wake-ups off the doorbell.
     pub(crate) fn awake(&self, rung: bool) {
         self.asleep.store(false, Ordering::SeqCst);

@@ -315,7 +315,7 @@ fn a_blocking_call_in_a_handler_says_what_to_write() {
     }
     let text = caller.join().unwrap();
     for part in [
-        "a blocking call inside a handler or a task of a node would stop that node",
+        "a blocking call in the thread that drives a node would stop that node",
         "`counter.add(1).await` instead of `counter.blocking().add(1)`",
         "block in another thread",
     ] {

@@ -83,7 +83,9 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
     #[inline(never)]
     pub(super) fn open_call(&self, context: &Context<'_>) -> Option<CallNumber> {
         let Bound { node, session, .. } = self.bound();
-        session.open_call(node.waiter(context))
+        let call = session.open_call(node.waiter(context));
+        node.has_work_from_outside();
+        call
     }
 
     #[cold]

@@ -6,6 +6,10 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use upbeat_memory::fork::Process;
 
+/// Stands for the number of a node while this thread drives one and does something else, between two polls of the future
+/// that drives.
+const BETWEEN: u32 = u32::MAX;
+
 thread_local! {
     /// The number of the node that this thread drives now; 0 if it drives none.
     static DRIVEN: Cell<u32> = const { Cell::new(0) };
@@ -73,6 +77,47 @@ impl Drop for Enter<'_> {
     }
 }
 
+/// A guard for the time in which a future of another executor drives a node. Between two of its polls the thread does
+/// other things, and must not block for the node.
+#[cfg(feature = "tokio")]
+pub(crate) struct UnderWay(());
+
+#[cfg(feature = "tokio")]
+thread_local! {
+    /// The number of these guards.
+    static UNDER_WAY: Cell<u32> = const { Cell::new(0) };
+}
+
+#[cfg(feature = "tokio")]
+impl UnderWay {
+    pub(crate) fn begin() -> UnderWay {
+        UNDER_WAY.set(UNDER_WAY.get() + 1);
+        UnderWay(())
+    }
+
+    /// Runs one poll of the future.
+    pub(crate) fn poll<R>(&self, act: impl FnOnce() -> R) -> R {
+        if DRIVEN.get() == BETWEEN {
+            DRIVEN.set(0);
+        }
+        let result = act();
+        if DRIVEN.get() == 0 {
+            DRIVEN.set(BETWEEN);
+        }
+        result
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        UNDER_WAY.set(UNDER_WAY.get() - 1);
+        if UNDER_WAY.get() == 0 && DRIVEN.get() == BETWEEN {
+            DRIVEN.set(0);
+        }
+    }
+}
+
 /// Gives a node its number, and keeps the node.
 ///
 /// # Panics
@@ -94,8 +139,12 @@ fn number(node: &Rc<Dispatcher>) {
     });
 }
 
+/// Reports that a node is driven inside of a node.
 #[cold]
-fn nested(outer: u32) -> ! {
+fn nested(outer: u32) {
+    if outer == BETWEEN {
+        return;
+    }
     DRIVEN.set(outer);
     panic!(
         "`block_on`, `turn` or `shut_down` of a node was called inside a handler or a task of a node, which would \
@@ -177,7 +226,16 @@ impl Dispatcher {
         Some(show(&node))
     }
 
-    /// Returns whether this thread drives a node.
+    /// Wakes the application's loop that waits for the node's descriptor, because code outside of the node's drives has
+    /// given the node something to do.
+    #[inline]
+    pub(crate) fn has_work_from_outside(&self) {
+        if self.work.roster.is_asleep() && DRIVEN.get() != self.life.number.get() {
+            self.work.roster.nudge();
+        }
+    }
+
+    /// Returns whether this thread drives a node, also between two polls of a future that does.
     pub(crate) fn is_driving() -> bool {
         DRIVEN.get() != 0
     }

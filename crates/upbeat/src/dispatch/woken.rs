@@ -72,6 +72,8 @@ impl Dispatcher {
             ready.push(id)
         }
         self.work.roster.keep(priority);
+        drop(ready);
+        self.has_work_from_outside();
         JoinHandle::new(&self.work.tasks, Some(id))
     }
 

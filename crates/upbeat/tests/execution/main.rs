@@ -7,6 +7,7 @@ mod bank;
 mod shop;
 mod modes;
 mod budget;
+mod driven;
 mod blocking;
 mod needs;
 mod statistics;
