@@ -4,6 +4,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod beside;
+
 mod bounds;
 
 mod callbacks;
