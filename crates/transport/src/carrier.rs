@@ -299,6 +299,13 @@ impl Carrier {
         matches!(&self.medium, Medium::Stream { stream, .. } if stream.has_news())
     }
 
+    /// Returns whether a message of this side that waits for an answer about segments has to try again, since the last
+    /// call. No answer of the peer follows: the owner lets it try before it sleeps.
+    #[must_use]
+    pub fn was_put_off(&self) -> bool {
+        matches!(&self.medium, Medium::Stream { stream, .. } if stream.was_put_off())
+    }
+
     /// Notes that everyone who waits for an answer about segments was told.
     pub fn was_heard(&self) {
         if let Medium::Stream { stream, .. } = &self.medium {

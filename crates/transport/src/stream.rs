@@ -372,6 +372,11 @@ impl Stream {
         outgoing.asking().has_news()
     }
 
+    /// Returns whether an asker for permission was put off since the last call.
+    pub(crate) fn was_put_off(&self) -> bool {
+        self.outgoing.borrow_mut().asking().was_put_off()
+    }
+
     /// Notes that everyone who waits for the peer's permission was told.
     pub(crate) fn was_heard(&self) {
         self.outgoing.borrow_mut().asking().was_heard();

@@ -88,6 +88,8 @@ pub struct Asking {
     state: State,
     /// Whether an answer came that no waiter has seen.
     news: bool,
+    /// Whether an asker was put off for the asker of an older answer.
+    put_off: bool,
 }
 
 impl Asking {
@@ -106,6 +108,7 @@ impl Asking {
                 self.state = State::Answered { wish: other, granted, passed: passed + 1 };
                 // The sender that asks now waits for news, and tries again when there are some.
                 self.news = true;
+                self.put_off = true;
             }
             // The sender asks for this one after the open wish is answered.
             State::Wanted(_) | State::Shown(_) => {}
@@ -151,6 +154,12 @@ impl Asking {
     /// Returns whether an answer came since [`Asking::was_heard`].
     pub const fn has_news(&self) -> bool {
         self.news
+    }
+
+    /// Returns whether an asker was put off since the last call. The owner has it try again before it sleeps: the answer
+    /// that it waits for may be one that nobody will hear.
+    pub fn was_put_off(&mut self) -> bool {
+        core::mem::take(&mut self.put_off)
     }
 
     /// Records that the waiters of the answer were woken.
@@ -277,9 +286,11 @@ mod tests {
                     asking.has_news() && !asking.is_due(),
                     "the waiter tries again, and no wish is sent"
                 );
+                assert!(asking.was_put_off() && !asking.was_put_off());
             }
             assert_eq!(asking.permission(RING), answer);
             assert_eq!(asking.permission(SLAB), Permission::Awaited);
+            assert!(!asking.was_put_off());
             assert_eq!(asking.show(), Some(SLAB));
         }
     }

@@ -41,7 +41,7 @@ impl Dispatcher {
                 && !session.serves()
                 && !session.is_unflushed()
                 && !session.is_pressed()
-                && !session.peer_wants_room()
+                && (!session.peer_wants_room() || session.carrier.is_suspended())
                 && session.is_calm()
                 && session.tidy_in_ns().is_none()
                 && !session.carrier.has_output();

@@ -270,7 +270,10 @@ impl Dispatcher {
         self.home.board().is_marked()
             || self.flow.budgets.has_replied()
             || hot.iter().any(|session| {
-                session.is_unflushed() || session.has_frame() || session.awaits_senders()
+                session.is_unflushed()
+                    || session.has_frame()
+                    || session.awaits_senders()
+                    || session.is_pressed() && session.carrier.was_put_off()
             })
     }
 

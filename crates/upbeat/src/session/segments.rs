@@ -86,7 +86,7 @@ impl Session {
         for _ in 0..=HEARS_MAX {
             // A segment that came before the end of the socket is valid; the end is reported again.
             if let Some(segment) = self.segments.take(generation) {
-                self.ending.fault.set(heard.err().or_else(|| self.ending.fault.take()));
+                self.ending.fault.set(self.ending.fault.take().or(heard.err()));
                 return Ok(Some(segment));
             }
             if !heard? {

@@ -102,6 +102,9 @@ impl Session {
             return Err(self.ended_or_full());
         }
         let bytes = counted(&front.head, value.payload)?;
+        if bytes > MESSAGE_BYTES_MAX {
+            return Err(SendError::TooLarge(bytes));
+        }
         if bytes > self.core.outbound().reserved(number) {
             // The message has another context than when it asked, or its value has grown.
             return Err(SendError::Ask(bytes));

@@ -338,8 +338,14 @@ impl<'a> Input<'a> {
                 &copy[at - begin..end - begin]
             }
         };
-        if !self.shared.is_some_and(|shared| shared.asked.replace(true)) {
-            has_memory_for(bytes.len(), GROWTH)?;
+        match self.shared {
+            None => has_memory_for(bytes.len(), GROWTH)?,
+            Some(shared) if shared.asked.get() => {}
+            // The first value asks for all of them.
+            Some(shared) => {
+                has_memory_for(shared.end - at, GROWTH)?;
+                shared.asked.set(true);
+            }
         }
         let (value, left) = from_postcard(bytes)?;
         self.at = end - left;
