@@ -59,7 +59,7 @@ impl<'n> Enter<'n> {
         }
         let outer = DRIVEN.replace(node.life.number.get());
         if outer != 0 {
-            nested(outer);
+            refuse_nested(outer);
         }
         node.life.drive.begins();
         Enter(node)
@@ -139,9 +139,12 @@ fn number(node: &Rc<Dispatcher>) {
     });
 }
 
-/// Reports that a node is driven inside of a node.
+/// Refuses to drive a node inside of a node.
+///
+/// # Panics
+/// Unless the thread is between two polls of a future that drives a node.
 #[cold]
-fn nested(outer: u32) {
+fn refuse_nested(outer: u32) {
     if outer == BETWEEN {
         return;
     }

@@ -1,10 +1,9 @@
 //! Replies: taken in place from the lane, or kept for later.
 //!
-//! This is a bet that the waiter of a reply is a task of this node: the dispatcher polls it while the reply lies
-//! open, and the waiter reads its result in place. The bet is lost if the waiter is anything else, or polls something
-//! else first. Then the call's entry takes the payload over: a copy, or a hold on the buffer in which the payload
-//! lies. Unread replies hold a bounded number of buffers, so that others get as many; further replies are copied, and
-//! their buffers are given back.
+//! This is a bet that the waiter of a reply is a task of this node: the dispatcher polls it while the reply lies open,
+//! and the waiter reads its result in place. If the waiter is anything else, or polls something else first, the call's
+//! entry takes the payload over: a copy, or a hold on the buffer in which it lies. Unread replies hold a bounded number
+//! of buffers, so that others get as many; further replies are copied, and their buffers are given back.
 
 use super::lent::Body;
 use super::loans::Loans;
@@ -354,12 +353,10 @@ impl Session {
         take: impl FnOnce(&mut Input<'_>) -> Result<R, WireError>,
     ) -> Answer<R> {
         let (arrived, reader) = (&self.answers.arrived, self.carrier.lanes.reader());
+        let (form, len) = (arrived.form.get(), arrived.len.get() as usize);
         match arrived.hold.take() {
-            Some(hold) => read_in(arrived.form.get(), Input::lent(&hold), take),
-            None => {
-                let input = Input::lane(reader, 0, arrived.len.get() as usize);
-                read_in(arrived.form.get(), input, take)
-            }
+            Some(hold) => read_in(form, Input::lent(&hold), take),
+            None => read_in(form, Input::lane(reader, 0, len), take),
         }
     }
 
@@ -374,8 +371,9 @@ impl Session {
             return Answer::Failed(Box::new(self.unknown()));
         };
         if !is_answered {
-            let waiter = self.unless_known(call, waiter());
-            waiter.and_then(|waiter| self.change(call, Ok(waiter)));
+            if let Some(waiter) = self.unless_known(call, waiter()) {
+                self.change(call, Ok(waiter));
+            }
             return Answer::Open;
         }
         let Some(other) = self.close_call(call) else { return Answer::Open };
@@ -413,8 +411,11 @@ impl Session {
             Abandon::Answered(task) => (false, task),
             Abandon::Gone => return false,
         };
-        let other = (task == NO_TASK).then(|| self.answers.others.borrow_mut().take(call));
-        other.iter().flatten().for_each(|other| self.was_read(other));
+        let other =
+            (task == NO_TASK).then(|| self.answers.others.borrow_mut().take(call)).flatten();
+        if let Some(other) = &other {
+            self.was_read(other);
+        }
         if tells && self.ended().is_none() {
             self.send_surely(Head::cancel(call), Vec::new());
             return true;
@@ -465,14 +466,12 @@ fn read<R>(
 #[cold]
 fn not_taken(error: WireError) -> Box<CallError<Infallible>> {
     let called = Called::default();
-    match error {
-        WireError::NoRoom { items, room } => Box::new(CallError::NoRoom { items, room, called }),
-        WireError::TooLarge { bytes, most } => {
-            Box::new(CallError::ResultTooLarge { bytes, most, called })
-        }
-        WireError::NoMemory { bytes } => Box::new(CallError::ResultNoMemory { bytes, called }),
-        error => unreadable(&error),
-    }
+    Box::new(match error {
+        WireError::NoRoom { items, room } => CallError::NoRoom { items, room, called },
+        WireError::TooLarge { bytes, most } => CallError::ResultTooLarge { bytes, most, called },
+        WireError::NoMemory { bytes } => CallError::ResultNoMemory { bytes, called },
+        error => CallError::value(&error),
+    })
 }
 
 #[cold]
@@ -487,13 +486,13 @@ fn read_failure(input: &mut Input<'_>) -> Box<CallError<Infallible>> {
         return unreadable(&error);
     }
     match Failure::parse(&payload) {
-        Ok(failure) if failure.code() == FailCode::Deadline => Box::new(CallError::deadline(true)),
         Ok(failure) => {
             let (text, called) = (failure.text().into(), Called::default());
-            if failure.code() == FailCode::Denied {
-                return Box::new(CallError::Refused { text, called });
-            }
-            Box::new(CallError::Failed { code: failure.code(), text, called })
+            Box::new(match failure.code() {
+                FailCode::Deadline => CallError::deadline(true),
+                FailCode::Denied => CallError::Refused { text, called },
+                code => CallError::Failed { code, text, called },
+            })
         }
         Err(rule) => unreadable(&rule),
     }

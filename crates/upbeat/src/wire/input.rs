@@ -319,50 +319,31 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Reads a value from postcard.
+    /// Reads a value from postcard. One that stands alone is a sequence of one.
     pub fn serde<T: DeserializeOwned>(&mut self) -> Result<T, WireError> {
+        let Some(shared) = self.shared else { return self.sequence(|input| input.serde()) };
         let (at, end) = (self.pass(0)?, self.end);
-        let copy;
-        let bytes = match (self.from, self.shared) {
-            (From::Own(bytes), _) => &bytes[at..end],
-            (_, None) => {
-                copy = self.copied(at, end)?;
-                &copy[..]
-            }
-            (_, Some(shared)) => {
-                if shared.copy.get().is_none() {
-                    let _ = shared.copy.set((at, self.copied(at, shared.end)?));
-                }
-                let (begin, copy) =
-                    shared.copy.get().map_or((at, &[][..]), |(at, copy)| (*at, &copy[..]));
+        let bytes = match self.from {
+            From::Own(bytes) => &bytes[at..end],
+            From::Lane(_) | From::Lent(_) | From::Unread(_) => {
+                let (begin, copy) = match shared.copy.get() {
+                    Some(copy) => copy,
+                    None => {
+                        let rest = Input { end: shared.end, ..*self }.items(shared.end - at)?;
+                        shared.copy.get_or_init(|| (at, rest))
+                    }
+                };
                 &copy[at - begin..end - begin]
             }
         };
-        match self.shared {
-            None => has_memory_for(bytes.len(), GROWTH)?,
-            Some(shared) if shared.asked.get() => {}
+        if !shared.asked.get() {
             // The first value asks for all of them.
-            Some(shared) => {
-                has_memory_for(shared.end - at, GROWTH)?;
-                shared.asked.set(true);
-            }
+            has_memory_for(shared.end - at, GROWTH)?;
+            shared.asked.set(true);
         }
         let (value, left) = from_postcard(bytes)?;
         self.at = end - left;
         Ok(value)
-    }
-
-    /// Returns a copy of these bytes of the peer's memory.
-    fn copied(&self, at: usize, end: usize) -> Result<Vec<u8>, WireError> {
-        let mut copy = reserved(end - at)?;
-        copy.resize(end - at, 0);
-        match self.from {
-            From::Lent(hold) => hold.with(|loan| loan.read(at, &mut copy))?,
-            From::Lane(reader) => reader.read(at, &mut copy),
-            From::Own(bytes) => copy.copy_from_slice(&bytes[at..end]),
-            From::Unread(why) => return Err(why.error(self.end)),
-        }
-        Ok(copy)
     }
 }
 

@@ -414,7 +414,7 @@ fn a_signature_endures_itself() {
     let endures = |tolerance: &upbeat_core::method::Tolerance| tolerance.endures(tolerance);
     let generic = tolerance_of::<(db::Update<String>, db::Update<u64>)>();
     assert!(generic.fields().len() == 2 && endures(&generic));
-    // Nobody could tell the fields of the two apart.
+    // Neither side of a session could tell the default fields of the two structs apart.
     let alike = tolerance_of::<(db::Update<String>, api::Update<String>)>();
     assert!(alike.fields().is_empty() && endures(&alike));
 }
