@@ -64,7 +64,7 @@ fn maps_lanes(pid: u32) -> bool {
 #[test]
 fn sides_that_may_not_share_memory_do_without() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("without memory", 120);
+    let _watchdog = Watchdog::new("without memory");
     for waiting in [Waiting::Adaptive, Waiting::Polling, Waiting::Sleeping] {
         let directory = Directory::new();
         let place = directory.path();
@@ -90,7 +90,7 @@ fn sides_that_may_not_share_memory_do_without() {
 #[test]
 fn sessions_go_over_what_the_environment_asks_for() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("a carrier of the environment", 60);
+    let _watchdog = Watchdog::new("a carrier of the environment");
     let directory = Directory::new();
     let place = directory.path();
     let mut server = start("usual server", &place);
@@ -118,7 +118,7 @@ fn sessions_go_over_what_the_environment_asks_for() {
 #[test]
 fn a_release_build_obeys_no_variable_of_the_tests() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("a variable of the tests", 60);
+    let _watchdog = Watchdog::new("a variable of the tests");
     if !common::on_one_host("the carrier of the other process is set here") {
         return;
     }
@@ -138,7 +138,7 @@ fn a_release_build_obeys_no_variable_of_the_tests() {
 #[test]
 fn calls_go_on_and_on() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("many calls", 300);
+    let _watchdog = Watchdog::new("many calls");
     let directory = Directory::new();
     let place = directory.path();
     let _server = start("apart server", &place);
@@ -168,7 +168,7 @@ fn calls_go_on_and_on() {
 #[test]
 fn a_peer_that_dies_amid_a_long_message_ends_its_session_alone() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("a death amid a message", 120);
+    let _watchdog = Watchdog::new("a death amid a message");
     let directory = Directory::new();
     let place = directory.path();
     let mut victim = start("apart victim", &place);
@@ -203,7 +203,7 @@ fn a_peer_that_dies_amid_a_long_message_ends_its_session_alone() {
 #[test]
 fn a_peer_that_does_not_read_holds_up_its_own_session() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("a slow reader", 120);
+    let _watchdog = Watchdog::new("a slow reader");
     let directory = Directory::new();
     let place = directory.path();
     let slow = start("apart slow", &place);
@@ -256,7 +256,7 @@ fn containers_that_share_a_socket_alone_communicate() {
         return;
     }
     let _alone = alone();
-    let _watchdog = Watchdog::new("containers", 120);
+    let _watchdog = Watchdog::new("containers");
     let directory = Directory::new();
     let place = directory.path();
     let mut unshare = Command::new("unshare");
@@ -284,7 +284,7 @@ fn a_system_that_refuses_memory_is_done_without_and_told_of_once() {
         return;
     }
     let _alone = alone();
-    let _watchdog = Watchdog::new("no memory to share", 120);
+    let _watchdog = Watchdog::new("no memory to share");
     let directory = Directory::new();
     let place = directory.path();
     let told = place.with_extension("told");

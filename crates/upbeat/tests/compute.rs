@@ -139,7 +139,7 @@ fn local(name: &str) -> Node {
 
 #[test]
 fn what_is_computed_comes_back_and_panics_go_on_where_it_is_awaited() {
-    let _watchdog = Watchdog::new("values", 60);
+    let _watchdog = Watchdog::new("values");
     let stand = Stand::plain(Waiting::Adaptive);
     stand.node.block_on(async {
         let sums = stand.client().await;
@@ -165,7 +165,7 @@ fn what_is_computed_comes_back_and_panics_go_on_where_it_is_awaited() {
 
 #[test]
 fn more_computations_than_threads_are_all_done() {
-    let _watchdog = Watchdog::new("many", 60);
+    let _watchdog = Watchdog::new("many");
     let node = local("many");
     let all: Vec<Compute<u64>> = (0..1000).map(|n| node.compute(move || n)).collect();
     node.block_on(async {
@@ -178,7 +178,7 @@ fn more_computations_than_threads_are_all_done() {
 
 #[test]
 fn who_asked_last_is_woken_when_it_is_computed() {
-    let _watchdog = Watchdog::new("asked last", 60);
+    let _watchdog = Watchdog::new("asked last");
     let node = local("last");
     let (release, hold) = held();
     let mut compute = Box::pin(node.compute(hold));
@@ -199,7 +199,7 @@ fn who_asked_last_is_woken_when_it_is_computed() {
 
 #[test]
 fn who_is_dropped_lets_the_closure_run_on_and_leaves_nothing() {
-    let _watchdog = Watchdog::new("dropped", 60);
+    let _watchdog = Watchdog::new("dropped");
     let node = local("dropped");
     let leftovers: Vec<(Sender<()>, Weak<()>)> = (0..2)
         .map(|at| {
@@ -233,7 +233,7 @@ fn who_is_dropped_lets_the_closure_run_on_and_leaves_nothing() {
 
 #[test]
 fn beside_a_computation_every_node_sleeps_and_a_message_wakes_it() {
-    let _watchdog = Watchdog::new("upcall", 60);
+    let _watchdog = Watchdog::new("upcall");
     for waiting in [Waiting::Polling, Waiting::Adaptive, Waiting::Sleeping] {
         let (release, hold) = held();
         let drive: Drive = Box::new(|node, quit| {
@@ -292,7 +292,7 @@ fn looping(stop: &Arc<AtomicBool>, begun: Sender<()>, with_points: bool) -> Driv
 
 #[test]
 fn a_loop_with_poll_points_answers_and_lets_peers_in_and_one_without_does_not() {
-    let _watchdog = Watchdog::new("loops", 60);
+    let _watchdog = Watchdog::new("loops");
     for with_points in [true, false] {
         let (stop, (begun, has_begun)) = (Arc::new(AtomicBool::new(false)), channel());
         let stand = Stand::new(Waiting::Adaptive, looping(&stop, begun, with_points));
@@ -321,7 +321,7 @@ fn a_loop_with_poll_points_answers_and_lets_peers_in_and_one_without_does_not() 
 
 #[test]
 fn timers_and_tasks_have_their_turn_at_poll_points() {
-    let _watchdog = Watchdog::new("turns", 60);
+    let _watchdog = Watchdog::new("turns");
     let node = local("turns");
     let (slept, met) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(0)));
     let sleeper = Rc::clone(&slept);
@@ -359,7 +359,7 @@ fn once<F: Future>(future: F) -> Poll<F::Output> {
 
 #[test]
 fn where_nothing_has_come_a_poll_point_does_not_wait() {
-    let _watchdog = Watchdog::new("nothing", 60);
+    let _watchdog = Watchdog::new("nothing");
     let node = local("nothing");
     let points = async |count: u32| {
         for _ in 0..count {
@@ -383,7 +383,7 @@ fn where_nothing_has_come_a_poll_point_does_not_wait() {
 
 #[test]
 fn a_handler_makes_way_for_what_lies_behind_its_message_and_not_for_that() {
-    let _watchdog = Watchdog::new("behind", 60);
+    let _watchdog = Watchdog::new("behind");
     let stand = Stand::plain(Waiting::Sleeping);
     stand.node.block_on(async {
         let sums = stand.client().await;
@@ -418,7 +418,7 @@ fn a_handler_makes_way_for_what_lies_behind_its_message_and_not_for_that() {
 
 #[test]
 fn what_a_task_has_sent_goes_on_its_way_at_its_next_poll_point() {
-    let _watchdog = Watchdog::new("sent", 60);
+    let _watchdog = Watchdog::new("sent");
     let stand = Stand::plain(Waiting::Sleeping);
     stand.node.block_on(async {
         let sums = stand.client().await;

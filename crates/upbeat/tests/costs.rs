@@ -201,7 +201,7 @@ fn no_allocation() {
     if !common::in_plaintext("every record takes memory") {
         return;
     }
-    let (_alone, _watchdog) = (alone(), Watchdog::new("allocations", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("allocations"));
     for kind in KINDS {
         let directory = Directory::new();
         let mut caller = Other::start(&format!("call {kind:?} {CALLS}"), &directory.path());
@@ -268,7 +268,7 @@ fn no_allocation_of_a_handler_that_calls() {
     if !common::in_plaintext("every record takes memory") {
         return;
     }
-    let (_alone, _watchdog) = (alone(), Watchdog::new("allocations of a relay", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("allocations of a relay"));
     let directory = Directory::new();
     let mut caller = Other::start(&format!("relay {}", CALLS / 10), &directory.path());
     caller.expect("took");
@@ -309,7 +309,7 @@ fn no_allocation_of_an_awaited_call() {
     if !common::in_plaintext("every record takes memory") {
         return;
     }
-    let (_alone, _watchdog) = (alone(), Watchdog::new("allocations of awaited calls", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("allocations of awaited calls"));
     for kind in KINDS {
         let directory = Directory::new();
         let mut caller = Other::start(&format!("await {kind:?} {CALLS}"), &directory.path());
@@ -320,7 +320,7 @@ fn no_allocation_of_an_awaited_call() {
 
 #[test]
 fn no_system_call() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("system calls", 120));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("system calls"));
     if !common::has_strace() {
         return;
     }
@@ -375,7 +375,7 @@ fn flood(place: &Path, messages: u64) {
 /// One-way messages that come in a burst go out together: both sides' sends, progress too, are few.
 #[test]
 fn a_send_carries_many_one_way_messages() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("sends of one-way messages", 120));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("sends of one-way messages"));
     if !common::has_strace() {
         return;
     }
@@ -415,7 +415,7 @@ fn traced(part: &str) -> (BTreeMap<String, u64>, u64) {
 /// copied once more; the counters tell that none was.
 #[test]
 fn one_copy_each_way() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("copies", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("copies"));
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Polling);
         stand.node.block_on(async {
@@ -435,7 +435,7 @@ fn one_copy_each_way() {
 /// a reference to that.
 #[test]
 fn a_request_over_a_byte_stream_lies_in_slots_up_to_a_limit() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("slots over a byte stream", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("slots over a byte stream"));
     let directory = Directory::new();
     let place = directory.path();
     let builder = Node::builder("client").program(PROGRAM).directory(&place);

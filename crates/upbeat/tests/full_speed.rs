@@ -74,7 +74,7 @@ impl Stand {
 
 /// Has each run send its messages to servers of both kinds.
 fn runs(what: &'static str, mut run: impl FnMut(&mut Stand, Waiting)) {
-    let _watchdog = Watchdog::new(what, setting("UPBEAT_FULL_SPEED_SECONDS", 60));
+    let _watchdog = Watchdog::within(what, setting("UPBEAT_FULL_SPEED_SECONDS", 60));
     for kind in KINDS {
         let mut stand = Stand::new(kind);
         for number in 0..setting("UPBEAT_FULL_SPEED_RUNS", 2) {

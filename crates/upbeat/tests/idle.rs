@@ -122,7 +122,7 @@ fn fill(node: &Node, place: &Path) -> (Vec<Other>, f64) {
 
 #[test]
 fn a_thousand_idle_sessions() {
-    let _watchdog = Watchdog::new("idle", 120);
+    let _watchdog = Watchdog::new("idle");
     more_descriptors();
     let directory = Directory::new();
     let place = directory.path();

@@ -105,7 +105,7 @@ const AWAITED: [&str; 8] =
 
 #[test]
 fn what_is_awaited_while_nobody_drives_the_node_panics_and_says_what_to_write() {
-    let _watchdog = Watchdog::new("awaiting without a drive", 60);
+    let _watchdog = Watchdog::new("awaiting without a drive");
     let directory = Directory::new();
     at_once(AWAITED, |what| {
         let text = panic_of(|| await_undriven(what, &directory.path()));
@@ -215,7 +215,7 @@ fn other() {
 
 #[test]
 fn a_second_signal_ends_the_program() {
-    let _watchdog = Watchdog::new("a second signal", 60);
+    let _watchdog = Watchdog::new("a second signal");
     let directory = Directory::new();
     let mut stops = Other::start("stops", &directory.path());
     stops.expect("waits");
@@ -243,7 +243,7 @@ fn what_needs_a_node_says_so_at_once_where_none_is_driven() {
 
 #[test]
 fn a_blocking_call_and_a_drive_inside_a_node_say_what_to_write() {
-    let _watchdog = Watchdog::new("blocking inside a node", 60);
+    let _watchdog = Watchdog::new("blocking inside a node");
     let directory = Directory::new();
     let (_serves, node, _) = client("misuse/blocked", &directory.path());
     let handle: WorkHandle = node.handle("misuse/blocked").unwrap();
@@ -262,7 +262,7 @@ trait Unserved {
 
 #[test]
 fn a_node_and_a_service_that_are_missing_say_what_to_write() {
-    let _watchdog = Watchdog::new("a missing service", 60);
+    let _watchdog = Watchdog::new("a missing service");
     let directory = Directory::new();
     let (_serves, node, _) = client("misuse/unserved", &directory.path());
     let text = |to: &'static str| {
@@ -299,7 +299,7 @@ impl Blocks for Blocker {
 
 #[test]
 fn a_blocking_call_in_a_handler_says_what_to_write() {
-    let _watchdog = Watchdog::new("blocking in a handler", 60);
+    let _watchdog = Watchdog::new("blocking in a handler");
     let directory = Directory::new();
     let place = directory.path();
     let (_serves, node, _) = client("misuse/handler", &place);
@@ -363,7 +363,7 @@ fn a_service_is_served_once() {
 
 #[test]
 fn a_loop_that_turns_its_node_awaits_for_as_long_as_it_takes() {
-    let _watchdog = Watchdog::new("turning between polls", 60);
+    let _watchdog = Watchdog::new("turning between polls");
     let directory = Directory::new();
     let (_serves, node, work) = client("misuse/turned", &directory.path());
     let mut call = pin!(work.nap(20 * PERIOD.as_millis() as u64, 7));
@@ -381,7 +381,7 @@ fn a_loop_that_turns_its_node_awaits_for_as_long_as_it_takes() {
 
 #[test]
 fn a_loop_whose_other_tasks_are_slow_turns_its_node_late() {
-    let _watchdog = Watchdog::new("slow tasks beside a call", 60);
+    let _watchdog = Watchdog::new("slow tasks beside a call");
     let directory = Directory::new();
     let (_serves, node, work) = client("misuse/slow", &directory.path());
     let nap = work.nap(8 * PERIOD.as_millis() as u64, 7);
@@ -409,7 +409,7 @@ fn a_loop_whose_other_tasks_are_slow_turns_its_node_late() {
 
 #[test]
 fn a_loop_that_waits_for_the_descriptor_is_woken_to_turn() {
-    let _watchdog = Watchdog::new("waiting for the descriptor", 60);
+    let _watchdog = Watchdog::new("waiting for the descriptor");
     let directory = Directory::new();
     let (_serves, node, work) = client("misuse/descriptor", &directory.path());
     let (mut call, woken) = (pin!(work.nap(1, 7)), Arc::<Woken>::default());

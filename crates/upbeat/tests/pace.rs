@@ -213,7 +213,7 @@ impl Arena {
 /// part in a ratio of processor times.
 #[test]
 fn both_sides_on_one_cpu_take_little_more_of_it_than_sleeping_ones() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("a pair on one CPU", 120));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("a pair on one CPU"));
     for manner in MANNERS {
         let mut arena = Arena::new(manner, 1, 1);
         // The nodes were built on other CPUs, and have polled there.
@@ -242,7 +242,7 @@ fn two_cpus() -> Option<[usize; 2]> {
 /// Reports the ratio of calls: who polls takes more of the processor by design.
 #[test]
 fn two_pairs_on_two_cpus_are_held_against_sleeping_ones() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("two pairs on two CPUs", 120));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("two pairs on two CPUs"));
     let Some(cpus) = two_cpus() else { return };
     for manner in MANNERS {
         let mut arena = Arena::new(manner, 2, 1);
@@ -257,7 +257,7 @@ fn two_pairs_on_two_cpus_are_held_against_sleeping_ones() {
 /// Each makes calls in each round; how evenly is reported.
 #[test]
 fn eight_clients_of_a_server_all_get_calls() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("eight clients", 120));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("eight clients"));
     let Some(cpus) = two_cpus() else { return };
     for manner in MANNERS {
         let mut arena = Arena::new(manner, 1, 8);

@@ -247,7 +247,7 @@ async fn are_lost(desk: &DeskClient, counter: Counter, count: u64) {
 
 #[test]
 fn handlers_wait_for_the_application_give_the_processor_back_and_go_on_in_order() {
-    let _watchdog = Watchdog::new("sections", 120);
+    let _watchdog = Watchdog::new("sections");
     for kind in KINDS {
         at_desk(kind, async |node, desk| {
             for section in 0..SECTIONS {
@@ -286,7 +286,7 @@ fn handlers_wait_for_the_application_give_the_processor_back_and_go_on_in_order(
 
 #[test]
 fn handlers_wait_for_conditions_in_the_order_of_their_priorities() {
-    let _watchdog = Watchdog::new("conditions", 120);
+    let _watchdog = Watchdog::new("conditions");
     for kind in KINDS {
         at_desk(kind, async |node, desk| {
             for condition in 0..CONDITIONS {
@@ -313,7 +313,7 @@ fn handlers_wait_for_conditions_in_the_order_of_their_priorities() {
 
 #[test]
 fn who_waits_too_long_is_reported_with_who_holds_what_it_waits_for() {
-    let _watchdog = Watchdog::new("deadlock", 120);
+    let _watchdog = Watchdog::new("deadlock");
     for kind in KINDS {
         at_desk(kind, async |node, desk| {
             desk.occupy(0).await.unwrap();
@@ -358,7 +358,7 @@ fn who_waits_too_long_is_reported_with_who_holds_what_it_waits_for() {
 
 #[test]
 fn what_is_not_watched_is_not_reported() {
-    let _watchdog = Watchdog::new("no reports", 60);
+    let _watchdog = Watchdog::new("no reports");
     let builder = Node::builder("unwatched").local_only().stuck_after(Duration::ZERO);
     let node = builder.on_stuck(|stuck| panic!("{stuck}")).build().unwrap();
     let mutex = Mutex::new(());
@@ -391,7 +391,7 @@ fn builds() {
 
 #[test]
 fn a_future_that_was_late_goes_on_where_it_stood() {
-    let _watchdog = Watchdog::new("late", 60);
+    let _watchdog = Watchdog::new("late");
     let node = Node::builder("late").local_only().build().unwrap();
     let gate = Rc::new(Signal::new());
     let begun = Rc::new(std::cell::Cell::new(0));
@@ -418,7 +418,7 @@ fn a_future_that_was_late_goes_on_where_it_stood() {
 
 #[test]
 fn a_time_limit_that_is_kept_wakes_nobody_later() {
-    let _watchdog = Watchdog::new("kept", 60);
+    let _watchdog = Watchdog::new("kept");
     let node = Node::builder("kept").local_only().build().unwrap();
     let polls = node.block_on(async {
         for ms in 5..45 {
@@ -437,7 +437,7 @@ fn a_time_limit_that_is_kept_wakes_nobody_later() {
 
 #[test]
 fn a_bet_that_is_lost_within_a_time_limit_is_lost_to_what_was_awaited() {
-    let _watchdog = Watchdog::new("reasons", 60);
+    let _watchdog = Watchdog::new("reasons");
     at_desk(Kind::Local, async |_, desk| {
         desk.occupy(0).await.unwrap();
         assert_eq!(desk.stamp_within(0, 1, 5).await, Ok(false));

@@ -68,7 +68,7 @@ const SLEEPERS: [(Waiting, Waiting); 2] =
 fn calls(what: &'static str, mut batch: impl FnMut(std::ops::Range<u64>, &mut Random)) {
     let (many, mut random) = (setting("UPBEAT_WAKES", 500), Random::new(seed(1)));
     for first in (0..many).step_by(BATCH as usize) {
-        let _watchdog = Watchdog::new(what, 60);
+        let _watchdog = Watchdog::new(what);
         batch(first..many.min(first + BATCH), &mut random);
     }
 }
@@ -141,7 +141,7 @@ fn no_awaited_call_sleeps_over_its_reply() {
 fn a_message_in_an_idle_session_is_found_by_its_note() {
     let _alone = alone();
     for kind in KINDS {
-        let _watchdog = Watchdog::new("notes", 60);
+        let _watchdog = Watchdog::new("notes");
         let stand = Stand::new(kind, Waiting::Polling);
         let handle = stand.handle(Waiting::Adaptive);
         let observer = handle.blocking();

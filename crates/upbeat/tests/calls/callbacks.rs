@@ -14,7 +14,7 @@ trait Nobody {
 
 #[test]
 fn a_service_is_called_back_by_whoever_was_passed_it() {
-    let _watchdog = Watchdog::new("callbacks", 60);
+    let _watchdog = Watchdog::new("callbacks");
     for (kind, waiting) in KINDS.into_iter().zip([Waiting::Adaptive, Waiting::Sleeping]) {
         let stand = Stand::new(kind, waiting);
         let other = stand.name().replace("server", "other");
@@ -56,7 +56,7 @@ fn a_service_is_called_back_by_whoever_was_passed_it() {
 
 #[test]
 fn a_reference_to_what_is_not_there_is_an_error_to_who_calls_it() {
-    let _watchdog = Watchdog::new("references", 60);
+    let _watchdog = Watchdog::new("references");
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
         let gone = node(&stand.name().replace("server", "gone"), &stand.place, Waiting::Adaptive);

@@ -63,7 +63,7 @@ fn close_while<R: Send + 'static>(
 
 #[test]
 fn accepted_oneway_messages_are_finished() {
-    let _watchdog = Watchdog::new("filing", 120);
+    let _watchdog = Watchdog::new("filing");
     for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
         let (filed, ()) = close_while("files", waiting, async |desk| {
             desk.file(300).await.unwrap();
@@ -76,7 +76,7 @@ fn accepted_oneway_messages_are_finished() {
 
 #[test]
 fn replies_leave_before_the_session_ends() {
-    let _watchdog = Watchdog::new("copying", 120);
+    let _watchdog = Watchdog::new("copying");
     for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
         let (_, copied) = close_while("copies", waiting, async |desk| desk.copy(LONG as u64).await);
         let copied = copied.unwrap();

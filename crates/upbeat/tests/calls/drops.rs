@@ -246,7 +246,7 @@ async fn panicked(arsenal: &ArsenalClient, count: u64) {
 
 #[test]
 fn a_handler_that_is_dropped_where_it_waits() {
-    let _watchdog = Watchdog::new("dropped handlers", 120);
+    let _watchdog = Watchdog::new("dropped handlers");
     for kind in KINDS {
         let stand = Stand::new(kind);
         stand.node.block_on(async {
@@ -300,7 +300,7 @@ fn a_handler_that_is_dropped_where_it_waits() {
 
 #[test]
 fn a_result_whose_reply_was_sent() {
-    let _watchdog = Watchdog::new("results", 120);
+    let _watchdog = Watchdog::new("results");
     for kind in KINDS {
         for sampling in [0, 1] {
             let stand = Stand::new(kind);
@@ -329,7 +329,7 @@ fn a_result_whose_reply_was_sent() {
 
 #[test]
 fn what_is_left_of_tasks_computations_and_streams() {
-    let _watchdog = Watchdog::new("left", 120);
+    let _watchdog = Watchdog::new("left");
     for kind in KINDS {
         let stand = Stand::new(kind);
         stand.node.block_on(async {
@@ -354,7 +354,7 @@ fn what_is_left_of_tasks_computations_and_streams() {
 
 #[test]
 fn a_node_that_ends_while_its_thread_panics() {
-    let _watchdog = Watchdog::new("ends", 60);
+    let _watchdog = Watchdog::new("ends");
     let thread = std::thread::spawn(|| {
         let node = Node::builder("drops/ends").local_only().build().unwrap();
         let panic = catch_unwind(AssertUnwindSafe(|| {
@@ -380,7 +380,7 @@ fn a_node_that_ends_while_its_thread_panics() {
 
 #[test]
 fn a_closure_that_is_told_of_a_lost_peer() {
-    let _watchdog = Watchdog::new("on_lost", 60);
+    let _watchdog = Watchdog::new("on_lost");
     let directory = Directory::new();
     let name = directory.path().parent().unwrap().file_name().unwrap().to_owned();
     let name = name.to_str().unwrap();

@@ -24,7 +24,7 @@ async fn standing(work: &WorkClient, count: u64) {
 
 #[test]
 fn dropping_a_call_drops_its_handler() {
-    let _watchdog = Watchdog::new("dropping", 120);
+    let _watchdog = Watchdog::new("dropping");
     for kind in KINDS {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
             let stand = Stand::new(kind, waiting);
@@ -52,7 +52,7 @@ fn dropping_a_call_drops_its_handler() {
 /// they are more than a session may have.
 #[test]
 fn dropped_calls_give_their_long_arguments_back() {
-    let _watchdog = Watchdog::new("dropping long ones", 120);
+    let _watchdog = Watchdog::new("dropping long ones");
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
         stand.node.block_on(async {
@@ -78,7 +78,7 @@ fn dropped_calls_give_their_long_arguments_back() {
 
 #[test]
 fn a_call_that_the_driving_future_leaves_open_is_cancelled() {
-    let _watchdog = Watchdog::new("left open", 60);
+    let _watchdog = Watchdog::new("left open");
     let stand = Stand::new(Kind::Shared, Waiting::Sleeping);
     let work = stand.node.block_on(client(&stand));
     // The future is done while it still holds the call.
@@ -101,7 +101,7 @@ fn a_call_that_the_driving_future_leaves_open_is_cancelled() {
 
 #[test]
 fn a_deadline_ends_the_call_on_both_sides() {
-    let _watchdog = Watchdog::new("deadline", 60);
+    let _watchdog = Watchdog::new("deadline");
     for kind in KINDS {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
             let stand = Stand::new(kind, waiting);
@@ -140,7 +140,7 @@ fn a_deadline_ends_the_call_on_both_sides() {
 
 #[test]
 fn the_callee_ends_by_itself_at_the_deadline() {
-    let _watchdog = Watchdog::new("deadline travels", 60);
+    let _watchdog = Watchdog::new("deadline travels");
     let stand = Stand::new(Kind::Shared, Waiting::Sleeping);
     let work = stand.node.block_on(client(&stand));
     let other = crate::common::node("asks", &stand.place, Waiting::Sleeping);
@@ -165,7 +165,7 @@ fn the_callee_ends_by_itself_at_the_deadline() {
 
 #[test]
 fn timers_fire_in_order_and_within_ends_in_time() {
-    let _watchdog = Watchdog::new("timers", 60);
+    let _watchdog = Watchdog::new("timers");
     for waiting in [Waiting::Adaptive, Waiting::Sleeping, Waiting::Polling] {
         let node = Node::builder("timers").local_only().waiting(waiting).build().unwrap();
         let order = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
@@ -193,7 +193,7 @@ fn timers_fire_in_order_and_within_ends_in_time() {
 
 #[test]
 fn shutting_down_answers_what_was_accepted_and_then_says_so() {
-    let _watchdog = Watchdog::new("shutdown", 60);
+    let _watchdog = Watchdog::new("shutdown");
     let cases =
         KINDS.map(|kind| [Waiting::Adaptive, Waiting::Sleeping].map(|waiting| (kind, waiting)));
     at_once(cases.into_iter().flatten(), |(kind, waiting)| {
@@ -238,7 +238,7 @@ fn shutting_down_answers_what_was_accepted_and_then_says_so() {
 
 #[test]
 fn what_was_sent_one_way_before_a_shutdown_is_heard() {
-    let _watchdog = Watchdog::new("last words", 60);
+    let _watchdog = Watchdog::new("last words");
     for kind in KINDS {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
             let stand = Stand::new(kind, waiting);

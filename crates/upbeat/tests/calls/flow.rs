@@ -26,7 +26,7 @@ fn serve_here(node: &Node) {
 
 #[test]
 fn tasks_in_flight_get_their_own_answers() {
-    let _watchdog = Watchdog::new("in flight", 120);
+    let _watchdog = Watchdog::new("in flight");
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
         stand.node.block_on(async {
@@ -57,7 +57,7 @@ fn tasks_in_flight_get_their_own_answers() {
 /// As many calls as may be open are. More wait, in order, and one-way messages pass them.
 #[test]
 fn calls_beyond_those_that_may_be_open_wait() {
-    let _watchdog = Watchdog::new("calls open", 120);
+    let _watchdog = Watchdog::new("calls open");
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
         stand.node.block_on(async {
@@ -116,7 +116,7 @@ async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
 
 #[test]
 fn two_nodes_that_call_each_other_at_once() {
-    let _watchdog = Watchdog::new("both ways", 120);
+    let _watchdog = Watchdog::new("both ways");
     for kind in KINDS {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
             let stand = Stand::new(kind, waiting);
@@ -149,7 +149,7 @@ fn two_nodes_that_call_each_other_at_once() {
 
 #[test]
 fn a_million_one_way_messages_arrive_in_order() {
-    let _watchdog = Watchdog::new("one-ways", 120);
+    let _watchdog = Watchdog::new("one-ways");
     let count = if cfg!(debug_assertions) { 1_000_000 } else { 4_000_000 };
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
@@ -166,7 +166,7 @@ fn a_million_one_way_messages_arrive_in_order() {
 
 #[test]
 fn one_way_messages_are_heard_by_a_sleeper() {
-    let _watchdog = Watchdog::new("sleeper", 60);
+    let _watchdog = Watchdog::new("sleeper");
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Sleeping);
         stand.node.block_on(async {
@@ -185,7 +185,7 @@ fn one_way_messages_are_heard_by_a_sleeper() {
 
 #[test]
 fn a_full_lane_makes_its_sender_wait() {
-    let _watchdog = Watchdog::new("lane full", 120);
+    let _watchdog = Watchdog::new("lane full");
     for kind in KINDS {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
             let stand = Stand::new(kind, waiting);
@@ -209,7 +209,7 @@ fn a_full_lane_makes_its_sender_wait() {
 
 #[test]
 fn many_large_messages_at_once() {
-    let _watchdog = Watchdog::new("large", 120);
+    let _watchdog = Watchdog::new("large");
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
         stand.node.block_on(async {
@@ -232,7 +232,7 @@ fn many_large_messages_at_once() {
 
 #[test]
 fn one_way_messages_that_wait_at_their_receiver_all_end() {
-    let _watchdog = Watchdog::new("unfinished", 120);
+    let _watchdog = Watchdog::new("unfinished");
     for kind in KINDS {
         at_once([Waiting::Adaptive, Waiting::Sleeping], |waiting| {
             let stand = Stand::new(kind, waiting);
@@ -260,7 +260,7 @@ fn one_way_messages_that_wait_at_their_receiver_all_end() {
 fn an_answer_that_comes_late_wakes_a_sleeper() {
     const CLIENTS: u64 = 8;
     const NAPS: u64 = 3;
-    let _watchdog = Watchdog::new("late answers", 60);
+    let _watchdog = Watchdog::new("late answers");
     // A server that is always awake, so that it is not its going to sleep that rings.
     let stand = Stand::new(Kind::Shared, Waiting::Polling);
     // So many sessions that the server does not look at each of them all the time.
@@ -294,7 +294,7 @@ fn an_answer_that_comes_late_wakes_a_sleeper() {
 
 #[test]
 fn a_handler_that_waits_is_passed_by_others() {
-    let _watchdog = Watchdog::new("promotion", 60);
+    let _watchdog = Watchdog::new("promotion");
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
         stand.node.block_on(async {

@@ -241,28 +241,28 @@ fn plays(part: &str, server: &str, place: &Path) {
 
 #[test]
 fn a_child_that_uses_or_drops_its_parents_node() {
-    let _watchdog = Watchdog::new("forks", 60);
+    let _watchdog = Watchdog::new("forks");
     let stand = Stand::new(Kind::Shared, Waiting::Adaptive);
     plays("fork", &stand.name(), &stand.place);
 }
 
 #[test]
 fn a_child_that_uses_or_drops_its_parents_handles() {
-    let _watchdog = Watchdog::new("forks with handles", 60);
+    let _watchdog = Watchdog::new("forks with handles");
     let stand = Stand::new(Kind::Shared, Waiting::Adaptive);
     plays("fork-handles", &stand.name(), &stand.place);
 }
 
 #[test]
 fn a_child_that_computes_after_its_parent() {
-    let _watchdog = Watchdog::new("forks that compute", 60);
+    let _watchdog = Watchdog::new("forks that compute");
     let directory = Directory::new();
     plays("fork-computing", "computing/forks", &directory.path());
 }
 
 #[test]
 fn a_child_that_was_forked_while_another_thread_wrote() {
-    let _watchdog = Watchdog::new("forks under a lock", 60);
+    let _watchdog = Watchdog::new("forks under a lock");
     let (directory, name) = (Directory::new(), "post/forks");
     let place = directory.path();
     let at = place.clone();

@@ -66,7 +66,7 @@ async fn fill(work: &WorkClient, bytes: usize) {
 
 #[test]
 fn a_result_fills_its_buffer_and_nothing_beyond() {
-    let _watchdog = Watchdog::new("filling", 120);
+    let _watchdog = Watchdog::new("filling");
     with_each(async |stand, work| {
         for bytes in sizes() {
             fill(work, bytes).await;
@@ -86,7 +86,7 @@ fn a_result_fills_its_buffer_and_nothing_beyond() {
 
 #[test]
 fn items_of_every_kind_fill_buffers() {
-    let _watchdog = Watchdog::new("items", 60);
+    let _watchdog = Watchdog::new("items");
     with_each(async |_, work| {
         for count in [0, 1, 2, 30, 1000, 200_000] {
             let mut numbers = vec![u32::MAX; count + 1];
@@ -117,7 +117,7 @@ impl Wake for Foreign {
 
 #[test]
 fn answers_that_were_kept_fill_buffers() {
-    let _watchdog = Watchdog::new("kept", 120);
+    let _watchdog = Watchdog::new("kept");
     with_each(async |stand, work| {
         for bytes in sizes() {
             let mut buffer = vec![BEFORE; bytes + 9];
@@ -171,7 +171,7 @@ fn answers_that_were_kept_fill_buffers() {
 
 #[test]
 fn a_call_that_is_dropped_leaves_its_buffer_as_it_was() {
-    let _watchdog = Watchdog::new("dropped", 60);
+    let _watchdog = Watchdog::new("dropped");
     let stand = Stand::new(Kind::Shared, Waiting::Adaptive);
     stand.node.block_on(async {
         let work: WorkClient = stand.node.connect(&stand.name()).await.unwrap();

@@ -64,7 +64,7 @@ fn with_meter(test: impl AsyncFn(&upbeat::Node, &str)) {
 
 #[test]
 fn a_method_that_an_older_server_lacks_is_missed_when_it_is_called() {
-    let _watchdog = Watchdog::new("older server", 60);
+    let _watchdog = Watchdog::new("older server");
     with_meter(async |node, name| {
         let meter: new::MeterClient = node.connect(name).await.unwrap();
         assert_eq!(meter.read().await, Ok(12));
@@ -100,7 +100,7 @@ impl new::Meter for Newer {
 
 #[test]
 fn an_old_client_goes_on_where_methods_were_added_before_and_behind_its_own() {
-    let _watchdog = Watchdog::new("newer server", 60);
+    let _watchdog = Watchdog::new("newer server");
     let directory = Directory::new();
     let name = directory.path().parent().unwrap().file_name().unwrap().display().to_string();
     // Both at one node, and both clients in one session.
@@ -119,7 +119,7 @@ fn an_old_client_goes_on_where_methods_were_added_before_and_behind_its_own() {
 
 #[test]
 fn signatures_that_clash_are_both_named() {
-    let _watchdog = Watchdog::new("clash", 60);
+    let _watchdog = Watchdog::new("clash");
     with_meter(async |node, name| {
         let error = node.connect::<other::MeterClient>(name).await.err().unwrap();
         assert!(matches!(&error, ConnectError::Clash(clashes) if clashes.len() == 1), "{error}");
@@ -131,7 +131,7 @@ fn signatures_that_clash_are_both_named() {
 
 #[test]
 fn a_service_that_is_not_served() {
-    let _watchdog = Watchdog::new("not served", 60);
+    let _watchdog = Watchdog::new("not served");
     with_meter(async |node, name| {
         match node.connect::<WorkClient>(name).await.err() {
             Some(ConnectError::NotServed { service, peer }) => {
@@ -145,7 +145,7 @@ fn a_service_that_is_not_served() {
 
 #[test]
 fn nobody_is_there() {
-    let _watchdog = Watchdog::new("nobody", 60);
+    let _watchdog = Watchdog::new("nobody");
     let stand = Stand::new(Kind::Shared, Waiting::Adaptive);
     let name = stand.name();
     stand.node.block_on(async {
@@ -176,7 +176,7 @@ fn nobody_is_there() {
 
 #[test]
 fn a_node_may_call_itself() {
-    let _watchdog = Watchdog::new("oneself", 60);
+    let _watchdog = Watchdog::new("oneself");
     let directory = Directory::new();
     let node = node("oneself", &directory.path(), Waiting::Adaptive);
     node.serve(WorkServer::new(Worker::default())).unwrap();
@@ -196,7 +196,7 @@ fn a_node_may_call_itself() {
 
 #[test]
 fn connecting_twice_shares_a_session() {
-    let _watchdog = Watchdog::new("twice", 60);
+    let _watchdog = Watchdog::new("twice");
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
         let name = stand.name();
@@ -223,7 +223,7 @@ fn connecting_twice_shares_a_session() {
 
 #[test]
 fn a_name_belongs_to_one_process() {
-    let _watchdog = Watchdog::new("taken", 60);
+    let _watchdog = Watchdog::new("taken");
     let stand = Stand::new(Kind::Shared, Waiting::Adaptive);
     let builder = upbeat::Node::builder(&stand.name()).program("test").directory(&stand.place);
     match builder.build().err() {
@@ -244,7 +244,7 @@ fn a_name_belongs_to_one_process() {
 
 #[test]
 fn a_server_that_comes_back_is_found_again() {
-    let _watchdog = Watchdog::new("comes back", 60);
+    let _watchdog = Watchdog::new("comes back");
     for kind in KINDS {
         let Stand { node, server, place, _directory, .. } = Stand::new(kind, Waiting::Adaptive);
         let name = node.name().replace("client", "server");

@@ -39,7 +39,7 @@ fn drive(nodes: &[&Node], done: impl Fn() -> bool) -> Driven {
 
 #[test]
 fn a_foreign_loop_serves() {
-    let _watchdog = Watchdog::new("foreign server", 60);
+    let _watchdog = Watchdog::new("foreign server");
     let directory = Directory::new();
     let place = directory.path();
     let name = format!("foreign/{}", place.parent().unwrap().file_name().unwrap().display());
@@ -70,7 +70,7 @@ fn a_foreign_loop_serves() {
 
 #[test]
 fn a_foreign_loop_calls() {
-    let _watchdog = Watchdog::new("foreign client", 60);
+    let _watchdog = Watchdog::new("foreign client");
     for kind in KINDS {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
             let stand = Stand::new(kind, waiting);
@@ -94,7 +94,7 @@ fn a_foreign_loop_calls() {
 
 #[test]
 fn a_foreign_loop_hears_other_threads_and_its_clock() {
-    let _watchdog = Watchdog::new("foreign wakes", 60);
+    let _watchdog = Watchdog::new("foreign wakes");
     let node = Node::builder("foreign/wakes").local_only().build().unwrap();
     let count = Rc::new(Cell::new(0));
     let counted = Rc::clone(&count);
@@ -118,7 +118,7 @@ fn a_foreign_loop_hears_other_threads_and_its_clock() {
 
 #[test]
 fn two_nodes_in_one_loop() {
-    let _watchdog = Watchdog::new("one loop", 60);
+    let _watchdog = Watchdog::new("one loop");
     let server = Node::builder("one/server").program("loop").local_only().build().unwrap();
     server.serve(WorkServer::new(Worker::default())).unwrap();
     let client = Node::builder("one/client").program("loop").local_only().build().unwrap();
@@ -183,7 +183,7 @@ impl Pair {
 
 #[test]
 fn a_turn_in_which_the_application_ran_says_so() {
-    let _watchdog = Watchdog::new("busy turns", 60);
+    let _watchdog = Watchdog::new("busy turns");
     for waits in [true, false] {
         // The last word of a peer, which is read together with its end.
         let pair = Pair::new("last-word");
@@ -216,7 +216,7 @@ fn a_turn_in_which_the_application_ran_says_so() {
 
 #[test]
 fn tasks_are_joined_in_any_order_and_may_be_let_go() {
-    let _watchdog = Watchdog::new("join", 60);
+    let _watchdog = Watchdog::new("join");
     let node = Node::builder("joins").local_only().build().unwrap();
     let ran = Rc::new(Cell::new(0));
     node.block_on(async {
@@ -246,7 +246,7 @@ fn tasks_are_joined_in_any_order_and_may_be_let_go() {
 
 #[test]
 fn a_node_that_is_shut_down_ends_its_tasks() {
-    let _watchdog = Watchdog::new("tasks at the end", 60);
+    let _watchdog = Watchdog::new("tasks at the end");
     let stand = Stand::new(Kind::Shared, Waiting::Adaptive);
     let (node, name) = (stand.node.clone(), stand.name());
     let dropped = Rc::new(Cell::new(false));
@@ -267,7 +267,7 @@ fn a_node_that_is_shut_down_ends_its_tasks() {
 
 #[test]
 fn a_node_that_is_dropped_ends_too() {
-    let _watchdog = Watchdog::new("dropped", 60);
+    let _watchdog = Watchdog::new("dropped");
     for kind in KINDS {
         let Stand { mut node, server: _server, place, _directory } =
             Stand::new(kind, Waiting::Adaptive);
@@ -310,7 +310,7 @@ impl Opener for Shop {
 
 #[test]
 fn a_handler_may_serve_more() {
-    let _watchdog = Watchdog::new("more services", 60);
+    let _watchdog = Watchdog::new("more services");
     let node = Node::builder("shop").local_only().build().unwrap();
     node.serve(OpenerServer::new(Shop(node.clone()))).unwrap();
     node.block_on(async {
@@ -327,7 +327,7 @@ fn a_handler_may_serve_more() {
 
 #[test]
 fn a_handle_is_not_made_inside_a_task() {
-    let _watchdog = Watchdog::new("handle in a task", 60);
+    let _watchdog = Watchdog::new("handle in a task");
     let stand = Stand::new(Kind::Shared, Waiting::Adaptive);
     stand.node.block_on(async {
         let error = stand.node.handle::<crate::common::work::WorkHandle>(&stand.name()).err();

@@ -20,7 +20,7 @@ async fn client(stand: &Stand) -> WorkClient {
 
 #[test]
 fn a_handler_that_panics_fails_its_call() {
-    let _watchdog = Watchdog::new("panics", 60);
+    let _watchdog = Watchdog::new("panics");
     for kind in KINDS {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
             let stand = Stand::new(kind, waiting);
@@ -52,7 +52,7 @@ fn a_handler_that_panics_fails_its_call() {
 
 #[test]
 fn a_long_text_of_a_panic_is_cut() {
-    let _watchdog = Watchdog::new("long text", 60);
+    let _watchdog = Watchdog::new("long text");
     let stand = Stand::new(KINDS[0], Waiting::Adaptive);
     stand.node.block_on(async {
         let work = client(&stand).await;
@@ -64,7 +64,7 @@ fn a_long_text_of_a_panic_is_cut() {
 
 #[test]
 fn driving_a_node_inside_its_own_handler_is_refused() {
-    let _watchdog = Watchdog::new("nested", 60);
+    let _watchdog = Watchdog::new("nested");
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
         stand.node.block_on(async {
@@ -84,7 +84,7 @@ fn driving_a_node_inside_its_own_handler_is_refused() {
 
 #[test]
 fn a_task_that_panics_ends_and_says_so() {
-    let _watchdog = Watchdog::new("a task's panic", 60);
+    let _watchdog = Watchdog::new("a task's panic");
     let node = Node::builder("panicker").local_only().build().unwrap();
     let other = Node::builder("panicker/other").local_only().build().unwrap();
     node.block_on(async {
@@ -105,7 +105,7 @@ fn a_task_that_panics_ends_and_says_so() {
 
 #[test]
 fn the_driving_future_may_panic_and_the_node_can_be_driven_again() {
-    let _watchdog = Watchdog::new("main panics", 60);
+    let _watchdog = Watchdog::new("main panics");
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Sleeping);
         let work = stand.node.block_on(client(&stand));
@@ -159,7 +159,7 @@ impl Scales for Balance {
 /// A session has a fixed count of numbers for calls: none is lost with arguments that panic.
 #[test]
 fn arguments_that_panic_while_they_are_written_cost_no_number() {
-    let _watchdog = Watchdog::new("fragile", 60);
+    let _watchdog = Watchdog::new("fragile");
     let (directory, quit) = (Directory::new(), Signal::default());
     let place = directory.path();
     std::thread::scope(|scope| {

@@ -133,7 +133,7 @@ impl Stand {
 
 #[test]
 fn every_sampled_call_is_written_down_at_its_caller_until_none_is_wanted() {
-    let _watchdog = Watchdog::new("samples of calls", 120);
+    let _watchdog = Watchdog::new("samples of calls");
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
         stand.node.block_on(async {
@@ -170,7 +170,7 @@ fn every_sampled_call_is_written_down_at_its_caller_until_none_is_wanted() {
 
 #[test]
 fn one_way_messages_are_written_down_at_their_receiver() {
-    let _watchdog = Watchdog::new("samples of one-way messages", 120);
+    let _watchdog = Watchdog::new("samples of one-way messages");
     for kind in KINDS {
         let mut stand = Stand::new(kind, Waiting::Adaptive);
         let (pid, server) = (stand.server_pid(), stand.name());
@@ -214,7 +214,7 @@ fn one_way_messages_are_written_down_at_their_receiver() {
 
 #[test]
 fn promoted_handlers_say_what_they_waited_for() {
-    let _watchdog = Watchdog::new("samples of promoted handlers", 120);
+    let _watchdog = Watchdog::new("samples of promoted handlers");
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
         stand.node.block_on(async {
@@ -274,7 +274,7 @@ fn promoted_handlers_say_what_they_waited_for() {
 /// Such clients come and go, and each line of a bill takes room in a table.
 #[test]
 fn clients_without_names_share_a_line_at_their_server() {
-    let _watchdog = Watchdog::new("samples of clients without names", 120);
+    let _watchdog = Watchdog::new("samples of clients without names");
     let mut stand = Stand::new(Kind::Shared, Waiting::Adaptive);
     for _ in 0..3 {
         let client = Node::client_builder().program(PROGRAM).directory(&stand.place).sampling(1);
@@ -296,7 +296,7 @@ fn clients_without_names_share_a_line_at_their_server() {
 
 #[test]
 fn calls_that_fail_or_are_given_up_are_told_and_harm_no_others() {
-    let _watchdog = Watchdog::new("samples of failures", 120);
+    let _watchdog = Watchdog::new("samples of failures");
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
         stand.node.block_on(async {
@@ -337,7 +337,7 @@ fn calls_that_fail_or_are_given_up_are_told_and_harm_no_others() {
 /// sessions of the handle; its one-way messages by their receiver.
 #[test]
 fn messages_of_handles_are_written_down() {
-    let _watchdog = Watchdog::new("samples of handles", 120);
+    let _watchdog = Watchdog::new("samples of handles");
     const CALLS: u64 = 400;
     for kind in KINDS {
         let mut stand = Stand::new(kind, Waiting::Adaptive);
@@ -409,7 +409,7 @@ impl<F: Future + Unpin> Future for Elsewhere<F> {
 
 #[test]
 fn an_answer_that_was_copied_says_so() {
-    let _watchdog = Watchdog::new("samples of copied answers", 60);
+    let _watchdog = Watchdog::new("samples of copied answers");
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
         stand.node.block_on(async {
@@ -429,7 +429,7 @@ fn an_answer_that_was_copied_says_so() {
 
 #[test]
 fn one_in_so_many_is_sampled() {
-    let _watchdog = Watchdog::new("one in so many", 60);
+    let _watchdog = Watchdog::new("one in so many");
     let stand = Stand::new(Kind::Shared, Waiting::Adaptive);
     stand.node.block_on(async {
         let work = stand.work().await;
@@ -446,7 +446,7 @@ fn one_in_so_many_is_sampled() {
 /// With every call sampled and many open at once, no open sample gives way to a later one.
 #[test]
 fn calls_that_are_open_together_keep_their_samples() {
-    let _watchdog = Watchdog::new("open samples", 120);
+    let _watchdog = Watchdog::new("open samples");
     for kind in KINDS {
         let mut stand = Stand::new(kind, Waiting::Adaptive);
         let (pid, server) = (stand.server_pid(), stand.name());

@@ -40,7 +40,7 @@ fn record(depth: u32) -> Record {
 
 #[test]
 fn values_of_every_form() {
-    let _watchdog = Watchdog::new("values", 120);
+    let _watchdog = Watchdog::new("values");
     with_each(async |work| {
         work.null().await.unwrap();
         assert_eq!(work.add(40, 2).await, Ok(42));
@@ -61,7 +61,7 @@ fn values_of_every_form() {
 
 #[test]
 fn bytes_of_every_length() {
-    let _watchdog = Watchdog::new("lengths", 120);
+    let _watchdog = Watchdog::new("lengths");
     with_each(async |work| {
         let kib = std::array::from_fn(|at| at as u8);
         assert_eq!(work.kib(kib).await, Ok(kib));
@@ -78,7 +78,7 @@ fn bytes_of_every_length() {
 
 #[test]
 fn messages_that_are_too_large() {
-    let _watchdog = Watchdog::new("too large", 240);
+    let _watchdog = Watchdog::new("too large");
     with_each(async |work| {
         let most = MESSAGE_BYTES_MAX;
         let error = work.bytes(vec![0; most]).await.unwrap_err();
@@ -97,7 +97,7 @@ fn messages_that_are_too_large() {
 
 #[test]
 fn a_result_is_read_where_it_lies() {
-    let _watchdog = Watchdog::new("in place", 60);
+    let _watchdog = Watchdog::new("in place");
     with_each(async |work| {
         const { assert!(<(u64, u64)>::BYTES_LIKELY == 16 && Point::PLAIN) };
         for n in 0..10_000 {
@@ -109,7 +109,7 @@ fn a_result_is_read_where_it_lies() {
 /// Serde reads all values of a sequence from one copy: the time for them grows with their number, and not with its square.
 #[test]
 fn a_sequence_of_values_that_serde_reads_is_copied_once() {
-    let _watchdog = Watchdog::new("sequences", 60);
+    let _watchdog = Watchdog::new("sequences");
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
         let copies = |count: u64| {

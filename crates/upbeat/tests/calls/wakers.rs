@@ -16,7 +16,7 @@ use upbeat_core::limits::CALLS_PER_SESSION_MAX;
 
 #[test]
 fn a_foreign_waker_that_panics_is_no_panic_of_the_main_future() {
-    let _watchdog = Watchdog::new("foreign wakers that panic", 20);
+    let _watchdog = Watchdog::new("foreign wakers that panic");
     for kind in KINDS {
         let mut stand = Stand::new(kind, Waiting::Adaptive);
         let node = stand.node.clone();
@@ -61,7 +61,7 @@ impl Wake for Drops {
 
 #[test]
 fn a_foreign_waker_may_drop_a_call_that_waits_in_line() {
-    let _watchdog = Watchdog::new("a waiting call that its waker drops", 20);
+    let _watchdog = Watchdog::new("a waiting call that its waker drops");
     let stand = Stand::new(Kind::Local, Waiting::Adaptive);
     let handle = upbeat::handle::builder().program(PROGRAM).directory(&stand.place);
     let watcher: WorkHandle = handle.connect(&stand.name()).unwrap();

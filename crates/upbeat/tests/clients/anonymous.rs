@@ -48,7 +48,7 @@ pub(crate) fn play(part: &str, place: &Path) -> bool {
 /// Two containers, in each of which the process has the number 1.
 #[test]
 fn clients_of_processes_with_one_number_have_different_names() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("clients without names", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("clients without names"));
     let flags = ["-p", "-f", "--kill-child=SIGKILL"];
     let tried = Command::new("unshare").args(flags).arg("true").stderr(Stdio::null()).status();
     let apart = tried.is_ok_and(|status| status.success());
@@ -107,7 +107,7 @@ fn clients_of_processes_with_one_number_have_different_names() {
 
 #[test]
 fn a_client_can_be_called_back() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("a client that is called back", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("a client that is called back"));
     let directory = Directory::new();
     let place = directory.path();
     let mut server = Other::start("serve server Adaptive", &place);
@@ -128,7 +128,7 @@ fn a_client_can_be_called_back() {
 
 #[test]
 fn a_client_does_not_take_the_address_in_the_environment() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("a client beside a listener", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("a client beside a listener"));
     let directory = Directory::new();
     let mut command = Command::new("env");
     command.args(["UPBEAT_LISTEN=127.0.0.1:0", "UPBEAT_TEST_CARRIER="]);
@@ -137,7 +137,7 @@ fn a_client_does_not_take_the_address_in_the_environment() {
 
 #[test]
 fn the_identity_of_a_client_has_a_pattern() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("the identity of a client", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("the identity of a client"));
     let directory = Directory::new();
     directory.identify();
     let identity = upbeat::Identity::load(directory.path().with_extension("pem")).unwrap();

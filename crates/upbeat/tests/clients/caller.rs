@@ -103,7 +103,7 @@ fn with_server(act: impl FnOnce(&Path)) {
 
 #[test]
 fn a_client_a_handle_and_an_implementation_are_called_alike() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("callers", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("callers"));
     with_server(|place| {
         let client: Node = node("client", place, Waiting::Adaptive);
         let seen = client.block_on(async {

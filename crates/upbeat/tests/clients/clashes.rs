@@ -141,7 +141,7 @@ const NUMBERS: [&str; 2] = ["(u32", "(u64"];
 
 #[test]
 fn only_the_methods_that_clash_fail() {
-    let _watchdog = Watchdog::new("methods that clash", 60);
+    let _watchdog = Watchdog::new("methods that clash");
     let directory = Directory::new();
     let (name, place) = (name_of(&directory), directory.path());
     let server = Server::start(&name, &place, old::serve);
@@ -175,7 +175,7 @@ fn only_the_methods_that_clash_fail() {
 
 #[test]
 fn a_peer_may_come_back_with_other_signatures() {
-    let _watchdog = Watchdog::new("another version in the place of a peer", 60);
+    let _watchdog = Watchdog::new("another version in the place of a peer");
     let directory = Directory::new();
     let (name, place) = (name_of(&directory), directory.path());
     let server = Server::start(&name, &place, new::serve);
@@ -231,7 +231,7 @@ fn a_peer_may_come_back_with_other_signatures() {
 
 #[test]
 fn a_service_without_any_method_that_can_be_called_is_not_connected_to() {
-    let _watchdog = Watchdog::new("no method but clashes", 60);
+    let _watchdog = Watchdog::new("no method but clashes");
     let directory = Directory::new();
     let (name, place) = (name_of(&directory), directory.path());
     let server = Server::start(&name, &place, old::serve);
@@ -288,7 +288,7 @@ fn connects_again_and_again() {
 
 #[test]
 fn connecting_warns_of_clashes_once_for_each_service_and_peer() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("warnings of clashes", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("warnings of clashes"));
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "clashes::connects_again_and_again", "--ignored", "--nocapture"]);
     let output = command.output().unwrap();

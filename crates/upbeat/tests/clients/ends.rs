@@ -59,7 +59,7 @@ pub(crate) fn play(part: &str, place: &Path) -> bool {
 
 #[test]
 fn a_peer_that_has_closed_is_told_from_one_that_has_died() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("ends", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("ends"));
     let directory = Directory::new();
     let place = directory.path();
     let (server, losses) = noting("server", &place, Waiting::Adaptive);
@@ -120,7 +120,7 @@ fn meet(place: &Path, server: &str, round: u64) {
 /// side ends.
 #[test]
 fn an_orderly_end_is_never_a_death() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("orderly ends", 240));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("orderly ends"));
     let directory = Directory::new();
     let place = directory.path();
     let rounds = setting("UPBEAT_ENDS", 300);
@@ -155,7 +155,7 @@ fn an_orderly_end_is_never_a_death() {
 /// A server that ends in order has not died for its client either.
 #[test]
 fn a_server_that_ends_in_order_has_not_died() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("orderly ends of servers", 240));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("orderly ends of servers"));
     let directory = Directory::new();
     let place = directory.path();
     let (client, losses) = noting("client", &place, Waiting::Adaptive);

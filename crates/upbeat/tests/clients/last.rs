@@ -34,7 +34,7 @@ pub(crate) fn play(part: &str, place: &Path) -> bool {
 
 #[test]
 fn a_reply_that_was_written_before_its_callee_died_is_read() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("a last reply", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("a last reply"));
     let directory = Directory::new();
     let place = directory.path();
     let client = node("client", &place, Waiting::Adaptive);
@@ -63,7 +63,7 @@ fn a_reply_that_was_written_before_its_callee_died_is_read() {
 
 #[test]
 fn messages_that_were_written_before_their_sender_died_run() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("last messages", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("last messages"));
     let directory = Directory::new();
     let place = directory.path();
     let server = node("server", &place, Waiting::Adaptive);
@@ -86,7 +86,7 @@ fn messages_that_were_written_before_their_sender_died_run() {
 
 #[test]
 fn a_message_to_a_node_that_was_shut_down_is_not_sent() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("messages to nobody", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("messages to nobody"));
     let directory = Directory::new();
     let place = directory.path();
     let client = node("client", &place, Waiting::Adaptive);

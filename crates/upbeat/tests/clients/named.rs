@@ -32,7 +32,7 @@ fn killed(server: &mut Server) {
 
 #[test]
 fn every_error_of_a_client_names_its_callee() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("names in errors", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("names in errors"));
     let directory = Directory::new();
     let place = directory.path();
     let mut server = Server::start(Kind::Shared, "server", &place, Waiting::Adaptive);
@@ -64,7 +64,7 @@ fn every_error_of_a_client_names_its_callee() {
 
 #[test]
 fn every_error_of_a_handle_names_its_callee() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("names in errors of handles", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("names in errors of handles"));
     let directory = Directory::new();
     let place = directory.path();
     let mut server = Server::start(Kind::Shared, "server", &place, Waiting::Adaptive);
@@ -103,7 +103,7 @@ impl upbeat::Context for Long {
 
 #[test]
 fn a_context_that_cannot_travel_names_the_callee() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("names in errors of contexts", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("names in errors of contexts"));
     let directory = Directory::new();
     let place = directory.path();
     let _server = Server::start(Kind::Shared, "server", &place, Waiting::Adaptive);

@@ -101,7 +101,7 @@ fn sendable<F: Future + Send>(future: F) -> F {
 
 #[test]
 fn generic_callers_have_deadlines_and_contexts() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("options", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("options"));
     let directory = Directory::new();
     let place = directory.path();
     let quit = Signal::default();

@@ -128,7 +128,7 @@ async fn connected(client: &Node, wait_for: Duration) -> LedgerClient {
 
 #[test]
 fn the_next_call_reaches_the_next_node_and_no_call_runs_twice() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("the next node", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("the next node"));
     let directory = Directory::new();
     let place = directory.path();
     let client = node("client", &place, Waiting::Adaptive);
@@ -173,7 +173,7 @@ fn the_next_call_reaches_the_next_node_and_no_call_runs_twice() {
 
 #[test]
 fn streams_loans_and_oneway_messages_reconnect() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("other messages", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("other messages"));
     let directory = Directory::new();
     let place = directory.path();
     let client = node("client", &place, Waiting::Adaptive);
@@ -235,7 +235,7 @@ fn streams_loans_and_oneway_messages_reconnect() {
 
 #[test]
 fn a_message_that_must_not_wait_begins_to_reconnect() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("messages that do not wait", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("messages that do not wait"));
     let directory = Directory::new();
     let place = directory.path();
     let client = node("client", &place, Waiting::Adaptive);
@@ -260,7 +260,7 @@ fn a_message_that_must_not_wait_begins_to_reconnect() {
 #[test]
 fn calls_that_wait_share_one_attempt() {
     const CALLS: u64 = 1000;
-    let (_alone, _watchdog) = (alone(), Watchdog::new("calls that wait", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("calls that wait"));
     let directory = Directory::new();
     let place = directory.path();
     let client = node("client", &place, Waiting::Adaptive);
@@ -298,7 +298,7 @@ fn calls_that_wait_share_one_attempt() {
 /// A handle waits as a client does.
 #[test]
 fn calls_of_a_handle_wait_for_the_next_node() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("calls of a handle", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("calls of a handle"));
     let directory = Directory::new();
     let place = directory.path();
     let mut server = started("first", &place);
@@ -334,7 +334,7 @@ fn calls_of_a_handle_wait_for_the_next_node() {
 
 #[test]
 fn a_call_waits_as_long_as_its_client_and_its_deadline_say() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("waiting calls", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("waiting calls"));
     let directory = Directory::new();
     let place = directory.path();
     let client = node("client", &place, Waiting::Adaptive);
@@ -375,7 +375,7 @@ fn a_call_waits_as_long_as_its_client_and_its_deadline_say() {
 
 #[test]
 fn a_node_that_is_shut_down_ends_the_waits_of_its_calls() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("a shut down while calls wait", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("a shut down while calls wait"));
     let directory = Directory::new();
     let place = directory.path();
     let client = node("client", &place, Waiting::Adaptive);

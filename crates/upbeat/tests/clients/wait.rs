@@ -29,7 +29,7 @@ mod other {
 
 #[test]
 fn a_node_that_comes_and_serves_later_is_waited_for() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("waiting for a node", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("waiting for a node"));
     let directory = Directory::new();
     let place = directory.path();
     let (stop, began) = (Signal::default(), Instant::now());
@@ -79,7 +79,7 @@ fn assert_not_in_time(error: &ConnectError) {
 
 #[test]
 fn a_wait_ends_with_the_last_error() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("waiting in vain", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("waiting in vain"));
     let directory = Directory::new();
     let client = node("client", &directory.path(), Waiting::Adaptive);
     let began = Instant::now();
@@ -103,7 +103,7 @@ fn a_wait_ends_with_the_last_error() {
 
 #[test]
 fn calls_of_a_handle_have_its_deadline() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("a deadline for all calls", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("a deadline for all calls"));
     let directory = Directory::new();
     let place = directory.path();
     let _server = Server::start(Kind::Shared, "server", &place, Waiting::Adaptive);
@@ -121,7 +121,7 @@ fn calls_of_a_handle_have_its_deadline() {
 
 #[test]
 fn what_waiting_cannot_mend_ends_it_at_once() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("waiting for nothing", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("waiting for nothing"));
     let directory = Directory::new();
     let place = directory.path();
     let long = Duration::from_secs(3600);
@@ -147,7 +147,7 @@ fn has_thread() -> bool {
 
 #[test]
 fn a_dropped_future_gives_the_connection_up() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("a dropped connection", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("a dropped connection"));
     let directory = Directory::new();
     let builder = handles(&directory.path()).wait_for(Duration::from_secs(3600));
     let mut connecting = Box::pin(builder.connect_async::<WorkHandle>("nobody"));

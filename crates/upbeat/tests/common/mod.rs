@@ -44,6 +44,10 @@ pub(crate) fn at_once<C: Send>(cases: impl IntoIterator<Item = C>, act: impl Fn(
     });
 }
 
+/// A test that is not done after these seconds hangs. A test that is merely slow goes on: beside other programs, on a
+/// busy machine, it takes twenty times as long as alone.
+const HANGS_SECONDS: u64 = 300;
+
 /// Ends the process, aloud, if a test does not end: nothing here waits for ever.
 pub(crate) struct Watchdog {
     over: Arc<(Mutex<bool>, Condvar)>,
@@ -51,7 +55,13 @@ pub(crate) struct Watchdog {
 }
 
 impl Watchdog {
-    pub(crate) fn new(what: &'static str, seconds: u64) -> Watchdog {
+    pub(crate) fn new(what: &'static str) -> Watchdog {
+        Watchdog::within(what, 0)
+    }
+
+    /// A test that may take more than [`HANGS_SECONDS`].
+    pub(crate) fn within(what: &'static str, seconds: u64) -> Watchdog {
+        let seconds = seconds.max(HANGS_SECONDS);
         let over = Arc::new((Mutex::new(false), Condvar::new()));
         let seen = Arc::clone(&over);
         let watch = move || {

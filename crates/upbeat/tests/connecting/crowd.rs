@@ -60,7 +60,7 @@ fn stay_silent(name: &str, place: &Path) {
 
 #[test]
 fn silent_connections_give_way_to_honest_ones() {
-    let _watchdog = Watchdog::new("silent connections", 120);
+    let _watchdog = Watchdog::new("silent connections");
     let directory = Directory::new();
     let place = directory.path();
     let _server = Server::start(Kind::Shared, "server", &place, Waiting::Adaptive);
@@ -133,7 +133,7 @@ fn a_thousand_clients_connect_at_once() {
     // A handshake under TLS takes milliseconds of two processors in a debug build, and a caller waits for seconds.
     let most = if in_plaintext("a crowd of more than 200") { 1000 } else { 200 };
     let clients = setting("UPBEAT_CROWD", most);
-    let _watchdog = Watchdog::new("a crowd of clients", 120 + clients / 10);
+    let _watchdog = Watchdog::within("a crowd of clients", 120 + clients / 10);
     raise_descriptors(clients);
     let directory = Directory::new();
     let place = directory.path();
@@ -156,7 +156,7 @@ fn a_thousand_clients_connect_at_once() {
 /// Threads connect within a process, where nodes and handles meet in another way.
 #[test]
 fn threads_connect_to_a_node_of_their_process_at_once() {
-    let _watchdog = Watchdog::new("a crowd of threads", 60);
+    let _watchdog = Watchdog::new("a crowd of threads");
     let directory = Directory::new();
     let place = directory.path();
     let name = format!("server/{}", std::process::id());

@@ -50,7 +50,7 @@ fn files_of(names: &[&str]) -> BTreeSet<String> {
 
 #[test]
 fn the_next_node_removes_the_files_of_dead_ones() {
-    let _watchdog = Watchdog::new("files of dead nodes", 60);
+    let _watchdog = Watchdog::new("files of dead nodes");
     let directory = Directory::new();
     let place = directory.path();
     let alive = node("alive", &place, Waiting::Sleeping);
@@ -92,7 +92,7 @@ fn churn(name: &str, place: &Path) {
 
 #[test]
 fn a_name_is_taken_while_others_remove_dead_files() {
-    let _watchdog = Watchdog::new("names that come and go", 120);
+    let _watchdog = Watchdog::new("names that come and go");
     let directory = Directory::new();
     let place = directory.path();
     let mut churns = [0, 1, 2].map(|number| Other::start(&format!("churn churn-{number}"), &place));
@@ -123,7 +123,7 @@ fn the_last_node_removes_the_directory_of_its_program() {
     if !on_one_host("nodes that come and go while other tests start processes") {
         return;
     }
-    let _watchdog = Watchdog::new("nodes that come and go", 120);
+    let _watchdog = Watchdog::new("nodes that come and go");
     let directory = Directory::new();
     let place = directory.path();
     let mut others =
@@ -151,7 +151,7 @@ fn the_last_node_removes_the_directory_of_its_program() {
 
 #[test]
 fn files_of_another_node_of_the_name_are_left_alone() {
-    let _watchdog = Watchdog::new("files that were removed", 60);
+    let _watchdog = Watchdog::new("files that were removed");
     let directory = Directory::new();
     let place = directory.path();
     let first = node("first", &place, Waiting::Sleeping);
@@ -167,7 +167,7 @@ fn files_of_another_node_of_the_name_are_left_alone() {
 
 #[test]
 fn a_node_removes_what_dead_programs_have_left() {
-    let _watchdog = Watchdog::new("dead programs", 60);
+    let _watchdog = Watchdog::new("dead programs");
     let directory = Directory::new();
     let runtime = directory.path().with_extension("runtime");
     std::fs::DirBuilder::new().mode(0o700).create(&runtime).unwrap();
@@ -205,7 +205,7 @@ fn a_node_removes_what_dead_programs_have_left() {
 
 #[test]
 fn a_dead_server_is_not_waited_for_although_a_child_holds_its_socket() {
-    let _watchdog = Watchdog::new("an heir of a socket", 60);
+    let _watchdog = Watchdog::new("an heir of a socket");
     let directory = Directory::new();
     let place = directory.path();
     let mut server = Other::start("leave server", &place);

@@ -67,7 +67,7 @@ fn a_limit_of_descriptors_is_named_with_its_number() {
     if !crate::common::in_plaintext("no identity lies beside the directory of this test") {
         return;
     }
-    let _watchdog = Watchdog::new("a limit of descriptors", 60);
+    let _watchdog = Watchdog::new("a limit of descriptors");
     let directory = Directory::new();
     // This is ours alone, as the runtime directory has to be.
     let runtime = directory.path();
@@ -94,7 +94,7 @@ fn a_system_call_that_the_system_refuses_is_an_error_with_its_text() {
     if !has_strace() {
         return;
     }
-    let _watchdog = Watchdog::new("a refused system call", 60);
+    let _watchdog = Watchdog::new("a refused system call");
     let directory = Directory::new();
     let mut strace = Command::new("strace");
     strace.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=epoll_create1"]);
@@ -139,7 +139,7 @@ fn a_limit_of_files_is_an_error_and_no_death() {
     if !crate::common::shares_memory("a limit of files is one of segments") {
         return;
     }
-    let _watchdog = Watchdog::new("a limit of files", 60);
+    let _watchdog = Watchdog::new("a limit of files");
     let directory = Directory::new();
     let place = directory.path();
     let _server = Server::start(Kind::Shared, "server", &place, Waiting::Sleeping);
@@ -196,7 +196,7 @@ fn a_session_for_which_there_is_no_descriptor_ends_with_the_reason_on_both_sides
         return;
     }
     const BYTES: usize = 1 << 20;
-    let _watchdog = Watchdog::new("a full table of descriptors", 60);
+    let _watchdog = Watchdog::new("a full table of descriptors");
     let directory = Directory::new();
     let place = directory.path();
     let mut server = Other::start("full table", &place);
@@ -232,7 +232,7 @@ fn a_session_whose_ring_cannot_be_mapped_ends_with_the_reason_on_both_sides() {
     if !crate::common::shares_memory("a ring is mapped") {
         return;
     }
-    let _watchdog = Watchdog::new("a small space of addresses", 60);
+    let _watchdog = Watchdog::new("a small space of addresses");
     let directory = Directory::new();
     let place = directory.path();
     let mut server = Other::start("small space", &place);

@@ -73,7 +73,7 @@ fn a_peer_that_takes_a_name_in_its_hello_does_not_get_its_calls() {
     if !on_one_host("the impostor reaches the socket of the victim") {
         return;
     }
-    let _watchdog = Watchdog::new("an impostor", 60);
+    let _watchdog = Watchdog::new("an impostor");
     let directory = Directory::new();
     let place = directory.path();
     let node = victim(&place);

@@ -102,7 +102,7 @@ fn two_pid_namespaces_communicate() {
     if !on_one_host("the namespaces have sockets in common") || !may_unshare() {
         return;
     }
-    let _watchdog = Watchdog::new("PID namespaces", 120);
+    let _watchdog = Watchdog::new("PID namespaces");
     let directory = Directory::new();
     let place = directory.path();
     let mut server = start("namespace server", &place);
@@ -139,7 +139,7 @@ fn a_pid_namespace_and_its_parent_communicate() {
     if !on_one_host("the namespaces have sockets in common") || !may_unshare() {
         return;
     }
-    let _watchdog = Watchdog::new("a PID namespace and its parent", 120);
+    let _watchdog = Watchdog::new("a PID namespace and its parent");
     let directory = Directory::new();
     let place = directory.path();
     let mut server = start("namespace server", &place);

@@ -103,7 +103,7 @@ fn chooses() -> bool {
 
 #[test]
 fn upbeat_listen_makes_a_node_listen() {
-    let _watchdog = Watchdog::new("UPBEAT_LISTEN", 60);
+    let _watchdog = Watchdog::new("UPBEAT_LISTEN");
     if !chooses() {
         return;
     }
@@ -122,7 +122,7 @@ fn upbeat_listen_makes_a_node_listen() {
 
 #[test]
 fn upbeat_identity_is_that_of_nodes_and_handles() {
-    let _watchdog = Watchdog::new("UPBEAT_IDENTITY", 60);
+    let _watchdog = Watchdog::new("UPBEAT_IDENTITY");
     if !chooses() {
         return;
     }
@@ -147,7 +147,7 @@ fn upbeat_identity_is_that_of_nodes_and_handles() {
 
 #[test]
 fn upbeat_shared_memory_forbids_it() {
-    let _watchdog = Watchdog::new("UPBEAT_SHARED_MEMORY", 60);
+    let _watchdog = Watchdog::new("UPBEAT_SHARED_MEMORY");
     if !chooses() {
         return;
     }
@@ -169,7 +169,7 @@ fn upbeat_shared_memory_forbids_it() {
 
 #[test]
 fn upbeat_conservative_has_requests_ask_for_room() {
-    let _watchdog = Watchdog::new("UPBEAT_CONSERVATIVE", 60);
+    let _watchdog = Watchdog::new("UPBEAT_CONSERVATIVE");
     for (variable, asks) in [("UPBEAT_CONSERVATIVE=0", false), ("UPBEAT_CONSERVATIVE=1", true)] {
         let directory = Directory::new();
         let mut asking = start(&[variable], "variables ask", &directory.path());
@@ -179,7 +179,7 @@ fn upbeat_conservative_has_requests_ask_for_room() {
 
 #[test]
 fn upbeat_program_is_that_of_nodes_which_name_none() {
-    let _watchdog = Watchdog::new("UPBEAT_PROGRAM", 60);
+    let _watchdog = Watchdog::new("UPBEAT_PROGRAM");
     if !chooses() {
         return;
     }
@@ -194,7 +194,7 @@ fn upbeat_program_is_that_of_nodes_which_name_none() {
 
 #[test]
 fn variables_that_say_nothing_end_the_building_of_a_node() {
-    let _watchdog = Watchdog::new("wrong variables", 60);
+    let _watchdog = Watchdog::new("wrong variables");
     if !chooses() {
         return;
     }

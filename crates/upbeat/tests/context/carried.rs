@@ -151,7 +151,7 @@ impl Relay for Node1 {
 
 /// Runs a test against two nodes, of which the first calls the second.
 fn with_relays(what: &'static str, test: impl AsyncFn(&RelayClient, &Path, &str)) {
-    let _watchdog = Watchdog::new(what, 60);
+    let _watchdog = Watchdog::new(what);
     let directory = Directory::new();
     let place = directory.path();
     let name = format!("{what}/{}", place.parent().unwrap().file_name().unwrap().display());

@@ -137,7 +137,7 @@ fn against(
     test: impl AsyncFn(&Node, &ShopClient, &Path, &str),
     then: impl FnOnce(&Node, &Counts) + Send,
 ) {
-    let _watchdog = Watchdog::new(what, 60);
+    let _watchdog = Watchdog::new(what);
     let directory = Directory::new();
     let place = directory.path();
     let name = format!("{what}/{}", place.parent().unwrap().file_name().unwrap().display());

@@ -208,7 +208,7 @@ const WAYS: [Way; 3] = [Way::Local, Way::Shared, Way::Tcp];
 
 #[test]
 fn a_new_session_goes_to_the_node_with_the_fewest() {
-    let _watchdog = Watchdog::new("spread", 60);
+    let _watchdog = Watchdog::new("spread");
     if !shares_memory("nodes that share a name listen in several ways of their own") {
         return;
     }
@@ -237,7 +237,7 @@ fn a_new_session_goes_to_the_node_with_the_fewest() {
 
 #[test]
 fn a_name_stays_while_one_of_its_nodes_does() {
-    let _watchdog = Watchdog::new("owner", 60);
+    let _watchdog = Watchdog::new("owner");
     if !shares_memory("nodes that share a name listen in several ways of their own") {
         return;
     }
@@ -280,7 +280,7 @@ fn a_name_stays_while_one_of_its_nodes_does() {
 
 #[test]
 fn a_node_that_nobody_drives_keeps_no_client() {
-    let _watchdog = Watchdog::new("undriven", 60);
+    let _watchdog = Watchdog::new("undriven");
     if !shares_memory("nodes that share a name listen in several ways of their own") {
         return;
     }
@@ -293,7 +293,7 @@ fn a_node_that_nobody_drives_keeps_no_client() {
 
 #[test]
 fn a_node_that_computes_leaves_new_clients_to_the_others() {
-    let _watchdog = Watchdog::new("busy", 60);
+    let _watchdog = Watchdog::new("busy");
     if !shares_memory("nodes that share a name listen in several ways of their own") {
         return;
     }
@@ -315,7 +315,7 @@ fn a_node_that_computes_leaves_new_clients_to_the_others() {
 
 #[test]
 fn a_thousand_connect_at_once() {
-    let _watchdog = Watchdog::new("thousand", 60);
+    let _watchdog = Watchdog::new("thousand");
     if !shares_memory("nodes that share a name listen in several ways of their own") {
         return;
     }
@@ -332,7 +332,7 @@ fn a_thousand_connect_at_once() {
 
 #[test]
 fn a_name_is_shared_by_nodes_of_a_kind_alone() {
-    let _watchdog = Watchdog::new("refused", 60);
+    let _watchdog = Watchdog::new("refused");
     if !shares_memory("nodes that share a name listen in several ways of their own") {
         return;
     }

@@ -51,7 +51,7 @@ pub(crate) fn play(part: &str, place: &Path) -> bool {
 
 #[test]
 fn threads_share_what_the_closure_shares_and_end_on_a_signal() {
-    let _watchdog = Watchdog::new("tallies", 60);
+    let _watchdog = Watchdog::new("tallies");
     if !shares_memory("nodes that share a name listen in several ways of their own") {
         return;
     }
@@ -74,7 +74,7 @@ fn threads_share_what_the_closure_shares_and_end_on_a_signal() {
 
 #[test]
 fn threads_of_which_one_fails_all_end() {
-    let _watchdog = Watchdog::new("failing", 60);
+    let _watchdog = Watchdog::new("failing");
     if !shares_memory("nodes that share a name listen in several ways of their own") {
         return;
     }

@@ -57,7 +57,7 @@ fn calls_that_are_dropped_while_lanes_grow_leave_nothing_and_do_nothing_more() {
     let _alone = alone();
     let sessions = (setting("UPBEAT_DROPS", 20_000) / 2_000).max(2);
     let seed = seed(1);
-    let _watchdog = Watchdog::new("drops while lanes grow", 60 + sessions);
+    let _watchdog = Watchdog::within("drops while lanes grow", 60 + sessions);
     for kind in KINDS {
         let stand = Stand::new(kind);
         let mut random = Random::new(seed);

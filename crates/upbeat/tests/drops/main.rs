@@ -61,7 +61,7 @@ fn calls_that_are_dropped_at_any_moment_leave_nothing_and_do_nothing_more() {
     let _alone = alone();
     let drops = setting("UPBEAT_DROPS", 20_000) / KINDS.len() as u64;
     let seed = seed(1);
-    let _watchdog = Watchdog::new("drops", 120 + drops / 1_000);
+    let _watchdog = Watchdog::within("drops", 120 + drops / 1_000);
     for kind in KINDS {
         println!("{kind:?}");
         let stand = Stand::new(kind);

@@ -114,7 +114,7 @@ async fn of(files: &FilesClient, method: &str) -> (u64, u64) {
 
 #[test]
 fn a_handler_that_blocks_where_its_message_lies_is_named() {
-    let _watchdog = Watchdog::new("blocking handlers", 60);
+    let _watchdog = Watchdog::new("blocking handlers");
     for waiting in [Waiting::Adaptive, Waiting::Polling, Waiting::Sleeping] {
         served(
             waiting,
@@ -142,7 +142,7 @@ fn a_handler_that_blocks_where_its_message_lies_is_named() {
 
 #[test]
 fn a_handler_that_blocks_among_many_others_is_named() {
-    let _watchdog = Watchdog::new("rare blocking handlers", 60);
+    let _watchdog = Watchdog::new("rare blocking handlers");
     served(
         Waiting::Adaptive,
         |_| {},
@@ -174,7 +174,7 @@ fn a_handler_that_blocks_among_many_others_is_named() {
 
 #[test]
 fn a_task_that_blocks_its_node_is_named() {
-    let _watchdog = Watchdog::new("blocking tasks", 60);
+    let _watchdog = Watchdog::new("blocking tasks");
     let blocks = |node: &Node| {
         let (node, directory) = (node.clone(), node.clone());
         drop(node.spawn(async move {
@@ -222,7 +222,7 @@ fn blocks() {
 
 #[test]
 fn a_blocking_method_is_reported_once_with_the_remedies() {
-    let _watchdog = Watchdog::new("reports of blocking", 60);
+    let _watchdog = Watchdog::new("reports of blocking");
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "blocking::blocks", "--nocapture"]).env(BLOCKS, "1");
     let output = command.output().unwrap();
@@ -250,7 +250,7 @@ fn pinned() {
 
 #[test]
 fn a_handler_that_lost_its_processor_is_not_blamed() {
-    let _watchdog = Watchdog::new("preempted handlers", 120);
+    let _watchdog = Watchdog::new("preempted handlers");
     if !std::fs::exists("/proc/thread-self/schedstat").unwrap() {
         leave_out("this kernel keeps no account of threads");
         return;
@@ -285,7 +285,7 @@ fn a_handler_that_lost_its_processor_is_not_blamed() {
 #[cfg(feature = "tokio")]
 #[test]
 fn a_handler_that_blocks_a_runtime_is_named() {
-    let _watchdog = Watchdog::new("blocking a runtime", 60);
+    let _watchdog = Watchdog::new("blocking a runtime");
     let directory = Directory::new();
     let place = directory.path();
     let id = place.parent().unwrap().file_name().unwrap().to_str().unwrap();

@@ -16,7 +16,7 @@ const BUDGET: Duration = Duration::from_millis(1);
 
 #[test]
 fn a_handler_makes_way_when_its_time_is_used_up() {
-    let _watchdog = Watchdog::new("making way", 60);
+    let _watchdog = Watchdog::new("making way");
     for kind in KINDS {
         let stand = Stand::new(kind, None);
         stand.node.block_on(async {
@@ -37,7 +37,7 @@ fn a_handler_makes_way_when_its_time_is_used_up() {
 
 #[test]
 fn a_budget_of_one_method_is_not_that_of_others() {
-    let _watchdog = Watchdog::new("budgets", 60);
+    let _watchdog = Watchdog::new("budgets");
     for kind in KINDS {
         let stand = Stand::new(kind, None);
         stand.node.block_on(async {
@@ -62,7 +62,7 @@ fn p99(times: &mut [Duration]) -> Duration {
 
 #[test]
 fn who_makes_way_holds_up_others_for_no_longer_than_its_budget() {
-    let _watchdog = Watchdog::new("others", 120);
+    let _watchdog = Watchdog::new("others");
     let directory = Directory::new();
     let place = directory.path();
     let id = place.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
@@ -113,7 +113,7 @@ fn who_makes_way_holds_up_others_for_no_longer_than_its_budget() {
 
 #[test]
 fn who_runs_on_is_counted_and_named() {
-    let _watchdog = Watchdog::new("over-runs", 60);
+    let _watchdog = Watchdog::new("over-runs");
     for kind in KINDS {
         let stand = Stand::new(kind, None);
         stand.node.block_on(async {
@@ -207,7 +207,7 @@ fn runs_on() {
 
 #[test]
 fn a_process_is_warned_once_of_each_method_that_runs_on() {
-    let _watchdog = Watchdog::new("warnings", 60);
+    let _watchdog = Watchdog::new("warnings");
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "budget::runs_on", "--nocapture"]).env(RUNS, "1");
     let output = command.output().unwrap();

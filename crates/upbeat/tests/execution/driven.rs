@@ -75,7 +75,7 @@ async fn at_once<F: Future>(what: &str, act: F) -> F::Output {
 
 #[test]
 fn other_tasks_of_the_thread_wake_the_node() {
-    let _watchdog = Watchdog::new("a driven node that others wake", 30);
+    let _watchdog = Watchdog::new("a driven node that others wake");
     let stand = Stand::new("driven/woken");
     let (node, work) = (&stand.node, &stand.work);
     stand.beside(async {
@@ -115,7 +115,7 @@ impl Drop for Spawns {
 
 #[test]
 fn a_drive_that_ends_leaves_the_node() {
-    let _watchdog = Watchdog::new("drives that end", 30);
+    let _watchdog = Watchdog::new("drives that end");
     let stand = Stand::new("driven/left");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (work, watcher) = (&stand.work, &stand.watcher);
@@ -145,7 +145,7 @@ fn a_drive_that_ends_leaves_the_node() {
             let driven = first(drive(&stand.node, begins), waiting(1)).await;
             assert_eq!(driven.is_err(), midway);
         });
-        // Nobody drives the node.
+        // The drive has ended, and so the server has been told; no code drives the client's node now.
         block_on(waiting(0));
         assert!(!ran.get());
         while stand.node.turn() {}
@@ -155,7 +155,7 @@ fn a_drive_that_ends_leaves_the_node() {
 
 #[test]
 fn a_blocking_call_beside_a_drive_is_refused() {
-    let _watchdog = Watchdog::new("blocking calls beside a drive", 30);
+    let _watchdog = Watchdog::new("blocking calls beside a drive");
     let stand = Stand::new("driven/blocking");
     let blocking = stand.watcher.blocking();
     stand.beside(async {

@@ -7,6 +7,7 @@ mod bank;
 mod shop;
 mod modes;
 mod budget;
+#[cfg(feature = "tokio")]
 mod driven;
 mod blocking;
 mod needs;

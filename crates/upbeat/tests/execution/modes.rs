@@ -31,7 +31,7 @@ async fn mix(stand: &Stand, shop: &ShopClient, calls: u64) -> u64 {
 
 #[test]
 fn each_call_runs_once_in_each_way() {
-    let _watchdog = Watchdog::new("ways", 120);
+    let _watchdog = Watchdog::new("ways");
     for kind in KINDS {
         for execution in ALL {
             let stand = Stand::new(kind, Some(execution));
@@ -58,7 +58,7 @@ fn each_call_runs_once_in_each_way() {
 
 #[test]
 fn an_active_message_that_would_wait_is_an_error_that_says_for_what() {
-    let _watchdog = Watchdog::new("active messages", 60);
+    let _watchdog = Watchdog::new("active messages");
     for kind in KINDS {
         let stand = Stand::new(kind, Some(Execution::Am));
         stand.node.block_on(async {
@@ -85,7 +85,7 @@ fn an_active_message_that_would_wait_is_an_error_that_says_for_what() {
 
 #[test]
 fn tasks_begin_in_the_order_of_their_requests() {
-    let _watchdog = Watchdog::new("order", 60);
+    let _watchdog = Watchdog::new("order");
     for kind in KINDS {
         for execution in [Execution::Trpc, Execution::TrpcBack] {
             let stand = Stand::new(kind, Some(execution));
@@ -102,7 +102,7 @@ fn tasks_begin_in_the_order_of_their_requests() {
 
 #[test]
 fn a_task_from_the_beginning_is_cancelled_and_panics_like_any() {
-    let _watchdog = Watchdog::new("ends of tasks", 60);
+    let _watchdog = Watchdog::new("ends of tasks");
     for kind in KINDS {
         let stand = Stand::new(kind, Some(Execution::Trpc));
         stand.node.block_on(async {
@@ -123,7 +123,7 @@ fn a_task_from_the_beginning_is_cancelled_and_panics_like_any() {
 
 #[test]
 fn what_mostly_waits_is_run_as_a_task_and_what_does_not_is_not() {
-    let _watchdog = Watchdog::new("adaptive", 60);
+    let _watchdog = Watchdog::new("adaptive");
     for kind in KINDS {
         let stand = Stand::new(kind, Some(Execution::Adaptive));
         stand.node.block_on(async {
@@ -146,7 +146,7 @@ fn what_mostly_waits_is_run_as_a_task_and_what_does_not_is_not() {
 
 #[test]
 fn nobody_says_and_handlers_are_run_optimistically() {
-    let _watchdog = Watchdog::new("default", 60);
+    let _watchdog = Watchdog::new("default");
     for kind in KINDS {
         let stand = Stand::new(kind, None);
         stand.node.block_on(async {
@@ -191,7 +191,7 @@ impl Places for Counts {
 fn a_task_begins_before_those_that_are_ready_or_behind_them() {
     // More than are polled in a turn.
     const READY: u64 = 100;
-    let _watchdog = Watchdog::new("places of tasks", 60);
+    let _watchdog = Watchdog::new("places of tasks");
     let [server, client] = ["places/server", "places/client"]
         .map(|name| Node::builder(name).program("test").local_only().build().unwrap());
     let polls = Rc::new(Cell::new(0));

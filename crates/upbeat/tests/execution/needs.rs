@@ -18,7 +18,7 @@ async fn clients(stand: &Stand) -> (ShopClient, BankClient) {
 
 #[test]
 fn what_lacks_its_needs_runs_once_and_as_a_task() {
-    let _watchdog = Watchdog::new("rerun", 60);
+    let _watchdog = Watchdog::new("rerun");
     for kind in KINDS {
         let stand = Stand::new(kind, None);
         stand.node.block_on(async {
@@ -43,7 +43,7 @@ fn what_lacks_its_needs_runs_once_and_as_a_task() {
 
 #[test]
 fn where_nothing_may_wait_nothing_of_it_has_run() {
-    let _watchdog = Watchdog::new("needs of active messages", 60);
+    let _watchdog = Watchdog::new("needs of active messages");
     for kind in KINDS {
         let stand = Stand::new(kind, Some(Execution::Am));
         stand.node.block_on(async {
@@ -57,7 +57,7 @@ fn where_nothing_may_wait_nothing_of_it_has_run() {
 
 #[test]
 fn what_is_sent_back_comes_again_and_runs_once() {
-    let _watchdog = Watchdog::new("nack", 60);
+    let _watchdog = Watchdog::new("nack");
     for kind in KINDS {
         let stand = Stand::new(kind, None);
         stand.node.block_on(async {
@@ -96,7 +96,7 @@ fn what_is_sent_back_comes_again_and_runs_once() {
 
 #[test]
 fn what_is_sent_back_is_not_billed_as_failed() {
-    let _watchdog = Watchdog::new("nack on the bill", 60);
+    let _watchdog = Watchdog::new("nack on the bill");
     for kind in KINDS {
         let stand = Stand::new(kind, None);
         stand.node.block_on(async {
@@ -120,7 +120,7 @@ fn what_is_sent_back_is_not_billed_as_failed() {
 
 #[test]
 fn what_is_sent_back_fills_its_buffer_in_the_end() {
-    let _watchdog = Watchdog::new("nack into a buffer", 60);
+    let _watchdog = Watchdog::new("nack into a buffer");
     for kind in KINDS {
         let stand = Stand::new(kind, None);
         stand.node.block_on(async {
@@ -154,7 +154,7 @@ fn what_is_sent_back_fills_its_buffer_in_the_end() {
 /// However often it is sent, it has the time that it was given first, and as much more as was said then.
 #[test]
 fn what_is_sent_back_may_be_extended_until_the_total_of_its_first_attempt() {
-    let _watchdog = Watchdog::new("nack extended", 120);
+    let _watchdog = Watchdog::new("nack extended");
     let ms = Duration::from_millis;
     let (has, needs, total) = (ms(2_000), 2_500, ms(60_000));
     for kind in KINDS {
@@ -187,7 +187,7 @@ fn what_is_sent_back_may_be_extended_until_the_total_of_its_first_attempt() {
 
 #[test]
 fn what_has_begun_is_not_sent_back_for_what_a_part_of_it_needs() {
-    let _watchdog = Watchdog::new("needs of a part", 60);
+    let _watchdog = Watchdog::new("needs of a part");
     for kind in KINDS {
         let stand = Stand::new(kind, None);
         stand.node.block_on(async {
@@ -207,7 +207,7 @@ fn what_has_begun_is_not_sent_back_for_what_a_part_of_it_needs() {
 
 #[test]
 fn what_was_refused_often_enough_is_a_task() {
-    let _watchdog = Watchdog::new("bounded refusals", 60);
+    let _watchdog = Watchdog::new("bounded refusals");
     for kind in KINDS {
         let stand = Stand::new(kind, None);
         stand.node.block_on(async {
@@ -239,7 +239,7 @@ fn what_was_refused_often_enough_is_a_task() {
 
 #[test]
 fn who_backs_off_keeps_its_deadline_and_can_be_dropped() {
-    let _watchdog = Watchdog::new("backing off", 60);
+    let _watchdog = Watchdog::new("backing off");
     for kind in KINDS {
         let stand = Stand::new(kind, None);
         stand.node.block_on(async {
@@ -295,7 +295,7 @@ async fn sent(
 
 #[test]
 fn handlers_of_a_serial_service_run_one_after_another() {
-    let _watchdog = Watchdog::new("serial", 60);
+    let _watchdog = Watchdog::new("serial");
     for kind in KINDS {
         for execution in [Execution::Orpc, Execution::Trpc, Execution::TrpcBack] {
             let stand = Stand::new(kind, Some(execution));
@@ -320,7 +320,7 @@ fn handlers_of_a_serial_service_run_one_after_another() {
 
 #[test]
 fn a_method_has_an_execution_of_its_own() {
-    let _watchdog = Watchdog::new("own execution", 60);
+    let _watchdog = Watchdog::new("own execution");
     for kind in KINDS {
         let stand = Stand::new(kind, Some(Execution::Trpc));
         stand.node.block_on(async {
@@ -334,7 +334,7 @@ fn a_method_has_an_execution_of_its_own() {
 
 #[test]
 fn loops_make_way_where_the_method_yields() {
-    let _watchdog = Watchdog::new("yields", 60);
+    let _watchdog = Watchdog::new("yields");
     for kind in KINDS {
         let stand = Stand::new(kind, None);
         stand.node.block_on(async {

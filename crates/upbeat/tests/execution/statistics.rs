@@ -158,7 +158,7 @@ fn of<'s>(told: &'s Statistics, method: &str) -> &'s MethodStatistics {
 
 #[test]
 fn each_method_says_what_became_of_its_calls() {
-    let _watchdog = Watchdog::new("statistics", 60);
+    let _watchdog = Watchdog::new("statistics");
     let (told, name) = told(|node| {
         // At any time, and again at the end, once.
         assert_eq!(of(&node.statistics(), "note").calls, 3);
@@ -240,7 +240,7 @@ fn ends_a_node() {
 
 #[test]
 fn the_environment_asks_where_the_application_does_not() {
-    let _watchdog = Watchdog::new("statistics by the environment", 60);
+    let _watchdog = Watchdog::new("statistics by the environment");
     let said = |asked: &str| {
         // In a process of its own: others read the environment as well.
         let mut command = Command::new(std::env::current_exe().unwrap());
@@ -263,7 +263,7 @@ fn the_environment_asks_where_the_application_does_not() {
 
 #[test]
 fn a_node_that_is_dropped_tells_as_well() {
-    let _watchdog = Watchdog::new("statistics of a dropped node", 60);
+    let _watchdog = Watchdog::new("statistics of a dropped node");
     let (told, _) = told(drop);
     assert_eq!(told.iter().count(), 1);
 }

@@ -17,7 +17,7 @@ fn sendable<F: Future + Send>(future: F) -> F {
 
 #[test]
 fn an_export_is_imported_without_a_node() {
-    let _watchdog = Watchdog::new("an import without a node", 60);
+    let _watchdog = Watchdog::new("an import without a node");
     for part in ["shared", "apart"] {
         let stand = Stand::new(part);
         let quotes = imported(&stand, "prices/quotes").unwrap();
@@ -41,7 +41,7 @@ fn an_export_is_imported_without_a_node() {
 /// A node's import calls by the node on the node's thread, and by a handle elsewhere.
 #[test]
 fn an_import_of_a_node_calls_in_every_thread() {
-    let _watchdog = Watchdog::new("an import in threads", 60);
+    let _watchdog = Watchdog::new("an import in threads");
     let stand = Stand::new("apart");
     let quotes = stand.node.block_on(stand.node.import::<Quotes>("prices/quotes")).unwrap();
     let wanted = Quotes::of(1);
@@ -69,7 +69,7 @@ fn an_import_of_a_node_calls_in_every_thread() {
 
 #[test]
 fn an_import_outlives_its_node() {
-    let _watchdog = Watchdog::new("an import without its node", 60);
+    let _watchdog = Watchdog::new("an import without its node");
     for part in ["shared", "apart"] {
         let stand = Stand::new(part);
         let node = crate::node("short/1", &stand.directory(), upbeat::Waiting::Adaptive);
@@ -90,7 +90,7 @@ fn an_import_outlives_its_node() {
 /// A read that has begun on the thread of its node ends in any other, and one that is dropped there leaves nothing behind.
 #[test]
 fn a_read_moves_to_another_thread() {
-    let _watchdog = Watchdog::new("a read that moves", 60);
+    let _watchdog = Watchdog::new("a read that moves");
     let stand = Stand::new("apart");
     let quotes = stand.node.block_on(stand.node.import::<Quotes>("prices/quotes")).unwrap();
     let (count, open) = (quotes.count(), quotes.open());

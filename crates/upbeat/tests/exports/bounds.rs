@@ -15,7 +15,7 @@ struct Numbers {
 
 #[test]
 fn expressions_end_where_their_bounds_do() {
-    let _watchdog = Watchdog::new("bounds of expressions", 60);
+    let _watchdog = Watchdog::new("bounds of expressions");
     let directory = Directory::new();
     let owner = node("bounds", &directory.path(), Waiting::Adaptive);
     let numbers = Numbers { large: [u64::MAX - 1, 1, 1], many: [1; ELEMENTS + 1] };

@@ -7,7 +7,7 @@ use upbeat::export::ReadError;
 
 #[test]
 fn a_guarded_export_shows_nothing_of_an_update_under_way() {
-    let _watchdog = Watchdog::new("an update under way", 60);
+    let _watchdog = Watchdog::new("an update under way");
     for part in ["shared", "apart"] {
         let stand = Stand::new(part);
         stand.node.block_on(async {
@@ -67,7 +67,7 @@ fn what_is_discarded_or_panics_is_undone() {
 
 #[test]
 fn a_raw_export_has_its_numbers() {
-    let _watchdog = Watchdog::new("a raw export", 60);
+    let _watchdog = Watchdog::new("a raw export");
     for part in ["shared", "apart"] {
         let stand = Stand::new(part);
         stand.node.block_on(async {
@@ -87,7 +87,7 @@ fn a_raw_export_has_its_numbers() {
 /// A task that holds the lock keeps the others of its node waiting, and no reader.
 #[test]
 fn the_owners_handlers_exclude_each_other() {
-    let _watchdog = Watchdog::new("the owner's lock", 60);
+    let _watchdog = Watchdog::new("the owner's lock");
     let stand = Stand::new("shared");
     stand.node.block_on(async {
         let desk: DeskClient = stand.node.connect("prices").await.unwrap();

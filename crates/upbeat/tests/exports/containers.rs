@@ -142,7 +142,7 @@ pub(crate) fn owner(shares: bool, place: PathBuf) {
 
 /// Runs a reader of an owner that shares memory, and of one that does not.
 fn read(what: &'static str, reader: impl AsyncFn(&Import<Shop>, &ClerkClient, bool)) {
-    let _watchdog = Watchdog::new(what, 60);
+    let _watchdog = Watchdog::new(what);
     for part in ["containers shared", "containers apart"] {
         let stand = Stand::new(part);
         stand.node.block_on(async {
@@ -342,7 +342,7 @@ fn vectors_grow_while_they_are_read() {
 /// A reader that does not know the type, such as `upbeat read`, writes the path as text.
 #[test]
 fn a_path_of_text_leads_through_memory() {
-    let _watchdog = Watchdog::new("paths of text", 60);
+    let _watchdog = Watchdog::new("paths of text");
     let stand = Stand::new("containers shared");
     stand.node.block_on(async {
         let clerk: ClerkClient = stand.node.connect("shop").await.unwrap();

@@ -10,7 +10,7 @@ struct Empty {}
 
 #[test]
 fn a_name_that_leads_nowhere_says_where_it_ends() {
-    let _watchdog = Watchdog::new("names", 60);
+    let _watchdog = Watchdog::new("names");
     let stand = Stand::new("shared");
     let node = &stand.node;
     node.block_on(async {
@@ -52,7 +52,7 @@ fn an_export_has_a_name_of_its_own() {
 
 #[test]
 fn a_withdrawn_export_ends_its_readers() {
-    let _watchdog = Watchdog::new("withdrawn", 60);
+    let _watchdog = Watchdog::new("withdrawn");
     for part in ["shared", "apart"] {
         let stand = Stand::new(part);
         stand.node.block_on(async {
@@ -76,7 +76,7 @@ fn a_killed_owner_leaves_whole_values_or_an_error() {
     if !shares_memory("the values of a dead owner are in its memory") {
         return;
     }
-    let _watchdog = Watchdog::new("a killed owner", 120);
+    let _watchdog = Watchdog::new("a killed owner");
     for _ in 0..crate::common::setting("UPBEAT_EXPORT_KILLS", 5) {
         let mut stand = Stand::new("shared");
         stand.node.block_on(async {
@@ -106,7 +106,7 @@ fn a_killed_owner_leaves_whole_values_or_an_error() {
 /// Reads by a call go on with the node that has the owner's name now, and find no export of the number there.
 #[test]
 fn a_reader_of_a_dead_owner_does_not_read_an_export_of_its_successor() {
-    let _watchdog = Watchdog::new("a successor", 60);
+    let _watchdog = Watchdog::new("a successor");
     let mut stand = Stand::new("apart");
     let node = stand.node.clone();
     node.block_on(async {

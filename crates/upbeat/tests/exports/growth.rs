@@ -36,7 +36,7 @@ fn owner(name: &str) -> (Node, Directory) {
 /// The memory that a reader has mapped stays as it was, and a read that must know more asks the owner.
 #[test]
 fn a_reader_follows_an_export_that_moves() {
-    let _watchdog = Watchdog::new("an export that moves", 60);
+    let _watchdog = Watchdog::new("an export that moves");
     let directory = Directory::new();
     let place = directory.path();
     let owner = node("owner/moves", &place, Waiting::Adaptive);
@@ -124,7 +124,7 @@ fn a_value_that_is_set_grows_and_shrinks() {
 /// A change that is under way goes on in the memory to which the export has moved.
 #[test]
 fn an_export_moves_within_an_update() {
-    let _watchdog = Watchdog::new("an update that moves", 60);
+    let _watchdog = Watchdog::new("an update that moves");
     let (owner, directory) = owner("update");
     let log = owner.export("log", EMPTY).unwrap();
     log.whole().update(|log| {
@@ -165,7 +165,7 @@ struct Sheet {
 /// The steps of a path in a snapshot begin where the export is now, and not where it was imported.
 #[test]
 fn a_snapshot_of_an_export_that_has_moved_has_its_values() {
-    let _watchdog = Watchdog::new("a snapshot behind a move", 60);
+    let _watchdog = Watchdog::new("a snapshot behind a move");
     let (owner, directory) = owner("snapshot");
     let value = Sheet { last: Some(7), lines: vec![3], best: 2, bids: [3, 4, 5] };
     let sheet = owner.export("sheet", value).unwrap();
@@ -207,7 +207,7 @@ fn a_snapshot_of_an_export_that_has_moved_has_its_values() {
 /// The two copies of a guarded export grow together, and what is discarded gives its room back.
 #[test]
 fn a_guarded_export_grows() {
-    let _watchdog = Watchdog::new("a guarded export that grows", 60);
+    let _watchdog = Watchdog::new("a guarded export that grows");
     let (owner, _directory) = owner("guarded");
     let log = owner.export_guarded("log", EMPTY).unwrap();
     owner.block_on(async {

@@ -76,7 +76,7 @@ pub(crate) fn other(part: &str, place: PathBuf) {
 }
 
 fn played(part: &str) {
-    let _watchdog = Watchdog::new("the memory of exports", 600);
+    let _watchdog = Watchdog::within("the memory of exports", 600);
     let directory = Directory::new();
     let mut other = Other::start(&format!("memory {part}"), &directory.path());
     other.expect("done");
@@ -141,7 +141,7 @@ fn small(place: &Path) {
 /// Many exports, of which few remain, move together. Their paths stay valid.
 #[test]
 fn the_last_exports_of_many_move_together() {
-    let _watchdog = Watchdog::new("exports that move together", 120);
+    let _watchdog = Watchdog::new("exports that move together");
     let directory = Directory::new();
     let owner = node("owner/few", &directory.path(), Waiting::Sleeping);
     let all: Vec<_> = (0..3_000_u64)
@@ -328,7 +328,7 @@ type Held = (Import<Log>, u64, u64);
 /// of another log.
 #[test]
 fn readers_of_ended_logs_find_no_other_ones() {
-    let _watchdog = Watchdog::new("readers of ended logs", 300);
+    let _watchdog = Watchdog::new("readers of ended logs");
     let directory = Directory::new();
     let mut owner = Other::start("memory store", &directory.path());
     owner.expect("serving");

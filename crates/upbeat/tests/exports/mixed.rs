@@ -138,7 +138,7 @@ fn no_torn_value_is_found_behind_a_step() {
     if !shares_memory("a value that a call reads is never torn") {
         return;
     }
-    let _watchdog = Watchdog::new("torn values behind steps", 300);
+    let _watchdog = Watchdog::new("torn values behind steps");
     let directory = Directory::new();
     let owner = node("owner/mixed", &directory.path(), Waiting::Adaptive);
     let mixed = owner.export(

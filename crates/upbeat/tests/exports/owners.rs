@@ -15,7 +15,7 @@ fn a_reader_in_memory_learns_that_its_owner_has_died() {
     if !shares_memory("owners of memory that is read without calls") {
         return;
     }
-    let _watchdog = Watchdog::new("an owner that dies", 60);
+    let _watchdog = Watchdog::new("an owner that dies");
     let mut stand = Stand::new("shared");
     let quotes = stand.node.block_on(soon(stand.node.import::<Quotes>("prices/quotes"))).unwrap();
     let owner = quotes.owner();
@@ -43,7 +43,7 @@ fn a_reader_in_memory_learns_that_its_owner_has_shut_down() {
     if !shares_memory("owners of memory that is read without calls") {
         return;
     }
-    let _watchdog = Watchdog::new("an owner that shuts down", 60);
+    let _watchdog = Watchdog::new("an owner that shuts down");
     let mut stand = Stand::new("shared");
     let quotes = stand.node.block_on(soon(stand.node.import::<Quotes>("prices/quotes"))).unwrap();
     stand.node.block_on(async {
@@ -56,7 +56,7 @@ fn a_reader_in_memory_learns_that_its_owner_has_shut_down() {
 
 #[test]
 fn a_reader_by_calls_knows_its_owner_from_its_answers() {
-    let _watchdog = Watchdog::new("an owner that is called", 60);
+    let _watchdog = Watchdog::new("an owner that is called");
     let mut stand = Stand::new("apart");
     let node = stand.node.clone();
     node.block_on(async {
@@ -81,7 +81,7 @@ fn a_reader_by_calls_knows_its_owner_from_its_answers() {
 #[test]
 fn imports_that_are_dropped_or_many_cost_no_session() {
     const IMPORTS: usize = 400;
-    let _watchdog = Watchdog::new("many imports", 60);
+    let _watchdog = Watchdog::new("many imports");
     let stand = Stand::new("shared");
     let node = stand.node.clone();
     let import = || node.import::<Quotes>("prices/quotes");

@@ -7,7 +7,7 @@ use upbeat::export::{Condition, ReadError};
 
 #[test]
 fn an_expression_finds_what_a_loop_finds() {
-    let _watchdog = Watchdog::new("expressions", 60);
+    let _watchdog = Watchdog::new("expressions");
     for part in ["shared", "apart"] {
         let stand = Stand::new(part);
         stand.node.block_on(async {
@@ -71,7 +71,7 @@ fn an_expression_finds_what_a_loop_finds() {
 /// The conditions, each with the rows that it leaves of those which a loop leaves: a different count for each.
 #[test]
 fn each_condition_leaves_the_elements_that_it_names() {
-    let _watchdog = Watchdog::new("conditions", 60);
+    let _watchdog = Watchdog::new("conditions");
     for part in ["shared", "apart"] {
         let stand = Stand::new(part);
         stand.node.block_on(async {
@@ -105,7 +105,7 @@ fn each_condition_leaves_the_elements_that_it_names() {
 
 #[test]
 fn a_wrong_range_is_an_error_of_its_reader() {
-    let _watchdog = Watchdog::new("wrong ranges", 60);
+    let _watchdog = Watchdog::new("wrong ranges");
     for part in ["shared", "apart"] {
         let stand = Stand::new(part);
         stand.node.block_on(async {

@@ -124,7 +124,7 @@ fn over_tcp_in_plaintext_nobody_proves_a_name() {
     if std::env::var("UPBEAT_TEST_CARRIER").as_deref() != Ok("tcp") {
         return;
     }
-    let _watchdog = Watchdog::new("names over TCP", 60);
+    let _watchdog = Watchdog::new("names over TCP");
     let stand = Stand::new("limited shared");
     let risk = risk(&stand);
     risk.block_on(async {
@@ -138,7 +138,7 @@ fn a_named_node_reads_in_every_way() {
     if !proves_names() {
         return;
     }
-    let _watchdog = Watchdog::new("a named node", 60);
+    let _watchdog = Watchdog::new("a named node");
     for part in PARTS {
         let stand = Stand::new(part);
         let risk = risk(&stand);
@@ -173,7 +173,7 @@ fn another_thread_reads_in_memory_alone() {
     if !proves_names() {
         return;
     }
-    let _watchdog = Watchdog::new("another thread", 60);
+    let _watchdog = Watchdog::new("another thread");
     for part in PARTS {
         let stand = Stand::new(part);
         let risk = risk(&stand);
@@ -206,7 +206,7 @@ async fn refused(import: impl AsyncFn(&str) -> Result<Import<Quotes>, ImportErro
 
 #[test]
 fn another_node_and_a_handle_do_not_read() {
-    let _watchdog = Watchdog::new("readers that are not named", 60);
+    let _watchdog = Watchdog::new("readers that are not named");
     for part in PARTS {
         let stand = Stand::new(part);
         let name = stand.node.name();
@@ -276,7 +276,7 @@ fn a_number_that_was_guessed_is_refused() {
     if !proves_names() {
         return;
     }
-    let _watchdog = Watchdog::new("guessed numbers", 60);
+    let _watchdog = Watchdog::new("guessed numbers");
     for part_name in PARTS {
         let stand = Stand::new(part_name);
         let risk = risk(&stand);
@@ -317,7 +317,7 @@ fn a_name_that_another_directory_gives_is_not_proved() {
     if !on_one_host("a name is proved by the lock in the directory of the host") {
         return;
     }
-    let _watchdog = Watchdog::new("a forged name", 60);
+    let _watchdog = Watchdog::new("a forged name");
     for part in PARTS {
         let stand = Stand::new(part);
         let own = Directory::new();
@@ -345,7 +345,7 @@ fn a_limited_export_that_is_withdrawn_ends_its_readers() {
     if !proves_names() {
         return;
     }
-    let _watchdog = Watchdog::new("withdrawn", 60);
+    let _watchdog = Watchdog::new("withdrawn");
     for part in PARTS {
         let stand = Stand::new(part);
         let risk = risk(&stand);
@@ -378,7 +378,7 @@ fn an_owner_knows_its_readers_in_every_execution() {
     if !proves_names() {
         return;
     }
-    let _watchdog = Watchdog::new("executions", 60);
+    let _watchdog = Watchdog::new("executions");
     for execution in
         [Execution::Am, Execution::Orpc, Execution::Trpc, Execution::TrpcBack, Execution::Adaptive]
     {

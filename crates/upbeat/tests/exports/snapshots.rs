@@ -9,7 +9,7 @@ use upbeat_core::limits::EXPORT_PARTS_MAX;
 
 #[test]
 fn a_snapshot_has_parts_of_one_moment() {
-    let _watchdog = Watchdog::new("a snapshot", 60);
+    let _watchdog = Watchdog::new("a snapshot");
     for part in ["shared", "apart"] {
         let stand = Stand::new(part);
         stand.node.block_on(async {
@@ -46,7 +46,7 @@ fn a_snapshot_has_parts_of_one_moment() {
 /// The owner grants what is lost again and again.
 #[test]
 fn a_snapshot_that_loses_is_granted() {
-    let _watchdog = Watchdog::new("a granted snapshot", 60);
+    let _watchdog = Watchdog::new("a granted snapshot");
     for part in ["shared", "apart"] {
         let stand = Stand::new(part);
         stand.node.block_on(async {
@@ -76,7 +76,7 @@ fn a_snapshot_that_loses_is_granted() {
 
 #[test]
 fn a_snapshot_of_a_guarded_export_survives_one_update() {
-    let _watchdog = Watchdog::new("a guarded snapshot", 60);
+    let _watchdog = Watchdog::new("a guarded snapshot");
     let stand = Stand::new("shared");
     stand.node.block_on(async {
         let stock = soon(stand.node.import::<Stock>("prices/stock")).await.unwrap();
@@ -99,7 +99,7 @@ fn a_snapshot_of_a_guarded_export_survives_one_update() {
 
 #[test]
 fn the_errors_of_a_snapshot_are_those_of_its_reads() {
-    let _watchdog = Watchdog::new("errors of snapshots", 60);
+    let _watchdog = Watchdog::new("errors of snapshots");
     let stand = Stand::new("shared");
     stand.node.block_on(async {
         let quotes = soon(stand.node.import::<Quotes>("prices/quotes")).await.unwrap();
@@ -116,7 +116,7 @@ fn the_errors_of_a_snapshot_are_those_of_its_reads() {
 
 #[test]
 fn a_snapshot_by_calls_has_no_more_parts_than_fit() {
-    let _watchdog = Watchdog::new("large snapshots", 60);
+    let _watchdog = Watchdog::new("large snapshots");
     let stand = Stand::new("apart");
     stand.node.block_on(async {
         let quotes = soon(stand.node.import::<Quotes>("prices/quotes")).await.unwrap();

@@ -41,7 +41,7 @@ fn no_torn_value_is_read() {
     if !shares_memory("a value that a call reads is never torn") {
         return;
     }
-    let _watchdog = Watchdog::new("torn values", 300);
+    let _watchdog = Watchdog::new("torn values");
     let stand = Stand::new("shared");
     stand.node.block_on(async {
         let quotes = soon(stand.node.import::<Quotes>("prices/quotes")).await.unwrap();

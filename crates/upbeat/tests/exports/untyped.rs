@@ -21,7 +21,7 @@ async fn exports(stand: &Stand) -> [UntypedImport; 3] {
 
 #[test]
 fn parts_are_read_by_their_paths() {
-    let _watchdog = Watchdog::new("paths", 60);
+    let _watchdog = Watchdog::new("paths");
     for part in ["shared", "apart"] {
         let stand = Stand::new(part);
         stand.node.block_on(async {
@@ -64,7 +64,7 @@ fn parts_are_read_by_their_paths() {
 
 #[test]
 fn a_part_that_is_not_there_is_an_error() {
-    let _watchdog = Watchdog::new("parts", 60);
+    let _watchdog = Watchdog::new("parts");
     let stand = Stand::new("shared");
     stand.node.block_on(async {
         let [quotes, _, raw] = exports(&stand).await;

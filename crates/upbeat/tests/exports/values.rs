@@ -35,7 +35,7 @@ async fn is(quotes: &Import<Quotes>, number: u32) {
 
 #[test]
 fn every_part_of_every_type_is_read() {
-    let _watchdog = Watchdog::new("reading", 60);
+    let _watchdog = Watchdog::new("reading");
     for part in ["shared", "apart"] {
         let stand = Stand::new(part);
         stand.node.block_on(async {
@@ -55,7 +55,7 @@ fn a_value_is_read_into_one_that_the_reader_keeps() {
     if !shares_memory("values are read into others where this takes no call") {
         return;
     }
-    let _watchdog = Watchdog::new("reading into", 60);
+    let _watchdog = Watchdog::new("reading into");
     let stand = Stand::new("shared");
     let quotes = stand.node.block_on(stand.node.import::<Quotes>("prices/quotes")).unwrap();
     let wanted = Quotes::of(1);
@@ -80,7 +80,7 @@ fn a_stopped_owner_is_read() {
     if !shares_memory("a stopped owner answers no call") {
         return;
     }
-    let _watchdog = Watchdog::new("a stopped owner", 60);
+    let _watchdog = Watchdog::new("a stopped owner");
     let stand = Stand::new("shared");
     let quotes = stand.node.block_on(stand.node.import::<Quotes>("prices/quotes")).unwrap();
     stand.owner.signal(rustix::process::Signal::STOP);
@@ -108,7 +108,7 @@ fn a_stopped_owner_is_read() {
 /// The owner answers no call, and each read that is one ends at the limit that it was given.
 #[test]
 fn a_read_that_calls_ends_at_its_limit() {
-    let _watchdog = Watchdog::new("limited reads", 60);
+    let _watchdog = Watchdog::new("limited reads");
     for part in ["shared", "apart"] {
         let stand = Stand::new(part);
         stand.node.block_on(async {
@@ -127,7 +127,7 @@ fn a_read_that_calls_ends_at_its_limit() {
 
 #[test]
 fn a_node_reads_its_own_export() {
-    let _watchdog = Watchdog::new("an own export", 60);
+    let _watchdog = Watchdog::new("an own export");
     let directory = crate::common::Directory::new();
     let node = crate::node("own", &directory.path(), upbeat::Waiting::Adaptive);
     let export = node.export("quotes", Quotes::of(5)).unwrap();
@@ -155,7 +155,7 @@ fn a_node_reads_its_own_export() {
 
 #[test]
 fn an_index_out_of_range_is_an_error_of_its_reader() {
-    let _watchdog = Watchdog::new("an index", 60);
+    let _watchdog = Watchdog::new("an index");
     let stand = Stand::new("shared");
     stand.node.block_on(async {
         let quotes = soon(stand.node.import::<Quotes>("prices/quotes")).await.unwrap();

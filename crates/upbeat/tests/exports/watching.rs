@@ -9,7 +9,7 @@ use upbeat::{Node, Shared, Waiting};
 
 #[test]
 fn a_watch_returns_each_value_that_it_finds_changed() {
-    let _watchdog = Watchdog::new("a watch", 60);
+    let _watchdog = Watchdog::new("a watch");
     for part in ["shared", "apart"] {
         let stand = Stand::new(part);
         stand.node.block_on(async {
@@ -41,7 +41,7 @@ fn a_watch_returns_each_value_that_it_finds_changed() {
 
 #[test]
 fn a_watch_sleeps_while_other_values_change() {
-    let _watchdog = Watchdog::new("a sleeping watch", 60);
+    let _watchdog = Watchdog::new("a sleeping watch");
     let stand = Stand::new("shared");
     stand.node.block_on(async {
         let quotes = soon(stand.node.import::<Quotes>("prices/quotes")).await.unwrap();
@@ -67,7 +67,7 @@ fn a_watch_sleeps_while_other_values_change() {
 
 #[test]
 fn a_watch_ends_with_its_export_or_its_owner() {
-    let _watchdog = Watchdog::new("the end of a watch", 60);
+    let _watchdog = Watchdog::new("the end of a watch");
     let mut stand = Stand::new("shared");
     let (node, owner) = (&stand.node, &mut stand.owner);
     node.block_on(async {
@@ -152,7 +152,7 @@ async fn is_quiet<T: upbeat::export::Readable>(watch: &mut upbeat::export::Watch
 
 #[test]
 fn a_watch_sleeps_while_other_parts_of_an_export_with_vectors_change() {
-    let _watchdog = Watchdog::new("a watch beside vectors", 60);
+    let _watchdog = Watchdog::new("a watch beside vectors");
     beside(
         "vectors",
         async |node, name, done, step| {
@@ -199,7 +199,7 @@ fn a_watch_sleeps_while_other_parts_of_an_export_with_vectors_change() {
 /// A pointer that is led elsewhere changes the value, whatever the versions there are.
 #[test]
 fn a_watch_through_a_pointer_sees_it_led_elsewhere() {
-    let _watchdog = Watchdog::new("a watch through a pointer", 60);
+    let _watchdog = Watchdog::new("a watch through a pointer");
     beside(
         "pointers",
         async |node, name, done, step| {
@@ -227,7 +227,7 @@ fn a_watch_through_a_pointer_sees_it_led_elsewhere() {
 
 #[test]
 fn a_watch_of_a_guarded_part_sleeps_while_other_parts_change() {
-    let _watchdog = Watchdog::new("a watch of a guarded part", 60);
+    let _watchdog = Watchdog::new("a watch of a guarded part");
     let stand = Stand::new("shared");
     stand.node.block_on(async {
         let stock = soon(stand.node.import::<Stock>("prices/stock")).await.unwrap();

@@ -20,7 +20,7 @@ const FIRST: u64 = PLACES_MAX as u64;
 /// asking, and asks. It goes, and so do those behind it.
 #[test]
 fn a_message_that_has_stood_in_line_asks_for_room() {
-    let _watchdog = Watchdog::new("asking", 120);
+    let _watchdog = Watchdog::new("asking");
     for kind in KINDS {
         for is_awaited in [false, true] {
             let make = Make::new(Waiting::Adaptive);
@@ -92,7 +92,7 @@ impl Carrier for Carriers {
 /// A call has asked for room, and is longer when it has got it: it asks again, and its session goes on.
 #[test]
 fn a_message_that_has_grown_since_it_asked_asks_again() {
-    let _watchdog = Watchdog::new("grown", 60);
+    let _watchdog = Watchdog::new("grown");
     for kind in KINDS {
         let make = Make::new(Waiting::Adaptive);
         let stand = Stand::new(kind, make, make.conservative());

@@ -43,7 +43,7 @@ fn who_waits_for_a_buffer_is_told_when_one_comes_back() {
     if !on_one_host("senders that take every buffer without asking") {
         return;
     }
-    let _watchdog = Watchdog::new("buffers", 120);
+    let _watchdog = Watchdog::new("buffers");
     at_once(KINDS, |kind| {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
             for elsewhere in [false, true] {
@@ -109,7 +109,7 @@ fn answers_that_are_not_taken_hold_up_nobody_else() {
     if !on_one_host("calls and answers that take every buffer without asking") {
         return;
     }
-    let _watchdog = Watchdog::new("answers", 120);
+    let _watchdog = Watchdog::new("answers");
     for kind in KINDS {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
             for (size, len) in [(2, 8000), (3, 65_000)] {

@@ -76,7 +76,7 @@ fn bounded(make: Make, limit: u64, client: Make, lens: &[usize]) {
 
 #[test]
 fn what_is_beyond_the_budget_waits_and_is_served_in_order() {
-    let _watchdog = Watchdog::new("bounded", 240);
+    let _watchdog = Watchdog::new("bounded");
     let short = vec![8; 200];
     let medium: Vec<usize> = (0..60).map(|at| 200 + at * 37 % 3000).collect();
     let mut random = Random::new(7);
@@ -102,7 +102,7 @@ fn what_is_beyond_the_budget_waits_and_is_served_in_order() {
 /// Both sides count the refusals, and the messages for which room was asked.
 #[test]
 fn refusals_are_counted() {
-    let _watchdog = Watchdog::new("counted", 60);
+    let _watchdog = Watchdog::new("counted");
     for kind in KINDS {
         let make = Make::new(Waiting::Adaptive);
         let stand = Stand::new(kind, make.share(1), make);
@@ -142,7 +142,7 @@ fn refusals_are_counted() {
 /// A call that waits in its place is given up: it never runs, and what waits behind it does.
 #[test]
 fn what_is_given_up_in_its_place_never_runs() {
-    let _watchdog = Watchdog::new("given up", 120);
+    let _watchdog = Watchdog::new("given up");
     for kind in KINDS {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
             let make = Make::new(waiting);
@@ -184,7 +184,7 @@ fn what_is_given_up_in_its_place_never_runs() {
 /// A call that has waited for room brings what is left of its time: its handler ends by itself.
 #[test]
 fn what_has_waited_brings_the_time_that_is_left() {
-    let _watchdog = Watchdog::new("left", 60);
+    let _watchdog = Watchdog::new("left");
     let make = Make::new(Waiting::Adaptive);
     let stand = Stand::new(Kind::Local, make.share(1), make.conservative());
     stand.node.block_on(async {
@@ -237,7 +237,7 @@ pub(crate) fn whole(stand: &Stand, limit: u64) {
 /// Handlers that panic, at once and later, of requests that had to wait.
 #[test]
 fn a_panic_of_what_had_to_wait_costs_itself_alone() {
-    let _watchdog = Watchdog::new("panics", 120);
+    let _watchdog = Watchdog::new("panics");
     for kind in KINDS {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
             let make = Make::new(waiting);
@@ -276,7 +276,7 @@ fn a_panic_of_what_had_to_wait_costs_itself_alone() {
 /// A node that is full of one peer's requests serves others whose handlers end at once.
 #[test]
 fn who_overloads_a_node_delays_nobody_else() {
-    let _watchdog = Watchdog::new("others", 120);
+    let _watchdog = Watchdog::new("others");
     for kind in KINDS {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
             let make = Make::new(waiting);
@@ -323,7 +323,7 @@ fn who_overloads_a_node_delays_nobody_else() {
 /// order in which they were first polled.
 #[test]
 fn a_crowd_keeps_its_order() {
-    let _watchdog = Watchdog::new("crowd", 120);
+    let _watchdog = Watchdog::new("crowd");
     let lens: Vec<usize> = (0..600)
         .map(|at| match at * 7 % 11 {
             0..=5 => at % 90,

@@ -38,7 +38,7 @@ async fn fill(depot: &DepotClient, len: usize) -> u64 {
 
 #[test]
 fn a_sender_that_is_kept_holds_up_no_other() {
-    let _watchdog = Watchdog::new("kept", 120);
+    let _watchdog = Watchdog::new("kept");
     for kind in KINDS {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
             for len in [8, 500] {
@@ -69,7 +69,7 @@ fn a_sender_that_is_kept_holds_up_no_other() {
 
 #[test]
 fn what_within_gives_back_holds_up_no_other() {
-    let _watchdog = Watchdog::new("within", 120);
+    let _watchdog = Watchdog::new("within");
     for kind in KINDS {
         let make = Make::new(Waiting::Adaptive);
         let stand = Stand::new(kind, make, make);
@@ -88,7 +88,7 @@ fn what_within_gives_back_holds_up_no_other() {
 #[test]
 fn forgotten_senders_cost_memory_alone() {
     const FORGOTTEN: u64 = 3000;
-    let _watchdog = Watchdog::new("forgotten", 120);
+    let _watchdog = Watchdog::new("forgotten");
     for kind in KINDS {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
             let make = Make::new(waiting);
@@ -114,7 +114,7 @@ fn forgotten_senders_cost_memory_alone() {
 /// Room that was granted to a sender that is not polled is given back. The sender asks again.
 #[test]
 fn a_grant_that_nobody_uses_holds_up_no_other() {
-    let _watchdog = Watchdog::new("grants", 120);
+    let _watchdog = Watchdog::new("grants");
     for kind in KINDS {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
             let make = Make::new(waiting);

@@ -14,7 +14,7 @@ const BYTES_MAX: u64 = 4 << 20;
 /// Nothing that was taken is lost, and no more is taken than there is memory for.
 #[test]
 fn what_does_not_wait_is_told_that_it_is_full() {
-    let _watchdog = Watchdog::new("full", 240);
+    let _watchdog = Watchdog::new("full");
     at_once(KINDS, |kind| {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
             for stalled in [false, true] {

@@ -37,7 +37,7 @@ fn is_lent(bytes: usize, lent: bool, what: &str) {
 
 #[test]
 fn items_of_every_size_are_read_where_they_lie() {
-    let _watchdog = Watchdog::new("items", 120);
+    let _watchdog = Watchdog::new("items");
     with_each_kind(async |depot| {
         for count in counts(1) {
             let items = bytes_of(1, count);
@@ -83,7 +83,7 @@ fn items_of_every_size_are_read_where_they_lie() {
 /// A handler that has become a task reads in place still, and sends it on.
 #[test]
 fn what_is_kept_stays_as_it_was() {
-    let _watchdog = Watchdog::new("kept", 120);
+    let _watchdog = Watchdog::new("kept");
     for kind in KINDS {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
             let make = Make::new(waiting);
@@ -123,7 +123,7 @@ fn what_is_kept_stays_as_it_was() {
 /// copied, and of long ones all but two.
 #[test]
 fn what_is_kept_holds_up_nobody() {
-    let _watchdog = Watchdog::new("nobody", 120);
+    let _watchdog = Watchdog::new("nobody");
     for kind in KINDS {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
             for (count, len) in [(150, 5000), (80, 60_000), (12, 5_000_000)] {
@@ -166,7 +166,7 @@ fn what_is_kept_holds_up_nobody() {
 /// The longest that are kept leave room for as long ones.
 #[test]
 fn one_as_long_comes_behind_one_that_is_kept() {
-    let _watchdog = Watchdog::new("as long", 120);
+    let _watchdog = Watchdog::new("as long");
     let make = Make::new(Waiting::Adaptive);
     let stand = Stand::new(Kind::Local, make, make);
     let len = limits::LONG_BYTES_MAX / 2 + 1000;
@@ -181,7 +181,7 @@ fn one_as_long_comes_behind_one_that_is_kept() {
 /// A value that is read in place outlives its session, and its sender.
 #[test]
 fn what_is_lent_outlives_its_sender() {
-    let _watchdog = Watchdog::new("outlives", 60);
+    let _watchdog = Watchdog::new("outlives");
     for kind in KINDS {
         for len in [80, 6000, 70_000, 3_000_000] {
             let make = Make::new(Waiting::Adaptive);
@@ -212,7 +212,7 @@ fn what_is_lent_outlives_its_sender() {
 /// The values that a handle holds in place are bounded too, and may be given back on any thread.
 #[test]
 fn handles_hold_and_give_back() {
-    let _watchdog = Watchdog::new("handles", 120);
+    let _watchdog = Watchdog::new("handles");
     for kind in KINDS {
         let make = Make::new(Waiting::Sleeping);
         let stand = Stand::new(kind, make, make);

@@ -15,7 +15,7 @@ const LENGTHS: [usize; 9] = [0, 1, 60, 105, 500, 4_000, 60_000, 300_001, 3 << 20
 
 #[test]
 fn a_message_arrives_as_it_was_built() {
-    let _watchdog = Watchdog::new("loans", 120);
+    let _watchdog = Watchdog::new("loans");
     with_each_kind(async |depot| {
         for (number, len) in LENGTHS.into_iter().enumerate() {
             let bytes = bytes_of(number as u64, len);
@@ -43,7 +43,7 @@ fn a_message_arrives_as_it_was_built() {
 
 #[test]
 fn a_message_in_a_buffer_is_not_copied_again() {
-    let _watchdog = Watchdog::new("loans", 120);
+    let _watchdog = Watchdog::new("loans");
     let make = Make::new(Waiting::Adaptive);
     let stand = Stand::new(KINDS[0], make, make);
     stand.open(true);
@@ -65,7 +65,7 @@ fn a_message_in_a_buffer_is_not_copied_again() {
 /// Plain use at full speed: each buffer is loaned, sent, returned and loaned again.
 #[test]
 fn loans_go_round_and_round_in_order() {
-    let _watchdog = Watchdog::new("loans", 120);
+    let _watchdog = Watchdog::new("loans");
     with_each_kind(async |depot| {
         let messages = if over_network() { 500 } else { 3_000 };
         for number in 1..=messages {
@@ -104,7 +104,7 @@ async fn take_all(depot: &DepotClient, len: usize) -> usize {
 
 #[test]
 fn loans_that_are_dropped_are_loaned_again() {
-    let _watchdog = Watchdog::new("loans", 120);
+    let _watchdog = Watchdog::new("loans");
     let make = Make::new(Waiting::Adaptive);
     let stand = Stand::new(KINDS[0], make, make);
     stand.open(true);
@@ -123,7 +123,7 @@ fn loans_that_are_dropped_are_loaned_again() {
 /// The handlers of such calls end, and their buffers come back.
 #[test]
 fn loans_whose_calls_are_late_or_dropped_are_loaned_again() {
-    let _watchdog = Watchdog::new("late loans", 120);
+    let _watchdog = Watchdog::new("late loans");
     let make = Make::new(Waiting::Adaptive);
     let stand = Stand::new(KINDS[0], make, make);
     stand.node.block_on(async {
@@ -147,7 +147,7 @@ fn loans_whose_calls_are_late_or_dropped_are_loaned_again() {
 
 #[test]
 fn a_loan_that_cannot_be_had_is_an_error() {
-    let _watchdog = Watchdog::new("loans", 120);
+    let _watchdog = Watchdog::new("loans");
     let make = Make::new(Waiting::Adaptive);
     let mut stand = Stand::new(KINDS[0], make, make);
     stand.open(true);

@@ -24,7 +24,7 @@ pub(crate) async fn begin<F: Future>(mut future: Pin<&mut F>) {
 
 #[test]
 fn they_come_whole_both_ways() {
-    let _watchdog = Watchdog::new("whole", 240);
+    let _watchdog = Watchdog::new("whole");
     for kind in KINDS {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
             let make = Make::new(waiting);
@@ -50,7 +50,7 @@ fn they_come_whole_both_ways() {
 /// The length of a value is known only when it is written: it may look short, or as if it fitted the ring.
 #[test]
 fn what_is_longer_than_it_looks_goes_all_the_same() {
-    let _watchdog = Watchdog::new("looks", 60);
+    let _watchdog = Watchdog::new("looks");
     for kind in KINDS {
         let make = Make::new(Waiting::Adaptive);
         for client in [make, make.conservative()] {
@@ -72,7 +72,7 @@ fn what_is_longer_than_it_looks_goes_all_the_same() {
 
 #[test]
 fn a_hundred_mebibytes() {
-    let _watchdog = Watchdog::new("100 MiB", 240);
+    let _watchdog = Watchdog::new("100 MiB");
     let make = Make::new(Waiting::Adaptive);
     let stand = Stand::new(Kind::Shared, make, make);
     stand.node.block_on(async {
@@ -86,7 +86,7 @@ fn a_hundred_mebibytes() {
 /// Long values are sent while earlier ones lie unread, up to the number of buffers, and are received in order.
 #[test]
 fn the_next_is_written_while_the_one_before_is_read() {
-    let _watchdog = Watchdog::new("overlap", 120);
+    let _watchdog = Watchdog::new("overlap");
     for kind in KINDS {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
             let make = Make::new(waiting);
@@ -120,7 +120,7 @@ fn the_next_is_written_while_the_one_before_is_read() {
 /// Several at once from several tasks, more bytes than a session may keep.
 #[test]
 fn more_than_there_is_memory_for_takes_turns() {
-    let _watchdog = Watchdog::new("turns", 240);
+    let _watchdog = Watchdog::new("turns");
     let make = Make::new(Waiting::Adaptive);
     let len = 90 * MIB;
     for budget in [1 << 30, 1] {
@@ -149,7 +149,7 @@ fn more_than_there_is_memory_for_takes_turns() {
 /// take the buffers which are left, and wait in them behind it. It may lose its grant, and asks again.
 #[test]
 fn one_that_is_polled_late_is_waited_for() {
-    let _watchdog = Watchdog::new("late", 240);
+    let _watchdog = Watchdog::new("late");
     let make = Make::new(Waiting::Adaptive);
     let stand = Stand::new(Kind::Local, make, make.conservative());
     stand.open(true);
@@ -181,7 +181,7 @@ fn one_that_is_polled_late_is_waited_for() {
 /// with it its place in the order.
 #[test]
 fn one_that_was_granted_does_not_stand_behind_others() {
-    let _watchdog = Watchdog::new("granted", 60);
+    let _watchdog = Watchdog::new("granted");
     for kind in KINDS {
         let make = Make::new(Waiting::Adaptive);
         let stand = Stand::new(kind, make, make.conservative());
@@ -236,7 +236,7 @@ fn one_that_was_granted_does_not_stand_behind_others() {
 /// Given up before room is granted, after it, and when its time is over: no room stays reserved.
 #[test]
 fn what_is_given_up_leaves_no_room_reserved() {
-    let _watchdog = Watchdog::new("reserved", 120);
+    let _watchdog = Watchdog::new("reserved");
     for kind in KINDS {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
             let make = Make::new(waiting);
@@ -285,7 +285,7 @@ fn what_is_given_up_leaves_no_room_reserved() {
 /// The peer dies at each stage, or shuts down.
 #[test]
 fn the_peer_dies_meanwhile() {
-    let _watchdog = Watchdog::new("dies", 240);
+    let _watchdog = Watchdog::new("dies");
     for kind in KINDS {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
             for micros in [0, 20, 100, 300, 1000, 3000, 10_000, 50_000] {
@@ -333,7 +333,7 @@ fn the_peer_dies_meanwhile() {
 /// served: the node's budget is whole.
 #[test]
 fn a_dead_caller_leaves_the_budget_whole() {
-    let _watchdog = Watchdog::new("dead caller", 120);
+    let _watchdog = Watchdog::new("dead caller");
     for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
         for ms in [0, 1, 2, 5, 20] {
             let make = Make::new(waiting);
@@ -383,7 +383,7 @@ pub(crate) fn flood(name: &str, place: &std::path::Path, make: Make) {
 /// A node that shuts down while long requests wait for room: each ends with an error.
 #[test]
 fn a_node_shuts_down_meanwhile() {
-    let _watchdog = Watchdog::new("shuts down", 120);
+    let _watchdog = Watchdog::new("shuts down");
     for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
         let make = Make::new(waiting);
         let stand = Stand::new(Kind::Local, make, make);
@@ -419,7 +419,7 @@ fn a_node_shuts_down_meanwhile() {
 /// Memory of long messages is given back when nothing is sent any more, by nodes that sleep too.
 #[test]
 fn memory_of_long_messages_is_given_back() {
-    let _watchdog = Watchdog::new("given back", 40);
+    let _watchdog = Watchdog::new("given back");
     // One after the other: both ask how much memory this process has.
     for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
         let make = Make::new(waiting);
@@ -452,7 +452,7 @@ fn memory_of_long_messages_is_given_back() {
 /// when there is one.
 #[test]
 fn a_grant_that_cannot_be_used_is_given_back() {
-    let _watchdog = Watchdog::new("unused", 120);
+    let _watchdog = Watchdog::new("unused");
     let most = CALLS_PER_SESSION_MAX as u64;
     for kind in KINDS {
         let make = Make::new(Waiting::Adaptive);

@@ -8,7 +8,7 @@ use upbeat::Waiting;
 /// Handlers that wait for each other's node hold no room there: all calls come to an end.
 #[test]
 fn two_full_nodes_that_call_each_other_finish() {
-    let _watchdog = Watchdog::new("mutual", 240);
+    let _watchdog = Watchdog::new("mutual");
     for kind in KINDS {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
             for conservative in [false, true] {

@@ -12,7 +12,7 @@ use upbeat_core::limits::PLACES_MAX;
 /// served when others make room, whether it waits where it is or has asked first.
 #[test]
 fn room_for_one_that_has_long_been_silent() {
-    let _watchdog = Watchdog::new("silent", 60);
+    let _watchdog = Watchdog::new("silent");
     for kind in KINDS {
         for conservative in [false, true] {
             let make = Make::new(Waiting::Sleeping);
@@ -56,7 +56,7 @@ fn room_for_one_that_has_long_been_silent() {
 /// although the receiver does other work, and is rung then.
 #[test]
 fn who_waits_for_room_is_not_rung_for_nothing() {
-    let _watchdog = Watchdog::new("rung", 60);
+    let _watchdog = Watchdog::new("rung");
     for kind in KINDS {
         let make = Make::new(Waiting::Sleeping);
         let stand = Stand::new(kind, make.share(1), make);
@@ -98,7 +98,7 @@ const LENS: [usize; 5] = [0, 70, 500, 60_000, 100_000];
 /// caller is not driven meanwhile, so it is not the one that gives it up.
 #[test]
 fn what_has_waited_too_long_never_runs() {
-    let _watchdog = Watchdog::new("too long", 120);
+    let _watchdog = Watchdog::new("too long");
     at_once(LENS, |len| {
         for kind in KINDS {
             for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
@@ -140,7 +140,7 @@ fn passed(stand: &Stand, sum: u64) -> (u64, u64) {
 /// is over. Its turn comes by the end of another one's time.
 #[test]
 fn what_has_waited_has_the_time_that_is_left() {
-    let _watchdog = Watchdog::new("time left", 120);
+    let _watchdog = Watchdog::new("time left");
     const ALL: Duration = Duration::from_millis(3000);
     const WAITED: Duration = Duration::from_millis(2000);
     at_once(LENS, |len| {

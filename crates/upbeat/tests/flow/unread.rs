@@ -47,7 +47,7 @@ async fn sent(depot: &DepotClient, count: usize, len: usize) -> Vec<impl Blank +
 /// An 8-byte call of another task passes, and all that was not read is there in the end.
 #[test]
 fn unread_replies_block_no_other_call() {
-    let _watchdog = Watchdog::new("unread", 240);
+    let _watchdog = Watchdog::new("unread");
     with_each(async |stand| {
         for (count, len) in UNREAD {
             pass_unread(stand, count, len).await;
@@ -58,7 +58,7 @@ fn unread_replies_block_no_other_call() {
 /// Unread replies so long that a session's buffers hold two of them block no other call.
 #[test]
 fn unread_replies_of_100_mb_block_no_other_call() {
-    let _watchdog = Watchdog::new("unread, 100 MB", 240);
+    let _watchdog = Watchdog::new("unread, 100 MB");
     let make = Make::new(Waiting::Adaptive);
     let stand = Stand::new(Kind::Local, make, make);
     stand.node.block_on(pass_unread(&stand, 3, 100_000_000));
@@ -80,7 +80,7 @@ async fn pass_unread(stand: &Stand, count: usize, len: usize) {
 /// A task that first awaits the last of its calls gets that reply, and the others behind it.
 #[test]
 fn the_last_reply_is_read_first() {
-    let _watchdog = Watchdog::new("last first", 240);
+    let _watchdog = Watchdog::new("last first");
     with_each(async |stand| {
         let depot = stand.client().await;
         for (count, len) in UNREAD {
@@ -95,7 +95,7 @@ fn the_last_reply_is_read_first() {
 /// Unread results that go into their callers' buffers block no other call.
 #[test]
 fn results_into_buffers_wait_unread() {
-    let _watchdog = Watchdog::new("into", 240);
+    let _watchdog = Watchdog::new("into");
     with_each(async |stand| {
         let depot = stand.client().await;
         let mut buffers = vec![vec![0; MIB]; 33];
@@ -115,7 +115,7 @@ fn results_into_buffers_wait_unread() {
 /// Streams of results whose items have come block no other call.
 #[test]
 fn streams_wait_unread() {
-    let _watchdog = Watchdog::new("streams", 240);
+    let _watchdog = Watchdog::new("streams");
     with_each(async |stand| {
         let depot = stand.client().await;
         let mut streams: Vec<Stream<Vec<u8>>> = Vec::new();
@@ -139,7 +139,7 @@ fn streams_wait_unread() {
 /// session each.
 #[test]
 fn replies_of_a_handle_wait_unread() {
-    let _watchdog = Watchdog::new("handle", 240);
+    let _watchdog = Watchdog::new("handle");
     with_each(async |stand| {
         stand.ask(|depot| {
             // Calls are sent at once where the session stands.
@@ -169,7 +169,7 @@ fn replies_of_a_handle_wait_unread() {
 /// longest reply finds a buffer beside them.
 #[test]
 fn a_long_reply_passes_what_is_kept_in_place() {
-    let _watchdog = Watchdog::new("in place", 240);
+    let _watchdog = Watchdog::new("in place");
     with_each(async |stand| {
         let depot = stand.client().await;
         let mut kept = Vec::new();
@@ -197,7 +197,7 @@ fn a_long_reply_passes_what_is_kept_in_place() {
 /// Copies of replies that nobody reads are bounded: those that come beyond fail for their callers alone.
 #[test]
 fn replies_beyond_the_bound_are_dropped() {
-    let _watchdog = Watchdog::new("dropped", 240);
+    let _watchdog = Watchdog::new("dropped");
     let make = Make::new(Waiting::Adaptive);
     let stand = Stand::new(Kind::Local, make, make);
     stand.node.block_on(async {
@@ -205,7 +205,8 @@ fn replies_beyond_the_bound_are_dropped() {
         let len = 8 * MIB;
         let kept = UNREAD_BYTES_MAX / len;
         let calls = sent(&depot, kept + 10, len).await;
-        assert_eq!(soon(depot.echo(vec![1; 8])).await, Ok(vec![1; 8]));
+        // Behind all of them, which a busy machine takes long for.
+        assert_eq!(depot.echo(vec![1; 8]).await, Ok(vec![1; 8]));
         let (mut read, mut dropped) = (0, 0);
         for call in calls {
             match soon(call).await {
@@ -227,7 +228,7 @@ fn replies_beyond_the_bound_are_dropped() {
 /// None of them is lost.
 #[test]
 fn requests_wait_while_replies_do() {
-    let _watchdog = Watchdog::new("replies wait", 240);
+    let _watchdog = Watchdog::new("replies wait");
     for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
         let make = Make::new(waiting);
         let stand = Stand::new(Kind::Shared, make, make);

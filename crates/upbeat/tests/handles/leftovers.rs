@@ -20,7 +20,7 @@ fn holdings() -> (usize, usize) {
 
 #[test]
 fn a_dropped_handle_leaves_nothing() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("a dropped handle", 120));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("a dropped handle"));
     for kind in KINDS {
         let stand = Stand::new(kind);
         // The first handle makes everything that a process makes once.
@@ -57,7 +57,7 @@ fn a_dropped_handle_leaves_nothing() {
 /// A node's own thread may await a handle to it, which needs turns of the node to be connected.
 #[test]
 fn a_node_calls_itself_by_a_handle() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("a node that calls itself", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("a node that calls itself"));
     let directory = Directory::new();
     let node = serving(&directory);
     let handle = connected(&node, &directory);
@@ -67,7 +67,7 @@ fn a_node_calls_itself_by_a_handle() {
 /// A handle that goes while its node is silent takes its thread along.
 #[test]
 fn a_handle_dropped_while_it_connects_leaves_nothing() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("a handle that is dropped early", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("a handle that is dropped early"));
     let directory = Directory::new();
     let node = serving(&directory);
     let handle = connected(&node, &directory);

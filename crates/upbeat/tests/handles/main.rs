@@ -104,7 +104,7 @@ fn goes_anywhere() {
 
 #[test]
 fn blocking_calls_of_several_threads() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("blocking calls", 120));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("blocking calls"));
     for (kind, waiting) in KINDS.into_iter().flat_map(|kind| POLICIES.map(|how| (kind, how))) {
         // Threads that poll in pairs on few cores take each other's time: fewer calls do.
         let calls = if waiting == Waiting::Polling { 100 } else { 1000 };
@@ -131,7 +131,7 @@ fn blocking_calls_of_several_threads() {
 
 #[test]
 fn asynchronous_calls_of_several_threads() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("asynchronous calls", 120));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("asynchronous calls"));
     for kind in KINDS {
         let stand = Stand::new(kind);
         let handle = stand.handle(Waiting::Adaptive).unwrap();
@@ -157,7 +157,7 @@ fn asynchronous_calls_of_several_threads() {
 /// Results of awaited calls go into buffers of their callers', and nothing is written but them.
 #[test]
 fn asynchronous_calls_fill_buffers() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("calls that fill", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("calls that fill"));
     for kind in KINDS {
         let stand = Stand::new(kind);
         let handle = stand.handle(Waiting::Adaptive).unwrap();
@@ -187,7 +187,7 @@ fn asynchronous_calls_fill_buffers() {
 /// Blocking calls fill buffers, with every way of waiting.
 #[test]
 fn blocking_calls_fill_buffers() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("blocking calls that fill", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("blocking calls that fill"));
     for (kind, waiting) in KINDS.into_iter().flat_map(|kind| POLICIES.map(|how| (kind, how))) {
         let stand = Stand::new(kind);
         let handle = stand.handle(waiting).unwrap();
@@ -225,7 +225,7 @@ fn blocking_calls_fill_buffers() {
 /// A call that was polled in one thread may be awaited in another: the last waker counts.
 #[test]
 fn a_call_moves_between_threads() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("a call that moves", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("a call that moves"));
     for kind in KINDS {
         let stand = Stand::new(kind);
         let handle = stand.handle(Waiting::Adaptive).unwrap();
@@ -240,7 +240,7 @@ fn a_call_moves_between_threads() {
 /// A one-way message arrives although nothing is sent after it.
 #[test]
 fn a_lone_message_arrives() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("a lone message", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("a lone message"));
     for kind in KINDS {
         let stand = Stand::new(kind);
         let (sends, asks) = (stand.handle(Waiting::Adaptive), stand.handle(Waiting::Adaptive));
@@ -258,7 +258,7 @@ fn a_lone_message_arrives() {
 
 #[test]
 fn a_dropped_call_is_cancelled() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("a dropped call", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("a dropped call"));
     for kind in KINDS {
         let stand = Stand::new(kind);
         let handle = stand.handle(Waiting::Adaptive).unwrap();
@@ -276,7 +276,7 @@ fn a_dropped_call_is_cancelled() {
 /// Open calls fail, and the next call finds the next server of the name.
 #[test]
 fn a_new_server_is_found() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("a new server", 120));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("a new server"));
     for (kind, killed) in [(Kind::Local, false), (Kind::Shared, false), (Kind::Shared, true)] {
         let mut stand = Stand::new(kind);
         let handle = stand.handle(Waiting::Adaptive).unwrap();
@@ -309,7 +309,7 @@ fn a_new_server_is_found() {
 #[test]
 fn a_server_that_was_killed_meanwhile_is_found_again() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("restarts", 120);
+    let _watchdog = Watchdog::new("restarts");
     for waiting in POLICIES {
         for oneway in [false, true] {
             let mut stand = Stand::new(Kind::Shared);
@@ -339,7 +339,7 @@ fn a_server_that_was_killed_meanwhile_is_found_again() {
 #[test]
 fn calls_beyond_those_that_may_be_open_wait() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("calls of a handle", 120);
+    let _watchdog = Watchdog::new("calls of a handle");
     for kind in KINDS {
         let stand = Stand::new(kind);
         let handle = stand.handle(Waiting::Adaptive).unwrap();
@@ -390,7 +390,7 @@ fn calls_beyond_those_that_may_be_open_wait() {
 
 #[test]
 fn a_node_is_not_blocked() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("a node is not blocked", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("a node is not blocked"));
     for kind in KINDS {
         let stand = Stand::new(kind);
         let node = node(&format!("client/{}", stand.name), &stand.place, Waiting::Adaptive);
@@ -436,7 +436,7 @@ fn silent(name: &str, place: &Path) -> OwnedFd {
 /// The first awaited call connects elsewhere: its poll comes back at once, and the thread goes on.
 #[test]
 fn a_silent_peer_keeps_no_poll() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("a silent peer", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("a silent peer"));
     let (mut stand, other) = (Stand::new(Kind::Shared), Stand::new(Kind::Shared));
     let (handle, other) = (stand.handle(Waiting::Adaptive), other.handle(Waiting::Adaptive));
     let (handle, other) = (handle.unwrap(), other.unwrap());
@@ -463,7 +463,7 @@ fn a_silent_peer_keeps_no_poll() {
 /// A message for which there is no room is given up, and what was not sent does not come.
 #[test]
 fn messages_to_a_silent_server_wait_no_longer_than_they_may() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("messages in time", 120));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("messages in time"));
     let mut stand = Stand::new(Kind::Shared);
     let handle = stand.handle(Waiting::Adaptive).unwrap();
     let work = handle.blocking();

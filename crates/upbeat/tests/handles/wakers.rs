@@ -23,7 +23,7 @@ fn goes_on(handle: &WorkHandle) {
 
 #[test]
 fn a_waker_that_drops_its_task_locks_nobody_out() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("tasks that their wakers drop", 20));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("tasks that their wakers drop"));
     for kind in KINDS {
         let stand = Stand::new(kind);
         let handle = stand.handle(Waiting::Adaptive).unwrap();
@@ -43,7 +43,7 @@ fn a_waker_that_drops_its_task_locks_nobody_out() {
 
 #[test]
 fn a_waiting_call_that_its_waker_drops_locks_nobody_out() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("waiting tasks that wakers drop", 20));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("waiting tasks that wakers drop"));
     let stand = Stand::new(Kind::Local);
     let handle = stand.handle(Waiting::Adaptive).unwrap();
     let mut noop = Context::from_waker(Waker::noop());
@@ -67,7 +67,7 @@ fn a_waiting_call_that_its_waker_drops_locks_nobody_out() {
 
 #[test]
 fn a_waker_may_poll_its_task_in_place() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("polls in place", 20));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("polls in place"));
     for kind in KINDS {
         let stand = Stand::new(kind);
         let handle = stand.handle(Waiting::Adaptive).unwrap();
@@ -85,7 +85,7 @@ fn a_waker_may_poll_its_task_in_place() {
 
 #[test]
 fn a_waker_that_panics_ends_nothing() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("wakers that panic", 20));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("wakers that panic"));
     for kind in KINDS {
         let stand = Stand::new(kind);
         let handle = stand.handle(Waiting::Adaptive).unwrap();

@@ -144,7 +144,7 @@ fn seconds() -> u64 {
 }
 
 fn watchdog(what: &'static str) -> Watchdog {
-    Watchdog::new(what, 60 + 3 * seconds())
+    Watchdog::within(what, 60 + 3 * seconds())
 }
 
 /// The other process's parts. Without one this is a test of nothing.

@@ -47,7 +47,7 @@ async fn calls(work: &WorkClient) -> u64 {
 #[test]
 fn strangers_leave_calls_in_memory_half_their_rate() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("calls beside strangers", 60);
+    let _watchdog = Watchdog::new("calls beside strangers");
     raise_descriptors();
     let authority = Authority::new();
     let [of_node, own] = [("server.pem", "test/server"), ("handle.pem", "test")]

@@ -62,7 +62,7 @@ impl Counted {
 #[test]
 fn an_address_has_as_many_sessions_as_it_may() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("sessions of an address", 60);
+    let _watchdog = Watchdog::new("sessions of an address");
     for secure in [false, true] {
         let directory = Directory::new();
         let identity = if secure { issue(&directory) } else { String::new() };
@@ -114,7 +114,7 @@ fn check_bound(at: &str, directory: &Directory, identity: &str) {
 fn callers_that_come_at_once_have_no_more_sessions_than_they_may() {
     const CALLERS: usize = 12;
     let _alone = alone();
-    let _watchdog = Watchdog::new("sessions of an address in a burst", 60);
+    let _watchdog = Watchdog::new("sessions of an address in a burst");
     for secure in [false, true] {
         let directory = Directory::new();
         let identity = if secure { issue(&directory) } else { String::new() };
@@ -150,7 +150,7 @@ fn callers_that_come_at_once_have_no_more_sessions_than_they_may() {
 #[test]
 fn an_address_with_all_its_sessions_goes_on_with_them() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("resuming at the bound of an address", 60);
+    let _watchdog = Watchdog::new("resuming at the bound of an address");
     let directory = Directory::new();
     let counted = beside(
         "frequented",
@@ -185,7 +185,7 @@ fn an_address_with_all_its_sessions_goes_on_with_them() {
 #[test]
 fn a_node_without_a_place_for_another_session_goes_on_with_its_own() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("resuming in a full table", 60);
+    let _watchdog = Watchdog::new("resuming in a full table");
     let directory = Directory::new();
     beside(
         "filled",
@@ -222,7 +222,7 @@ fn a_node_without_a_place_for_another_session_goes_on_with_its_own() {
 #[test]
 fn first_messages_are_answered_at_a_rate() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("rate", 60);
+    let _watchdog = Watchdog::new("rate");
     let directory = Directory::new();
     let greeting = greeting(&directory, "calm");
     beside(

@@ -51,7 +51,7 @@ pub(crate) fn issue(directory: &Directory) -> String {
 #[test]
 fn a_service_is_called_back_over_the_session_of_its_node() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("callbacks between hosts", 60);
+    let _watchdog = Watchdog::new("callbacks between hosts");
     for secure in [false, true] {
         let stand = Stand::new(secure);
         let (node, worker) = stand.client("caller", None);
@@ -80,7 +80,7 @@ fn a_service_is_called_back_over_the_session_of_its_node() {
 #[test]
 fn a_reference_that_is_passed_on_leads_to_where_its_node_listens() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("references passed on", 60);
+    let _watchdog = Watchdog::new("references passed on");
     for secure in [false, true] {
         let stand = Stand::new(secure);
         let to = stand.servers[0].named("server");
@@ -120,7 +120,7 @@ fn a_reference_that_is_passed_on_leads_to_where_its_node_listens() {
 #[test]
 fn a_namesake_of_the_node_is_not_called_in_its_place() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("namesakes", 60);
+    let _watchdog = Watchdog::new("namesakes");
     let stand = Stand::new(false);
     let (node, worker) = stand.client("server", None);
     node.block_on(async {

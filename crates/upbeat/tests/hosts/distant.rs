@@ -21,7 +21,7 @@ const ROUND_TRIP: Duration = Duration::from_millis(150);
 #[test]
 fn a_crowd_of_distant_callers_gets_in() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("distant callers", 60);
+    let _watchdog = Watchdog::new("distant callers");
     raise_descriptors();
     let authority = Authority::new();
     let of_node = authority.issue("server.pem", "test/server");

@@ -47,7 +47,7 @@ fn served(directory: &Directory, identity: &str, to: &str) -> Duration {
 #[test]
 fn a_burst_of_strangers_deafens_no_listener() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("a burst of strangers", 180);
+    let _watchdog = Watchdog::new("a burst of strangers");
     raise_descriptors();
     let directory = Directory::new();
     for (identity, part) in
@@ -82,7 +82,7 @@ fn a_burst_of_strangers_deafens_no_listener() {
 #[test]
 fn a_full_table_makes_the_next_caller_wait_for_a_moment() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("a full table", 60);
+    let _watchdog = Watchdog::new("a full table");
     raise_descriptors();
     let directory = Directory::new();
     let greeting = greeting(&directory, "server");
@@ -115,7 +115,7 @@ fn processor_time(pid: u32) -> Duration {
 #[test]
 fn a_listener_without_descriptors_looks_again() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("no descriptors", 60);
+    let _watchdog = Watchdog::new("no descriptors");
     let directory = Directory::new();
     let server = Server::start("server");
     let to = server.named("server");

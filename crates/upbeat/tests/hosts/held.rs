@@ -141,7 +141,7 @@ fn a_crowd_of_peers_holds_what_the_node_may_and_no_more() {
     const PEERS: usize = 24;
     const MOST: u64 = 4 * MIB;
     let _alone = alone();
-    let _watchdog = Watchdog::new("a crowd that is not read", 120);
+    let _watchdog = Watchdog::new("a crowd that is not read");
     let directory = Directory::new();
     beside("held", MOST, |at, shared| {
         // At its own address the node would be reached in memory.
@@ -206,7 +206,7 @@ fn a_crowd_of_peers_holds_what_the_node_may_and_no_more() {
 fn a_sender_in_a_quiet_session_learns_that_its_buffer_is_free() {
     const BYTES: usize = 700_000;
     let _alone = alone();
-    let _watchdog = Watchdog::new("a quiet session", 60);
+    let _watchdog = Watchdog::new("a quiet session");
     let directory = Directory::new();
     // One of the messages finds room: no session may hold more than stays free.
     beside("quiet", 2 * MIB, |at, shared| {
@@ -234,7 +234,7 @@ fn a_sender_in_a_quiet_session_learns_that_its_buffer_is_free() {
 #[test]
 fn a_node_without_room_refuses_what_is_long_to_its_sender() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("no room", 60);
+    let _watchdog = Watchdog::new("no room");
     let directory = Directory::new();
     beside("roomless", 0, |at, _| {
         let node = client_that(&directory, |builder| builder);
@@ -269,7 +269,7 @@ fn a_node_without_room_refuses_what_is_long_to_its_sender() {
 fn calls_of_64_kib_make_neither_side_hold_a_long_ring() {
     const MOST: u64 = 512 << 10;
     let _alone = alone();
-    let _watchdog = Watchdog::new("few buffers", 60);
+    let _watchdog = Watchdog::new("few buffers");
     let directory = Directory::new();
     beside("few", 64 * MIB, |at, shared| {
         let node = client_that(&directory, |builder| builder);
@@ -303,7 +303,7 @@ fn a_greedy_peer_leaves_room_for_another() {
     const MOST: u64 = 20 * MIB;
     const LONG: usize = 5_000_000;
     let _alone = alone();
-    let _watchdog = Watchdog::new("a greedy peer", 60);
+    let _watchdog = Watchdog::new("a greedy peer");
     let directory = Directory::new();
     beside("shared", MOST, |at, shared| {
         let (proxy, other) = (Proxy::to(at), Proxy::to(at));
@@ -341,7 +341,7 @@ fn a_greedy_peer_leaves_room_for_another() {
 #[test]
 fn a_session_that_is_resumed_is_charged_once() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("charged once", 120);
+    let _watchdog = Watchdog::new("charged once");
     let directory = Directory::new();
     // Twice both rings, and a slab of each kind that the calls use, for a session gets half: not four times as much.
     beside("once", 8 * MIB, |at, shared| {

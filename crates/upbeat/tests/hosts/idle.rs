@@ -74,7 +74,7 @@ fn resident(process: &Other) -> usize {
 #[test]
 fn idle_sessions_cost_little() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("idle sessions", 300);
+    let _watchdog = Watchdog::new("idle sessions");
     let count = setting("UPBEAT_IDLE_SESSIONS", 300) as usize;
     let directory = Directory::new();
     let mut server = Other::start("idle", &directory.path());

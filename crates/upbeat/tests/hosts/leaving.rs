@@ -93,7 +93,7 @@ fn noting(test: impl Fn(&Directory, &str, &str, &Receiver<(Why, String)>)) {
 #[test]
 fn clients_that_come_one_after_the_other_are_not_counted_together() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("one after the other", 200);
+    let _watchdog = Watchdog::new("one after the other");
     noting(|directory, identity, to, losses| {
         for ends in [Ends::Blocking, Ends::Awaited, Ends::Abandoned, Ends::Node, Ends::NodeShutDown]
         {
@@ -110,7 +110,7 @@ fn clients_that_come_one_after_the_other_are_not_counted_together() {
 #[test]
 fn a_handle_that_is_dropped_while_the_node_is_busy_is_known_to_have_ended() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("a busy node", 100);
+    let _watchdog = Watchdog::new("a busy node");
     noting(|directory, identity, to, losses| {
         let builder = upbeat::handle::builder().program(PROGRAM).directory(directory.path());
         let builder = builder.resume_within(WITHIN).shared_memory(false);
@@ -139,7 +139,7 @@ fn a_handle_that_is_dropped_while_the_node_is_busy_is_known_to_have_ended() {
 #[test]
 fn a_handle_of_a_node_that_has_ended_connects_anew() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("a node that has ended", 60);
+    let _watchdog = Watchdog::new("a node that has ended");
     let directory = Directory::new();
     let mut kept = None;
     let builder = || upbeat::handle::builder().program(PROGRAM).directory(directory.path());

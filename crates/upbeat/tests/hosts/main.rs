@@ -146,7 +146,7 @@ async fn connected(node: &Node, to: &str) -> WorkClient {
 #[test]
 fn everything_works_however_a_side_waits() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("over TCP", 120);
+    let _watchdog = Watchdog::new("over TCP");
     let directory = Directory::new();
     for at in ["127.0.0.1:0", "[::1]:0"] {
         let mut server = Server::of(PROGRAM, "server", at);
@@ -173,7 +173,7 @@ fn everything_works_however_a_side_waits() {
 #[test]
 fn the_addresses_of_a_host_are_tried_in_turn() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("several addresses", 60);
+    let _watchdog = Watchdog::new("several addresses");
     let directory = Directory::new();
     let node = client(&directory, Waiting::Adaptive);
     for at in ["127.0.0.1:0", "[::1]:0"] {
@@ -195,7 +195,7 @@ fn the_addresses_of_a_host_are_tried_in_turn() {
 #[test]
 fn calls_go_on_and_on() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("many calls", 300);
+    let _watchdog = Watchdog::new("many calls");
     let directory = Directory::new();
     let server = Server::start("server");
     let node = client(&directory, Waiting::Adaptive);
@@ -226,7 +226,7 @@ fn calls_go_on_and_on() {
 #[test]
 fn deadlines_cancels_and_deaths_are_as_on_one_host() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("ends of calls", 120);
+    let _watchdog = Watchdog::new("ends of calls");
     let directory = Directory::new();
     let mut server = Server::start("server");
     let lost = Rc::new(RefCell::new(Vec::<Lost>::new()));
@@ -273,7 +273,7 @@ fn deadlines_cancels_and_deaths_are_as_on_one_host() {
 #[test]
 fn a_slow_peer_holds_up_its_own_session() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("a slow peer", 120);
+    let _watchdog = Watchdog::new("a slow peer");
     let directory = Directory::new();
     let (slow, server) = (Server::start("slow"), Server::start("server"));
     let node = client(&directory, Waiting::Adaptive);
@@ -300,7 +300,7 @@ fn a_slow_peer_holds_up_its_own_session() {
 #[test]
 fn a_name_without_an_address_is_one_of_this_host() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("names", 60);
+    let _watchdog = Watchdog::new("names");
     let directory = Directory::new();
     let server = Server::start("server");
     let node = client(&directory, Waiting::Adaptive);

@@ -81,7 +81,7 @@ impl Stand {
 #[test]
 fn a_sender_that_blocks_finds_room_for_each_length() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("one-way messages that block", 100);
+    let _watchdog = Watchdog::new("one-way messages that block");
     for is_secure in [false, true] {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping, Waiting::Polling] {
             let stand = Stand::new(is_secure);
@@ -104,7 +104,7 @@ fn a_sender_that_blocks_finds_room_for_each_length() {
 #[test]
 fn a_sender_that_blocks_has_a_deadline() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("deadlines of one-way messages", 60);
+    let _watchdog = Watchdog::new("deadlines of one-way messages");
     let stand = Stand::new(false);
     let handle = stand.handle(Waiting::Adaptive);
     let stalls = stand.stall(1_500);
@@ -149,7 +149,7 @@ fn messages_of_a_blocking_handle_arrive_after_its_end() {
 #[test]
 fn messages_of_an_idle_blocking_handle_arrive() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("an idle handle", 120);
+    let _watchdog = Watchdog::new("an idle handle");
     for is_secure in [false, true] {
         let stand = Stand::new(is_secure);
         let handle = stand.handle(Waiting::Adaptive);
@@ -261,7 +261,7 @@ fn arrive(what: &'static str, send: impl Fn(&Stand, &dyn Fn())) {
 /// Does what `arrive` does with so many messages.
 fn arrive_all(what: &'static str, count: u64, send: impl Fn(&Stand, &dyn Fn())) {
     let _alone = alone();
-    let _watchdog = Watchdog::new(what, 120);
+    let _watchdog = Watchdog::new(what);
     for is_secure in [false, true] {
         let stand = Stand::new(is_secure);
         let stalls = Cell::new(None);

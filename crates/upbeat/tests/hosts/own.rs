@@ -81,7 +81,7 @@ async fn opened_there(work: &WorkClient) -> (u64, u64) {
 #[test]
 fn a_node_at_an_address_of_this_host_is_reached_in_memory() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("own addresses", 120);
+    let _watchdog = Watchdog::new("own addresses");
     if !shares_memory("addresses of this host") {
         return;
     }
@@ -140,7 +140,7 @@ fn beside(directory: &Directory, name: &'static str, test: impl FnOnce(&str)) ->
 #[test]
 fn a_node_of_this_process_is_reached_within_it() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("own addresses in a process", 60);
+    let _watchdog = Watchdog::new("own addresses in a process");
     if !shares_memory("addresses of this host") {
         return;
     }
@@ -191,7 +191,7 @@ fn reaches_what_is_behind(directory: &Directory, tunnel: &Proxy, behind: &Server
 #[test]
 fn a_namesake_of_this_host_does_not_stand_for_what_is_behind_a_tunnel() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("tunnels", 120);
+    let _watchdog = Watchdog::new("tunnels");
     if !shares_memory("addresses of this host") {
         return;
     }
@@ -237,7 +237,7 @@ fn a_namesake_of_this_host_does_not_stand_for_what_is_behind_a_tunnel() {
 #[test]
 fn a_namesake_in_another_network_is_not_reached_by_an_address() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("other networks", 60);
+    let _watchdog = Watchdog::new("other networks");
     let works = Command::new("unshare").args(["-n", "true"]).status();
     if !shares_memory("addresses of this host") || !works.is_ok_and(|status| status.success()) {
         leave_out("there is no other network namespace to be had");
@@ -264,7 +264,7 @@ fn a_namesake_in_another_network_is_not_reached_by_an_address() {
 #[test]
 fn a_node_that_shares_no_memory_is_reached_over_the_network() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("no memory", 120);
+    let _watchdog = Watchdog::new("no memory");
     if !shares_memory("addresses of this host") {
         return;
     }
@@ -304,7 +304,7 @@ fn a_node_that_shares_no_memory_is_reached_over_the_network() {
 #[test]
 fn the_rest_of_an_address_is_as_of_another_host() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("other programs", 60);
+    let _watchdog = Watchdog::new("other programs");
     if !shares_memory("addresses of this host") {
         return;
     }

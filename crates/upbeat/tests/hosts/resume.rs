@@ -143,7 +143,7 @@ async fn resumed_after_each(node: &Node, proxy: &Proxy) {
 #[test]
 fn nothing_is_lost_or_doubled_however_often_the_connection_breaks() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("many breaks", 300);
+    let _watchdog = Watchdog::new("many breaks");
     let directory = Directory::new();
     for (seed, waiting) in (1..).zip([Waiting::Adaptive, Waiting::Polling, Waiting::Sleeping]) {
         let server = Server::start("server");
@@ -164,7 +164,7 @@ fn nothing_is_lost_or_doubled_however_often_the_connection_breaks() {
 #[test]
 fn it_is_the_same_under_tls() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("many breaks under TLS", 300);
+    let _watchdog = Watchdog::new("many breaks under TLS");
     let (directory, authority) = (Directory::new(), Authority::new());
     let counter = authority.issue("server.pem", "test/*");
     let server = Server::with(PROGRAM, "server", "127.0.0.1:0", &counter);
@@ -186,7 +186,7 @@ fn it_is_the_same_under_tls() {
 #[test]
 fn a_caller_comes_back_before_its_listener_knows_that_it_was_gone() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("half open", 60);
+    let _watchdog = Watchdog::new("half open");
     let directory = Directory::new();
     let server = Server::start("server");
     let proxy = Proxy::to(&server.at);
@@ -211,7 +211,7 @@ fn a_caller_comes_back_before_its_listener_knows_that_it_was_gone() {
 #[test]
 fn a_connection_that_is_away_for_a_while_is_waited_for() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("away for a while", 60);
+    let _watchdog = Watchdog::new("away for a while");
     let directory = Directory::new();
     let server = Server::start("server");
     for waiting in [Waiting::Adaptive, Waiting::Polling, Waiting::Sleeping] {

@@ -22,7 +22,7 @@ fn descriptors(server: &Server) -> usize {
 #[test]
 fn silent_connections_give_way_to_those_that_speak() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("silent connections", 120);
+    let _watchdog = Watchdog::new("silent connections");
     let directory = Directory::new();
     let server = Server::start("server");
     let silent: Vec<TcpStream> = (0..1000)
@@ -51,7 +51,7 @@ fn silent_connections_give_way_to_those_that_speak() {
 #[test]
 fn nonsense_ends_its_own_connection() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("nonsense", 120);
+    let _watchdog = Watchdog::new("nonsense");
     let directory = Directory::new();
     let server = Server::start("server");
     let node = client(&directory, Waiting::Adaptive);
@@ -87,7 +87,7 @@ fn nonsense_ends_its_own_connection() {
 #[test]
 fn each_peer_costs_its_own_session() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("hostile peers", 120);
+    let _watchdog = Watchdog::new("hostile peers");
     let directory = Directory::new();
     let server = Server::start("server");
     let before = descriptors(&server);
@@ -162,7 +162,7 @@ pub(crate) fn greeting(directory: &Directory, name: &str) -> Vec<u8> {
 fn a_call_does_not_fail_by_an_attempt_that_began_before_it() {
     const BRIEFLY: Duration = Duration::from_millis(40);
     let _alone = alone();
-    let _watchdog = Watchdog::new("an old attempt", 60);
+    let _watchdog = Watchdog::new("an old attempt");
     let directory = Directory::new();
     let Server { mut process, at, .. } = Server::start("server");
     let to = format!("server@{at}");

@@ -12,7 +12,7 @@ use upbeat::{CallError, Waiting};
 fn a_reply_that_is_not_kept_is_noticed_whatever_its_length() {
     const MOST: usize = 1 << 20;
     let _alone = alone();
-    let _watchdog = Watchdog::new("long replies", 100);
+    let _watchdog = Watchdog::new("long replies");
     for is_secure in [false, true] {
         let stand = Stand::new(is_secure);
         let builder = stand.handles().waiting(Waiting::Sleeping).max_message_bytes(MOST);

@@ -45,7 +45,7 @@ fn write(path: &str, text: &str) {
 #[test]
 fn everything_works_under_tls() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("under TLS", 120);
+    let _watchdog = Watchdog::new("under TLS");
     let (directory, authority) = (Directory::new(), Authority::new());
     let counter = authority.issue("server.pem", "test/server");
     let own = authority.issue("client.pem", "test/client/*");
@@ -75,7 +75,7 @@ fn everything_works_under_tls() {
 #[test]
 fn who_is_not_trusted_is_told_why() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("distrust", 120);
+    let _watchdog = Watchdog::new("distrust");
     let (directory, authority, others) = (Directory::new(), Authority::new(), Authority::new());
     let own = authority.issue("client.pem", "test/client/*");
     let check = |to: &str, own: Option<&str>, words: &str| {
@@ -116,7 +116,7 @@ fn who_is_not_trusted_is_told_why() {
 #[test]
 fn an_identity_is_replaced_while_the_node_runs() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("replacement", 120);
+    let _watchdog = Watchdog::new("replacement");
     let (directory, authority, next) = (Directory::new(), Authority::new(), Authority::new());
     let file = authority.issue("server.pem", "test/server");
     let old = authority.issue("client.pem", "test/client/*");

@@ -28,7 +28,7 @@ fn stranger(act: impl Fn(TcpStream) + Send + 'static) -> String {
 #[test]
 fn each_failure_is_told_by_its_name() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("failures", 120);
+    let _watchdog = Watchdog::new("failures");
     let directory = Directory::new();
     let check = |to: &str, words: &[&str]| {
         for text in told(&directory, to) {
@@ -69,7 +69,7 @@ fn each_failure_is_told_by_its_name() {
 /// Something that takes connections and says nothing is given up.
 #[test]
 fn a_silent_stranger_is_given_up() {
-    let _watchdog = Watchdog::new("silence", 60);
+    let _watchdog = Watchdog::new("silence");
     let directory = Directory::new();
     let kept = std::sync::Mutex::new(Vec::new());
     let silent = stranger(move |caller| kept.lock().unwrap().push(caller));

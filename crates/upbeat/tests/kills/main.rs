@@ -141,7 +141,7 @@ fn kills() -> u64 {
 
 /// A watchdog for so many kills.
 fn watchdog(what: &'static str) -> Watchdog {
-    Watchdog::new(what, 120 + kills() / 2)
+    Watchdog::within(what, 120 + kills() / 2)
 }
 
 /// A call that began after the loss was noticed has tried to connect again.

@@ -125,7 +125,7 @@ fn is_no_memory(error: &CallError) {
 
 #[test]
 fn arguments_longer_than_a_node_takes_are_refused() {
-    let _watchdog = Watchdog::new("arguments", 120);
+    let _watchdog = Watchdog::new("arguments");
     for kind in KINDS {
         for longest in [TAKEN_BYTES_MAX, 3 * MIB] {
             let stand = Stand::new(kind, Make { longest, ..USUAL }, USUAL);
@@ -160,7 +160,7 @@ fn arguments_longer_than_a_node_takes_are_refused() {
 
 #[test]
 fn arguments_longer_than_a_method_takes_are_refused() {
-    let _watchdog = Watchdog::new("a method's arguments", 60);
+    let _watchdog = Watchdog::new("a method's arguments");
     for kind in KINDS {
         let stand = Stand::new(kind, USUAL, USUAL);
         let blocking = {
@@ -197,7 +197,7 @@ fn arguments_longer_than_a_method_takes_are_refused() {
 
 #[test]
 fn results_longer_than_their_caller_takes_are_refused() {
-    let _watchdog = Watchdog::new("results", 120);
+    let _watchdog = Watchdog::new("results");
     for kind in KINDS {
         for longest in [TAKEN_BYTES_MAX, 3 * MIB] {
             let stand = Stand::new(kind, USUAL, Make { longest, ..USUAL });
@@ -250,7 +250,7 @@ fn results_longer_than_their_caller_takes_are_refused() {
 /// Requests that wait for the budget are refused when it is their turn.
 #[test]
 fn requests_that_had_to_wait_are_refused_as_well() {
-    let _watchdog = Watchdog::new("requests that wait", 60);
+    let _watchdog = Watchdog::new("requests that wait");
     let server = Make { longest: 3 * MIB, share: 1 };
     let stand = Stand::new(Kind::Shared, server, USUAL);
     let place = stand.directory.path();
@@ -302,7 +302,7 @@ async fn every_form(store: &StoreClient) -> [Result<u64, CallError>; 6] {
 
 #[test]
 fn arguments_without_memory_fail_their_calls_alone() {
-    let _watchdog = Watchdog::new("no memory for arguments", 120);
+    let _watchdog = Watchdog::new("no memory for arguments");
     let stand = Stand::new(Kind::Shared, USUAL, USUAL);
     stand.node.block_on(async {
         let store = stand.client().await;
@@ -332,7 +332,7 @@ fn arguments_without_memory_fail_their_calls_alone() {
 /// As an operator sets it.
 #[test]
 fn a_server_under_ulimit_survives() {
-    let _watchdog = Watchdog::new("ulimit", 60);
+    let _watchdog = Watchdog::new("ulimit");
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -v 60000; exec \"$0\" \"$@\""]);
     let stand = Stand::under(Kind::Shared, USUAL, USUAL, Some(command));
@@ -373,7 +373,7 @@ fn call(name: &str, place: &Path) {
 
 #[test]
 fn results_without_memory_fail_their_calls_alone() {
-    let _watchdog = Watchdog::new("no memory for results", 60);
+    let _watchdog = Watchdog::new("no memory for results");
     let stand = Stand::new(Kind::Shared, USUAL, USUAL);
     let (part, place) = (format!("call {}", stand.name), stand.directory.path());
     let mut other = Other::start_under(with_one_heap(), &part, &place);

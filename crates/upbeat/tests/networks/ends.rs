@@ -138,7 +138,7 @@ fn play_node(stand: &Stand<'_>, times: &Times, over: Over, waiting: Waiting) {
 #[test]
 fn calls_end_in_time_where_the_network_stays_parted() {
     with_network("ends::calls_end_in_time_where_the_network_stays_parted", |network| {
-        let _watchdog = Watchdog::new("a network that stays parted", 120);
+        let _watchdog = Watchdog::new("a network that stays parted");
         let lasts = Duration::from_secs(setting("UPBEAT_PARTITION_SECONDS", 0));
         let (peer_timeout, resume_within) = if lasts.is_zero() { (1, 1) } else { (10, 5) };
         let times = Times {

@@ -14,7 +14,7 @@ const AT_MOST: Duration = Duration::from_secs(3);
 
 #[test]
 fn a_handle_waits_for_the_address_of_a_host_until_its_deadline() {
-    let _watchdog = Watchdog::new("a silent resolver", 100);
+    let _watchdog = Watchdog::new("a silent resolver");
     let test = "lookups::a_handle_waits_for_the_address_of_a_host_until_its_deadline";
     with_network(test, |network| {
         network.part(true);

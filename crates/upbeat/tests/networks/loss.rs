@@ -39,7 +39,7 @@ fn lose_amid(network: &Network, stand: &Stand<'_>, writers: &[Writer], percent: 
 fn a_network_that_loses_packets_costs_time_and_nothing_else() {
     let test = "loss::a_network_that_loses_packets_costs_time_and_nothing_else";
     with_network(test, |network| {
-        let _watchdog = Watchdog::new("loss", 200);
+        let _watchdog = Watchdog::new("loss");
         let stand = Stand::new(network, PATIENT);
         let more = setting("UPBEAT_NETWORK_CALLS", 20_000) / 200;
         for (round, percent) in (0..).zip([1, 5, 10]) {

@@ -158,7 +158,7 @@ fn an_outage_of_any_length_costs_time_and_nothing_else() {
     let test = "outages::an_outage_of_any_length_costs_time_and_nothing_else";
     let at_a_time = setting("UPBEAT_OUTAGES_AT_A_TIME", AT_A_TIME as u64) as usize;
     with_networks(test, &outages(), at_a_time, |network, text| {
-        let _watchdog = Watchdog::new("an outage", 90);
+        let _watchdog = Watchdog::new("an outage");
         let outage = Outage::new(text);
         let stand = Stand::new(network, Duration::from_millis(outage.timeout_ms));
         let run = Run::default();

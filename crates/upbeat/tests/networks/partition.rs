@@ -51,7 +51,7 @@ fn calls() -> u64 {
 #[test]
 fn a_partition_costs_time_and_nothing_else() {
     with_network("partition::a_partition_costs_time_and_nothing_else", |network| {
-        let _watchdog = Watchdog::new("a partition", 200);
+        let _watchdog = Watchdog::new("a partition");
         let quick = Stand::new(network, QUICK);
         let writers = [
             (Client::Node(Waiting::Adaptive), Over::Tcp),
@@ -72,7 +72,7 @@ fn a_partition_costs_time_and_nothing_else() {
 #[test]
 fn a_short_partition_suspends_nothing() {
     with_network("partition::a_short_partition_suspends_nothing", |network| {
-        let _watchdog = Watchdog::new("a short partition", 200);
+        let _watchdog = Watchdog::new("a short partition");
         let patient = Stand::new(network, PATIENT);
         let writers = [
             Writer::new(1, Client::Node(Waiting::Adaptive), Over::Tcp, PATIENT),
@@ -87,7 +87,7 @@ fn a_short_partition_suspends_nothing() {
 fn a_network_that_drops_one_direction_costs_time_and_nothing_else() {
     let test = "partition::a_network_that_drops_one_direction_costs_time_and_nothing_else";
     with_network(test, |network| {
-        let _watchdog = Watchdog::new("one direction", 200);
+        let _watchdog = Watchdog::new("one direction");
         let quick = Stand::new(network, QUICK);
         let writers = [
             Writer::new(1, Client::Node(Waiting::Adaptive), Over::Tls, QUICK),

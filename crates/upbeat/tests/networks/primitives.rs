@@ -153,7 +153,7 @@ fn client(
 #[test]
 fn each_primitive_goes_on_where_a_host_comes_back_in_time() {
     with_network("primitives::each_primitive_goes_on_where_a_host_comes_back_in_time", |network| {
-        let _watchdog = Watchdog::new("primitives that go on", 60);
+        let _watchdog = Watchdog::new("primitives that go on");
         let stand = Stand::new(network, TIMEOUT);
         let run = Arc::<Run>::default();
         thread::scope(|scope| {
@@ -193,7 +193,7 @@ fn each_primitive_goes_on_where_a_host_comes_back_in_time() {
 #[test]
 fn each_primitive_ends_where_a_host_does_not_come_back() {
     with_network("primitives::each_primitive_ends_where_a_host_does_not_come_back", |network| {
-        let _watchdog = Watchdog::new("primitives that end", 60);
+        let _watchdog = Watchdog::new("primitives that end");
         let stand = Stand::new(network, TIMEOUT);
         let run = Arc::<Run>::default();
         thread::scope(|scope| {

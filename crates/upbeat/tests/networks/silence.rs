@@ -147,7 +147,7 @@ impl Case {
 #[test]
 fn a_host_that_vanishes_is_noticed_in_time() {
     with_network("silence::a_host_that_vanishes_is_noticed_in_time", |network| {
-        let _watchdog = Watchdog::new("silence", 60);
+        let _watchdog = Watchdog::new("silence");
         let stand = Stand::new(network, TIMEOUT);
         let node = |waiting, over, needs| (Client::Node(waiting), over, needs);
         let (blocking, awaited) = (Client::Blocking(Waiting::Adaptive), Client::Awaited);

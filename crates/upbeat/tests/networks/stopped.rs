@@ -140,7 +140,7 @@ fn a_stopped_peer_keeps_its_sessions_until_its_host_vanishes() {
         return;
     }
     with_network("stopped::a_stopped_peer_keeps_its_sessions_until_its_host_vanishes", |network| {
-        let _watchdog = Watchdog::new("a stopped peer", 120);
+        let _watchdog = Watchdog::new("a stopped peer");
         let stand = Stand::new(network, TIMEOUT);
         let node = |waiting, over, bytes| (Client::Node(waiting), over, bytes);
         let blocking = Client::Blocking(Waiting::Adaptive);

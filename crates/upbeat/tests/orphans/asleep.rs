@@ -15,7 +15,7 @@ fn node(name: &str) -> Node {
 
 #[test]
 fn a_timer_wakes_its_node() {
-    let _watchdog = Watchdog::new("a timer", 60);
+    let _watchdog = Watchdog::new("a timer");
     let node = node("timer");
     let began = Instant::now();
     node.block_on(upbeat::sleep(BRIEFLY));
@@ -53,7 +53,7 @@ impl Drop for End {
 /// The caller's node is not driven any more when the deadline passes, so that it cancels nothing.
 #[test]
 fn a_deadline_wakes_the_node_whose_handler_it_ends() {
-    let _watchdog = Watchdog::new("a deadline", 60);
+    let _watchdog = Watchdog::new("a deadline");
     let ((tell, ended), (say, said)) = (channel(), channel());
     std::thread::spawn(move || {
         let node = node("callee");
@@ -74,7 +74,7 @@ fn a_deadline_wakes_the_node_whose_handler_it_ends() {
 #[test]
 fn a_socket_that_takes_bytes_again_wakes_its_node() {
     const COUNT: u64 = 24 << 20;
-    let _watchdog = Watchdog::new("a full socket", 60);
+    let _watchdog = Watchdog::new("a full socket");
     let directory = Directory::new();
     let place = directory.path();
     let apart = move |name: &str| {

@@ -10,7 +10,7 @@ const SECOND: u64 = 1_000_000;
 
 #[test]
 fn what_a_handler_calls_has_no_more_time_than_is_left() {
-    let _watchdog = Watchdog::new("left", 60);
+    let _watchdog = Watchdog::new("left");
     at_once(KINDS, |kind| {
         let stand = Stand::new(kind, 4);
         stand.node.block_on(async {
@@ -52,7 +52,7 @@ fn what_a_handler_calls_has_no_more_time_than_is_left() {
 
 #[test]
 fn a_handler_ends_at_the_deadline_although_its_caller_is_stuck() {
-    let _watchdog = Watchdog::new("stuck", 60);
+    let _watchdog = Watchdog::new("stuck");
     at_once(KINDS, |kind| {
         let stand = Stand::new(kind, 3);
         stand.node.block_on(async {
@@ -80,7 +80,7 @@ fn a_handler_ends_at_the_deadline_although_its_caller_is_stuck() {
 
 #[test]
 fn a_deadline_that_has_passed_ends_the_whole_chain() {
-    let _watchdog = Watchdog::new("chain", 60);
+    let _watchdog = Watchdog::new("chain");
     let stand = Stand::new(Kind::Shared, 4);
     stand.node.block_on(async {
         let chain = stand.client(0).await;

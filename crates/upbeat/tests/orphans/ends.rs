@@ -13,7 +13,7 @@ const SOON: Duration = Duration::from_secs(2);
 
 #[test]
 fn a_call_that_is_dropped_ends_all_that_it_led_to() {
-    let _watchdog = Watchdog::new("dropped", 120);
+    let _watchdog = Watchdog::new("dropped");
     at_once(KINDS, |kind| {
         let stand = Stand::new(kind, 4);
         stand.node.block_on(async {
@@ -42,7 +42,7 @@ fn a_call_that_is_dropped_ends_all_that_it_led_to() {
 
 #[test]
 fn a_caller_that_dies_leaves_nothing_behind() {
-    let _watchdog = Watchdog::new("dies", 120);
+    let _watchdog = Watchdog::new("dies");
     at_once(KINDS, |kind| {
         let stand = Stand::new(kind, 3);
         for round in 1..=3 {
@@ -65,7 +65,7 @@ fn a_caller_that_dies_leaves_nothing_behind() {
 
 #[test]
 fn a_node_in_the_middle_that_dies_is_an_error_to_its_caller_and_ends_what_is_behind() {
-    let _watchdog = Watchdog::new("middle", 120);
+    let _watchdog = Watchdog::new("middle");
     let mut stand = Stand::new(Kind::Shared, 4);
     let node = stand.node.clone();
     let chain = node.block_on(stand.client(0));

@@ -27,7 +27,7 @@ fn refused(text: &str) -> Result<u64, CallError<String>> {
 
 #[test]
 fn what_was_extended_runs_on_and_answers() {
-    let _watchdog = Watchdog::new("what was extended", 120);
+    let _watchdog = Watchdog::new("what was extended");
     at_once(KINDS.into_iter().flat_map(|kind| [(kind, 1), (kind, 3)]), |(kind, hops)| {
         let stand = Stand::new(kind, hops);
         stand.node.block_on(async {
@@ -48,7 +48,7 @@ fn what_was_extended_runs_on_and_answers() {
 
 #[test]
 fn who_may_not_is_told() {
-    let _watchdog = Watchdog::new("who may not", 120);
+    let _watchdog = Watchdog::new("who may not");
     let stand = Stand::new(Kind::Local, 2);
     stand.node.block_on(async {
         let (chain, last) = (stand.client(0).await, stand.client(1).await);
@@ -75,7 +75,7 @@ fn who_may_not_is_told() {
 
 #[test]
 fn nothing_lasts_longer_than_its_caller_said() {
-    let _watchdog = Watchdog::new("no longer", 120);
+    let _watchdog = Watchdog::new("no longer");
     at_once(KINDS.into_iter().flat_map(|kind| [(kind, 1), (kind, 2)]), |(kind, hops)| {
         let stand = Stand::new(kind, hops);
         stand.node.block_on(async {
@@ -90,7 +90,7 @@ fn nothing_lasts_longer_than_its_caller_said() {
 
 #[test]
 fn a_part_of_what_is_asked_is_granted() {
-    let _watchdog = Watchdog::new("a part", 60);
+    let _watchdog = Watchdog::new("a part");
     let stand = Stand::new(Kind::Local, 1);
     stand.node.block_on(async {
         let chain = stand.client(0).await;
@@ -103,7 +103,7 @@ fn a_part_of_what_is_asked_is_granted() {
 /// A caller that is silent grants nothing, and what it says later is heard by nobody.
 #[test]
 fn a_silent_caller_extends_nothing() {
-    let _watchdog = Watchdog::new("a silent caller", 60);
+    let _watchdog = Watchdog::new("a silent caller");
     let stand = Stand::new(Kind::Local, 1);
     stand.node.block_on(async {
         let chain = stand.client(0).await;
@@ -137,7 +137,7 @@ fn a_silent_caller_extends_nothing() {
 
 #[test]
 fn a_caller_that_dies_takes_what_it_extended_along() {
-    let _watchdog = Watchdog::new("a caller that dies", 60);
+    let _watchdog = Watchdog::new("a caller that dies");
     let stand = Stand::new(Kind::Shared, 1);
     let part = format!("call caller/{} {} more", stand.names[0].replace('/', "-"), stand.names[0]);
     let mut other = Other::start(&part, &stand.place);

@@ -63,7 +63,7 @@ fn more(
 
 #[test]
 fn what_is_not_answered_in_time_ends_here_and_there() {
-    let _watchdog = Watchdog::new("handles in time", 60);
+    let _watchdog = Watchdog::new("handles in time");
     at_once(KINDS, |kind| {
         let stand = Stand::new(kind, 2);
         let handle = handle(&stand);
@@ -83,7 +83,7 @@ fn what_is_not_answered_in_time_ends_here_and_there() {
 /// Nobody at the other end says anything: neither that there is a session, nor an answer.
 #[test]
 fn a_silent_server_blocks_nobody_for_longer() {
-    let _watchdog = Watchdog::new("a silent server", 60);
+    let _watchdog = Watchdog::new("a silent server");
     let mut stand = Stand::new(Kind::Shared, 1);
     let (handle, other) = (handle(&stand), handle(&stand));
     let (kept, second) = (handle.blocking(), handle.blocking());
@@ -121,7 +121,7 @@ fn a_silent_server_blocks_nobody_for_longer() {
 
 #[test]
 fn what_handles_let_be_extended_runs_on_and_answers() {
-    let _watchdog = Watchdog::new("handles that extend", 120);
+    let _watchdog = Watchdog::new("handles that extend");
     at_once(KINDS.into_iter().flat_map(|kind| [(kind, 1), (kind, 3)]), |(kind, hops)| {
         let stand = Stand::new(kind, hops);
         let of = more(&handle(&stand), &stand.behind(), (HAS, Some(60_000)), (WANTS, NEEDS));
@@ -134,7 +134,7 @@ fn what_handles_let_be_extended_runs_on_and_answers() {
 
 #[test]
 fn handles_extend_nothing_that_they_have_not_said() {
-    let _watchdog = Watchdog::new("handles that do not extend", 120);
+    let _watchdog = Watchdog::new("handles that do not extend");
     at_once(KINDS, |kind| {
         let stand = Stand::new(kind, 1);
         let handle = handle(&stand);

@@ -22,7 +22,7 @@ async fn finished(stand: &Stand, count: u64) {
 
 #[test]
 fn a_handler_goes_on_without_its_caller_if_its_method_says_so() {
-    let _watchdog = Watchdog::new("goes on", 60);
+    let _watchdog = Watchdog::new("goes on");
     at_once(KINDS, |kind| {
         let stand = Stand::new(kind, 1);
         stand.node.block_on(async {
@@ -51,7 +51,7 @@ fn a_handler_goes_on_without_its_caller_if_its_method_says_so() {
 
 #[test]
 fn no_handler_outlives_its_bound() {
-    let _watchdog = Watchdog::new("bound", 60);
+    let _watchdog = Watchdog::new("bound");
     at_once(KINDS, |kind| {
         let stand = Stand::new(kind, 1);
         stand.node.block_on(async {
@@ -80,7 +80,7 @@ fn no_handler_outlives_its_bound() {
 
 #[test]
 fn a_handler_goes_on_where_its_caller_has_died() {
-    let _watchdog = Watchdog::new("died", 60);
+    let _watchdog = Watchdog::new("died");
     at_once(KINDS, |kind| {
         let stand = Stand::new(kind, 1);
         let part = format!("call caller {} finish", stand.names[0]);
@@ -98,7 +98,7 @@ fn a_handler_goes_on_where_its_caller_has_died() {
 
 #[test]
 fn a_node_that_ends_leaves_no_handler() {
-    let _watchdog = Watchdog::new("node ends", 60);
+    let _watchdog = Watchdog::new("node ends");
     at_once(KINDS, |kind| {
         let mut stand = Stand::new(kind, 1);
         let chain = stand.node.block_on(stand.client(0));

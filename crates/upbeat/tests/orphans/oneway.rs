@@ -39,7 +39,7 @@ impl Stand {
 
 #[test]
 fn a_handler_of_a_dead_sender_goes_on_until_its_bound() {
-    let _watchdog = Watchdog::new("bound of a one-way message", 60);
+    let _watchdog = Watchdog::new("bound of a one-way message");
     let methods = [("begin", OUTLIVES), ("begin_unbounded", USUAL)];
     let cases = KINDS.into_iter().flat_map(|kind| methods.map(|method| (kind, method)));
     at_once(cases, |(kind, (method, bound))| {
@@ -54,7 +54,7 @@ fn a_handler_of_a_dead_sender_goes_on_until_its_bound() {
 
 #[test]
 fn a_handler_is_done_in_time_though_its_sender_is_dead() {
-    let _watchdog = Watchdog::new("one-way message of the dead", 60);
+    let _watchdog = Watchdog::new("one-way message of the dead");
     at_once(KINDS, |kind| {
         let stand = Stand::new(kind, 1);
         let mut sender = stand.sent("begin_unbounded", 200);
@@ -71,7 +71,7 @@ fn a_handler_is_done_in_time_though_its_sender_is_dead() {
 
 #[test]
 fn a_handler_has_all_the_time_while_its_sender_lives() {
-    let _watchdog = Watchdog::new("one-way message of the living", 60);
+    let _watchdog = Watchdog::new("one-way message of the living");
     at_once(KINDS, |kind| {
         let stand = Stand::new(kind, 1);
         let _sender = stand.sent("begin", 2 * OUTLIVES.as_millis() as u64);
@@ -85,7 +85,7 @@ fn a_handler_has_all_the_time_while_its_sender_lives() {
 
 #[test]
 fn a_sender_that_ends_in_order_leaves_the_same_bound() {
-    let _watchdog = Watchdog::new("one-way message of one that left", 60);
+    let _watchdog = Watchdog::new("one-way message of one that left");
     at_once(KINDS, |kind| {
         let stand = Stand::new(kind, 1);
         let name = format!("leaves/{}", stand.names[0].replace('/', "-"));

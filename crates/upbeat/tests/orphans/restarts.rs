@@ -24,7 +24,7 @@ async fn call_and_give_up(chain: &ChainClient, random: &mut Random, calls: u64) 
 
 #[test]
 fn late_answers_of_a_callee_that_was_started_anew_are_not_heard() {
-    let _watchdog = Watchdog::new("restarts", 120);
+    let _watchdog = Watchdog::new("restarts");
     let mut stand = Stand::new(Kind::Shared, 1);
     let (node, mut random) = (stand.node.clone(), Random::new(7));
     for round in 0..4 {

@@ -60,7 +60,7 @@ fn play(mut command: Command, part: &str, kind: Kind, place: &Path) {
 }
 
 fn lanes_of(kind: Kind) {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("lanes", 240));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("lanes"));
     let directory = Directory::new();
     play(Command::new("env"), "lanes", kind, &directory.path());
 }
@@ -83,7 +83,7 @@ fn lanes_between_processes() {
 
 /// Counts what messages cost over a byte stream of this kind, between two processes.
 fn bytes_of(carrier: &str) {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("system calls over byte streams", 240));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("system calls over byte streams"));
     if !common::has_strace() {
         return;
     }
@@ -117,7 +117,7 @@ fn system_calls_under_tls() {
 }
 
 fn kernel_of(kind: Kind) {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("system calls", 240));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("system calls"));
     if !common::has_strace() {
         return;
     }

@@ -22,7 +22,7 @@ fn order(count: u32) -> Order {
 
 #[test]
 fn a_client_passes_what_it_has() {
-    let _watchdog = Watchdog::new("references of a client", 60);
+    let _watchdog = Watchdog::new("references of a client");
     with_each(|node, place| {
         node.block_on(async {
             let store: StoreClient = node.connect(&name("store", &place)).await.unwrap();
@@ -52,7 +52,7 @@ fn a_client_passes_what_it_has() {
 
 #[test]
 fn a_handle_passes_what_it_has() {
-    let _watchdog = Watchdog::new("references of a handle", 60);
+    let _watchdog = Watchdog::new("references of a handle");
     with_each(|node, place| {
         let store = name("store", &place);
         let builder = upbeat::handle::builder().program(crate::common::PROGRAM).directory(place);
@@ -77,7 +77,7 @@ fn a_handle_passes_what_it_has() {
 
 #[test]
 fn results_go_into_values_of_their_callers() {
-    let _watchdog = Watchdog::new("results in values", 60);
+    let _watchdog = Watchdog::new("results in values");
     assert_ne!(digest_of(&block()), [0; 32]);
     with_each(|node, place| {
         let (before, readings) = (reading(9), [reading(1), reading(3)]);
@@ -111,7 +111,7 @@ fn results_go_into_values_of_their_callers() {
 
 #[test]
 fn messages_that_are_sent_again_and_that_nobody_answers() {
-    let _watchdog = Watchdog::new("references in other calls", 60);
+    let _watchdog = Watchdog::new("references in other calls");
     with_each(|node, place| {
         node.block_on(async {
             let store: StoreClient = node.connect(&name("store", &place)).await.unwrap();
@@ -134,7 +134,7 @@ fn messages_that_are_sent_again_and_that_nobody_answers() {
 
 #[test]
 fn handlers_that_wait_keep_what_they_were_given() {
-    let _watchdog = Watchdog::new("references of handlers that wait", 60);
+    let _watchdog = Watchdog::new("references of handlers that wait");
     with_each(|node, place| {
         node.block_on(async {
             let store: StoreClient = node.connect(&name("store", &place)).await.unwrap();
@@ -168,7 +168,7 @@ fn handlers_that_wait_keep_what_they_were_given() {
 
 #[test]
 fn a_reference_is_on_the_wire_what_owns_the_same() {
-    let _watchdog = Watchdog::new("references and values", 60);
+    let _watchdog = Watchdog::new("references and values");
     let of = |signatures: Vec<upbeat::wire::Signature>| {
         let named = signatures.into_iter().map(|one| (one.name().to_owned(), format!("{one:?}")));
         named.collect::<std::collections::BTreeMap<_, _>>()

@@ -15,7 +15,7 @@ fn nobody_allocates_in_the_steady_state() {
     if !in_plaintext("every record takes memory") {
         return;
     }
-    let (_alone, _watchdog) = (alone(), Watchdog::new("allocations", 60));
+    let (_alone, _watchdog) = (alone(), Watchdog::new("allocations"));
     for kind in KINDS {
         let directory = Directory::new();
         let mut caller = Other::start(&format!("count {kind:?}"), &directory.path());

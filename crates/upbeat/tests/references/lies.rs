@@ -48,7 +48,7 @@ fn honest<const TEXT: bool>(bytes: &[u8]) -> Lie<TEXT> {
 
 #[test]
 fn what_is_no_text_or_ends_early_is_refused() {
-    let _watchdog = Watchdog::new("lies", 60);
+    let _watchdog = Watchdog::new("lies");
     with_each(|node, place| {
         node.block_on(async {
             let liar: liar::StoreClient = node.connect(&name("store", &place)).await.unwrap();

@@ -34,7 +34,7 @@ fn a_stream_goes_where_its_items_go() {
 
 #[test]
 fn spawned_tasks_read_streams_to_their_ends() {
-    let _watchdog = Watchdog::new("spawned tasks", 120);
+    let _watchdog = Watchdog::new("spawned tasks");
     let runtime = runtime();
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
@@ -76,7 +76,7 @@ fn spawned_tasks_read_streams_to_their_ends() {
 
 #[test]
 fn one_that_is_dropped_elsewhere_takes_its_writer_with_it() {
-    let _watchdog = Watchdog::new("dropped elsewhere", 120);
+    let _watchdog = Watchdog::new("dropped elsewhere");
     let runtime = runtime();
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
@@ -120,7 +120,7 @@ fn one_that_is_dropped_elsewhere_takes_its_writer_with_it() {
 
 #[test]
 fn tasks_learn_that_their_writer_is_gone() {
-    let _watchdog = Watchdog::new("writer gone", 120);
+    let _watchdog = Watchdog::new("writer gone");
     let runtime = runtime();
     for (kind, killed) in [(Kind::Shared, true), (Kind::Shared, false), (Kind::Local, false)] {
         let mut stand = Stand::new(kind, Waiting::Adaptive);
@@ -172,7 +172,7 @@ fn tasks_learn_that_their_writer_is_gone() {
 
 #[test]
 fn what_stays_in_its_thread_says_why() {
-    let _watchdog = Watchdog::new("not send", 60);
+    let _watchdog = Watchdog::new("not send");
     let stand = Stand::new(Kind::Shared, Waiting::Adaptive);
     let handle = stand.handle();
     stand.node.block_on(async {

@@ -18,7 +18,7 @@ mod other {
 
 #[test]
 fn a_call_that_is_sent_at_once_brings_its_streams() {
-    let _watchdog = Watchdog::new("sent at once", 60);
+    let _watchdog = Watchdog::new("sent at once");
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
         stand.node.block_on(async {
@@ -38,7 +38,7 @@ fn a_call_that_is_sent_at_once_brings_its_streams() {
 
 #[test]
 fn a_stream_in_a_call_that_is_not_sent_ends_at_its_writer() {
-    let _watchdog = Watchdog::new("not sent", 60);
+    let _watchdog = Watchdog::new("not sent");
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
         let handle: other::ShelfHandle = stand.node.handle(&stand.name).unwrap();

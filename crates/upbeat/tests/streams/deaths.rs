@@ -10,7 +10,7 @@ use upbeat::{CallError, Stream, Waiting};
 
 #[test]
 fn a_reader_learns_that_its_writer_has_died() {
-    let _watchdog = Watchdog::new("writer dies", 120);
+    let _watchdog = Watchdog::new("writer dies");
     let mut stand = Stand::new(Kind::Shared, Waiting::Adaptive);
     let node = stand.node.clone();
     let (mut blobs, mut silent) = node.block_on(async {
@@ -55,7 +55,7 @@ fn a_reader_learns_that_its_writer_has_died() {
 
 #[test]
 fn a_writer_goes_when_its_reader_dies() {
-    let _watchdog = Watchdog::new("reader dies", 120);
+    let _watchdog = Watchdog::new("reader dies");
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
         let name = format!("read reader/{} {}", stand.name, stand.name);

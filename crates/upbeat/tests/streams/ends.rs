@@ -8,7 +8,7 @@ use upbeat::{CallError, Stream, Waiting, error::FailCode};
 
 #[test]
 fn a_reader_that_leaves_takes_the_writer_with_it() {
-    let _watchdog = Watchdog::new("reader leaves", 120);
+    let _watchdog = Watchdog::new("reader leaves");
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
         stand.node.block_on(async {
@@ -36,7 +36,7 @@ fn a_reader_that_leaves_takes_the_writer_with_it() {
 
 #[test]
 fn an_answer_that_nobody_takes_leaves_no_stream() {
-    let _watchdog = Watchdog::new("not taken", 120);
+    let _watchdog = Watchdog::new("not taken");
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
         let handle = stand.handle();
@@ -69,7 +69,7 @@ fn an_answer_that_nobody_takes_leaves_no_stream() {
 
 #[test]
 fn what_is_not_wanted_of_an_argument_is_not_written() {
-    let _watchdog = Watchdog::new("not wanted", 120);
+    let _watchdog = Watchdog::new("not wanted");
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
         stand.node.block_on(async {
@@ -88,7 +88,7 @@ fn what_is_not_wanted_of_an_argument_is_not_written() {
 
 #[test]
 fn a_call_that_is_given_up_ends_its_arguments() {
-    let _watchdog = Watchdog::new("given up", 120);
+    let _watchdog = Watchdog::new("given up");
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
         let handle = stand.handle();
@@ -146,7 +146,7 @@ fn a_call_that_is_given_up_ends_its_arguments() {
 
 #[test]
 fn a_writer_that_panics_says_so_to_its_reader() {
-    let _watchdog = Watchdog::new("panics", 120);
+    let _watchdog = Watchdog::new("panics");
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
         stand.node.block_on(async {
@@ -176,7 +176,7 @@ fn a_writer_that_panics_says_so_to_its_reader() {
 
 #[test]
 fn a_stream_that_is_passed_on_tells_of_its_break() {
-    let _watchdog = Watchdog::new("passed on", 120);
+    let _watchdog = Watchdog::new("passed on");
     let stand = Stand::new(KINDS[0], Waiting::Adaptive);
     stand.node.block_on(async {
         let shelf = stand.shelf().await;
@@ -222,7 +222,7 @@ impl futures_core::Stream for Whole {
 
 #[test]
 fn a_node_that_shuts_down_ends_its_streams() {
-    let _watchdog = Watchdog::new("shut down", 60);
+    let _watchdog = Watchdog::new("shut down");
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
         let node = stand.node.clone();

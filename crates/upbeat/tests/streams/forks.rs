@@ -55,7 +55,7 @@ pub(crate) fn play(part: &str, place: &Path) -> bool {
 
 #[test]
 fn a_child_that_reads_or_drops_its_parents_streams() {
-    let _watchdog = Watchdog::new("forks with streams", 60);
+    let _watchdog = Watchdog::new("forks with streams");
     let stand = Stand::new(Kind::Shared, Waiting::Adaptive);
     let mut other = Other::start(&format!("fork {}", stand.name), &stand.place);
     other.expect("done");

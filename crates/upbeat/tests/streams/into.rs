@@ -9,7 +9,7 @@ const MANY: u64 = 3000;
 
 #[test]
 fn what_became_of_streams_goes_into_buffers() {
-    let _watchdog = Watchdog::new("streams into buffers", 60);
+    let _watchdog = Watchdog::new("streams into buffers");
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
         let handle = stand.handle();

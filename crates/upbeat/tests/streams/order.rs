@@ -9,7 +9,7 @@ const MANY: u64 = 100_000;
 
 #[test]
 fn results_come_in_order() {
-    let _watchdog = Watchdog::new("results", 120);
+    let _watchdog = Watchdog::new("results");
     for kind in KINDS {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
             let stand = Stand::new(kind, waiting);
@@ -30,7 +30,7 @@ fn results_come_in_order() {
 
 #[test]
 fn arguments_go_in_order() {
-    let _watchdog = Watchdog::new("arguments", 120);
+    let _watchdog = Watchdog::new("arguments");
     for kind in KINDS {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
             let stand = Stand::new(kind, waiting);
@@ -59,7 +59,7 @@ fn arguments_go_in_order() {
 
 #[test]
 fn long_items_go_both_ways() {
-    let _watchdog = Watchdog::new("long", 120);
+    let _watchdog = Watchdog::new("long");
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
         stand.node.block_on(async {
@@ -78,7 +78,7 @@ fn long_items_go_both_ways() {
 
 #[test]
 fn streams_go_both_ways_at_once() {
-    let _watchdog = Watchdog::new("both ways", 120);
+    let _watchdog = Watchdog::new("both ways");
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
         stand.node.block_on(async {
@@ -99,7 +99,7 @@ fn streams_go_both_ways_at_once() {
 
 #[test]
 fn handles_read_and_write_streams() {
-    let _watchdog = Watchdog::new("handles", 120);
+    let _watchdog = Watchdog::new("handles");
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
         let handle = stand.handle();

@@ -15,7 +15,7 @@ const AHEAD: u64 = 4 * (32 << 10) / BYTES + 8;
 
 #[test]
 fn a_slow_reader_holds_its_writer_back_and_nobody_else() {
-    let _watchdog = Watchdog::new("slow reader", 120);
+    let _watchdog = Watchdog::new("slow reader");
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
         let other = node(&format!("other/{}", stand.name), &stand.place, Waiting::Adaptive);
@@ -48,7 +48,7 @@ fn a_slow_reader_holds_its_writer_back_and_nobody_else() {
 
 #[test]
 fn a_handler_that_reads_nothing_holds_its_caller_back() {
-    let _watchdog = Watchdog::new("held caller", 120);
+    let _watchdog = Watchdog::new("held caller");
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
         stand.node.block_on(async {
@@ -76,7 +76,7 @@ fn a_handler_that_reads_nothing_holds_its_caller_back() {
 
 #[test]
 fn so_many_streams_and_no_more() {
-    let _watchdog = Watchdog::new("many", 120);
+    let _watchdog = Watchdog::new("many");
     let stand = Stand::new(KINDS[0], Waiting::Adaptive);
     let handle = stand.handle();
     stand.node.block_on(async {
@@ -107,7 +107,7 @@ fn so_many_streams_and_no_more() {
 /// Items that are there already hold up nobody.
 #[test]
 fn who_reads_what_is_there_makes_way() {
-    let _watchdog = Watchdog::new("a reader that makes way", 60);
+    let _watchdog = Watchdog::new("a reader that makes way");
     let node = upbeat::Node::builder("streams/way").local_only().build().unwrap();
     let other = Rc::new(Cell::new(false));
     let ran = Rc::clone(&other);

@@ -53,7 +53,7 @@ fn control_of_no_channel_ends_its_session() {
     if !crate::common::shares_memory("the stranger writes into a shared lane") {
         return;
     }
-    let _watchdog = Watchdog::new("control of no channel", 60);
+    let _watchdog = Watchdog::new("control of no channel");
     let stand = Stand::new(KINDS[1], Waiting::Adaptive);
     for code in [0, 0x101, 0x105, 0x203, u16::MAX] {
         let mut numbers = stand.node.block_on(async {
@@ -85,7 +85,7 @@ fn a_stream_is_its_sessions_alone() {
     if !crate::common::shares_memory("the stranger writes into a shared lane") {
         return;
     }
-    let _watchdog = Watchdog::new("strangers", 60);
+    let _watchdog = Watchdog::new("strangers");
     // The server is another process: the bare session is found by its socket.
     let stand = Stand::new(KINDS[1], Waiting::Adaptive);
     let mut numbers = stand.node.block_on(async {

@@ -28,7 +28,7 @@ struct Alone {
 
 /// A node that has no sockets, and nobody beside it until it is gone: what is allocated is counted.
 fn local(name: &'static str) -> (Alone, Node) {
-    let guard = Alone { _guard: alone(), _watchdog: Watchdog::new(name, 120) };
+    let guard = Alone { _guard: alone(), _watchdog: Watchdog::new(name) };
     (guard, Node::builder(name).program("tasks").local_only().build().unwrap())
 }
 

@@ -230,7 +230,7 @@ version! {
 /// come back as `$back`.
 macro_rules! trade {
     ($client:ident with $server:ident, $back:expr) => {{
-        let _watchdog = Watchdog::new("fields with defaults", 60);
+        let _watchdog = Watchdog::new("fields with defaults");
         let directory = Directory::new();
         let name = name_of(&directory);
         let node = node(&name, &directory.path(), Waiting::Sleeping);
@@ -368,7 +368,7 @@ macro_rules! open_shop {
 
 #[test]
 fn a_loan_arrives_at_the_node_that_took_the_place_of_the_first() {
-    let _watchdog = Watchdog::new("a loan over a new session", 60);
+    let _watchdog = Watchdog::new("a loan over a new session");
     let directory = Directory::new();
     let name = name_of(&directory);
     let client = node("buyer", &directory.path(), Waiting::Sleeping);
@@ -398,7 +398,7 @@ fn a_loan_arrives_at_the_node_that_took_the_place_of_the_first() {
 
 #[test]
 fn incompatible_changes_are_refused() {
-    let _watchdog = Watchdog::new("incompatible fields", 60);
+    let _watchdog = Watchdog::new("incompatible fields");
     let directory = Directory::new();
     let name = name_of(&directory);
     let node = node(&name, &directory.path(), Waiting::Sleeping);

@@ -119,7 +119,7 @@ fn host() -> Host {
 
 #[test]
 fn every_type_is_an_argument_a_result_and_a_field() {
-    let _watchdog = Watchdog::new("types in calls", 60);
+    let _watchdog = Watchdog::new("types in calls");
     let directory = Directory::new();
     let node = node("hosts", &directory.path(), upbeat::Waiting::Sleeping);
     node.serve(HostsServer::new(Here)).unwrap();

@@ -53,7 +53,7 @@ fn plain(directory: &Directory, waiting: Waiting) -> (Server, Node) {
 #[test]
 fn a_connection_may_be_cut_at_any_boundary() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("cuts at boundaries", 300);
+    let _watchdog = Watchdog::new("cuts at boundaries");
     let directory = Directory::new();
     let (server, node) = plain(&directory, Waiting::Adaptive);
     let times = cuts();
@@ -70,7 +70,7 @@ fn a_connection_may_be_cut_at_any_boundary() {
 #[test]
 fn a_connection_may_stall_at_any_boundary() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("stalls at boundaries", 300);
+    let _watchdog = Watchdog::new("stalls at boundaries");
     let directory = Directory::new();
     for waiting in [Waiting::Adaptive, Waiting::Polling, Waiting::Sleeping] {
         let (server, node) = plain(&directory, waiting);
@@ -84,7 +84,7 @@ fn a_connection_may_stall_at_any_boundary() {
 #[test]
 fn what_is_damaged_under_tls_is_sent_again() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("damage under TLS", 300);
+    let _watchdog = Watchdog::new("damage under TLS");
     let directory = Directory::new();
     let (server, node) = secured(&directory);
     let times = cuts() / 3;
@@ -97,7 +97,7 @@ fn what_is_damaged_under_tls_is_sent_again() {
 #[test]
 fn damage_of_plain_messages_costs_their_session_at_most() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("damage of plain messages", 300);
+    let _watchdog = Watchdog::new("damage of plain messages");
     let directory = Directory::new();
     let server = Server::start("server");
     let honest = client(&directory, Waiting::Adaptive);

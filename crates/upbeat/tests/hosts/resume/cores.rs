@@ -15,7 +15,7 @@ const NODES: usize = 3;
 #[test]
 fn a_session_goes_on_with_its_own_node() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("cores resume", 60);
+    let _watchdog = Watchdog::new("cores resume");
     goes_on("", None);
     let authority = Authority::new();
     let [node, handles] = [("node.pem", "test/cores"), ("handles.pem", "test")]

@@ -46,7 +46,7 @@ async fn open_call(node: &Node, work: &WorkClient) -> upbeat::JoinHandle<Result<
 #[test]
 fn calls_end_in_time_where_the_connection_does_not_come_back() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("given up", 60);
+    let _watchdog = Watchdog::new("given up");
     let directory = Directory::new();
     let server = Server::start("server");
     let direct = server.named("server");
@@ -84,7 +84,7 @@ fn calls_end_in_time_where_the_connection_does_not_come_back() {
 #[test]
 fn a_broken_connection_whose_socket_another_process_holds_wakes_nobody() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("held sockets", 60);
+    let _watchdog = Watchdog::new("held sockets");
     let directory = Directory::new();
     let server = Server::start("server");
     let proxy = Proxy::to(&server.at);
@@ -114,7 +114,7 @@ fn a_broken_connection_whose_socket_another_process_holds_wakes_nobody() {
 #[test]
 fn a_break_ends_a_session_that_is_to_outlive_none() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("no time", 60);
+    let _watchdog = Watchdog::new("no time");
     let directory = Directory::new();
     let server = Server::start("server");
     let proxy = Proxy::to(&server.at);
@@ -135,7 +135,7 @@ fn a_break_ends_a_session_that_is_to_outlive_none() {
 #[test]
 fn another_life_of_the_listener_ends_the_session_at_once() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("another incarnation", 60);
+    let _watchdog = Watchdog::new("another incarnation");
     let directory = Directory::new();
     let mut server = Server::start("server");
     let (node, lost) = client(&directory, Waiting::Sleeping, Duration::from_secs(60));
@@ -160,7 +160,7 @@ fn another_life_of_the_listener_ends_the_session_at_once() {
 #[test]
 fn a_node_ends_in_time_while_a_session_is_suspended() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("shut down", 60);
+    let _watchdog = Watchdog::new("shut down");
     let directory = Directory::new();
     let server = Server::start("server");
     for drops in [false, true] {
@@ -242,7 +242,7 @@ impl Stranger {
 #[test]
 fn a_session_is_not_resumed_without_its_ticket() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("a wrong key", 60);
+    let _watchdog = Watchdog::new("a wrong key");
     let server = Server::start("server");
     let new = Networked {
         session: 9,

@@ -18,7 +18,7 @@ const LONG: Duration = Duration::from_secs(30);
 #[test]
 fn calls_that_block_outlive_the_connection() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("blocking through breaks", 200);
+    let _watchdog = Watchdog::new("blocking through breaks");
     let directory = Directory::new();
     for (seed, waiting) in (1..).zip([Waiting::Adaptive, Waiting::Polling, Waiting::Sleeping]) {
         let server = Server::start("server");
@@ -42,7 +42,7 @@ fn calls_that_block_outlive_the_connection() {
 #[test]
 fn calls_that_are_awaited_outlive_the_connection() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("awaited through breaks", 200);
+    let _watchdog = Watchdog::new("awaited through breaks");
     let directory = Directory::new();
     let server = Server::start("server");
     let proxy = Proxy::to(&server.at);
@@ -66,7 +66,7 @@ fn calls_that_are_awaited_outlive_the_connection() {
 #[test]
 fn an_idle_handle_notices_a_break_at_its_next_use() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("an idle handle", 100);
+    let _watchdog = Watchdog::new("an idle handle");
     let directory = Directory::new();
     let mut server = Server::start("server");
     let proxy = Proxy::to(&server.at);
@@ -91,7 +91,7 @@ fn an_idle_handle_notices_a_break_at_its_next_use() {
 #[test]
 fn messages_that_a_reset_has_lost_arrive_after_the_end_of_their_handle() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("a reset before the end", 100);
+    let _watchdog = Watchdog::new("a reset before the end");
     let directory = Directory::new();
     let server = Server::start("server");
     let direct: WorkHandle = handle(&directory).connect(&format!("server@{}", server.at)).unwrap();
@@ -114,7 +114,7 @@ fn messages_that_a_reset_has_lost_arrive_after_the_end_of_their_handle() {
 #[test]
 fn calls_of_handles_end_in_time() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("handles given up", 60);
+    let _watchdog = Watchdog::new("handles given up");
     let directory = Directory::new();
     let server = Server::start("server");
     let proxy = Proxy::to(&server.at);
@@ -146,7 +146,7 @@ fn calls_of_handles_end_in_time() {
 #[test]
 fn a_call_that_blocks_gives_up_at_its_deadline() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("a deadline", 60);
+    let _watchdog = Watchdog::new("a deadline");
     let directory = Directory::new();
     let server = Server::start("server");
     let proxy = Proxy::to(&server.at);

@@ -31,7 +31,7 @@ fn cut_all(port: u16) -> usize {
 #[test]
 fn all_sessions_of_a_node_go_on_after_an_outage() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("an outage", 300);
+    let _watchdog = Watchdog::new("an outage");
     let count = setting("UPBEAT_OUTAGE_SESSIONS", 200) as usize;
     idle::more_descriptors();
     let directory = Directory::new();

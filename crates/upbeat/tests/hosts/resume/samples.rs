@@ -21,7 +21,7 @@ use upbeat_memory::samples::observe;
 fn samples_go_on_over_another_connection() {
     const CALLS: u64 = 64;
     let _alone = alone();
-    let _watchdog = Watchdog::new("samples of a session that is resumed", 60);
+    let _watchdog = Watchdog::new("samples of a session that is resumed");
     let directory = Directory::new();
     let server = Server::start("server");
     let proxy = Proxy::to(&server.at);
@@ -61,7 +61,7 @@ fn samples_go_on_over_another_connection() {
 #[test]
 fn lies_about_a_clock_harm_nobody() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("lies about clocks", 60);
+    let _watchdog = Watchdog::new("lies about clocks");
     let server = Server::start("server");
     let directory = Directory::new();
     let node = client_that(&directory, |builder| builder.waiting(Waiting::Adaptive).sampling(1));

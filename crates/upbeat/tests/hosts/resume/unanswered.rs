@@ -34,7 +34,7 @@ fn heals<T>(deaf: Deaf<'_>, act: impl FnOnce() -> T) -> T {
 #[test]
 fn a_session_outlives_attempts_that_are_not_answered() {
     let _alone = alone();
-    let _watchdog = Watchdog::new("attempts without an answer", 60);
+    let _watchdog = Watchdog::new("attempts without an answer");
     at_once([Client::Node, Client::Blocking, Client::Awaited], |client| {
         let (directory, server) = (Directory::new(), Server::start("server"));
         let proxy = Proxy::to(&server.at);
