@@ -20,7 +20,9 @@ fn holdings() -> (Vec<PathBuf>, usize) {
     let descriptors = std::fs::read_dir("/proc/self/fd").unwrap();
     // One that was closed meanwhile leads nowhere.
     let leads = descriptors.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
-    (leads.collect(), threads)
+    // The first call that is sampled makes the memory for samples of its node: one of many calls, at any time.
+    let samples = |path: &PathBuf| path.to_string_lossy().contains("upbeat-samples");
+    (leads.filter(|path| !samples(path)).collect(), threads)
 }
 
 #[test]
