@@ -12,7 +12,8 @@
 //! This process runs the side that is named, and calls [`measured_turn`] for the turns that count,
 //! [`measured_calls`] for calls, or a function of [`reads`]; callgrind collects in there and nowhere else. The other side is a second
 //! node of this thread, or a child process that turns when it is told to over a pipe. Turns are counted in
-//! windows between two ticks of the node, so that nothing depends on the clock. The last line of the output
+//! windows between two ticks of the node, so that nothing depends on the clock; turns of many messages, which bring ticks
+//! nearer, each behind a tick. The last line of the output
 //! is the number of calls or reads that were made in them.
 #![forbid(unsafe_code)]
 
@@ -183,6 +184,9 @@ fn measure(own: &Side, others: &mut Others, calls: u64, per_turn: u64) -> Outcom
         let watches = own.node.counted(Counter::Watches);
         let mut done = 0;
         for _ in 0..TURNS {
+            if per_turn > 1 {
+                pass_a_tick(own, others)?;
+            }
             measured_turn(&own.node);
             done += others.turn()? + own.done();
         }
@@ -190,7 +194,7 @@ fn measure(own: &Side, others: &mut Others, calls: u64, per_turn: u64) -> Outcom
         if done != meant {
             return Err(format!("{done} calls in {TURNS} rounds of turns, not {meant}").into());
         }
-        if own.node.counted(Counter::Watches) != watches {
+        if per_turn == 1 && own.node.counted(Counter::Watches) != watches {
             return Err(format!("the node ticks more often than every {TURNS} turns").into());
         }
     }

@@ -111,7 +111,7 @@ impl Dispatcher {
     #[cold]
     pub(super) fn tick_busy(self: &Rc<Self>) -> bool {
         self.reads_busy();
-        if self.watch.is_between_ticks() {
+        if self.is_between_ticks() {
             self.waits.ticker.hurry();
             return false;
         }
@@ -151,6 +151,7 @@ impl Dispatcher {
             self.reads_anew();
         }
         self.tidy(now);
+        self.watch.has_ticked();
         came
     }
 

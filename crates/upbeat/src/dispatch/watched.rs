@@ -1,10 +1,11 @@
 //! Notices futures that keep the thread from everything else, at no cost for messages that do not.
 //!
-//! A node reads the clock when it has nothing to do, and once in 256 turns. A gap between two of these readings shows
-//! that something took long. If one handler or task alone ran in the gap, it is named. Otherwise the node times each
-//! poll for a while: the table of methods that the common path uses is empty then, so each request takes the path of
-//! requests that are not found there, which times it; woken tasks are timed as well, and the clock is read in each
-//! turn. A gap that none of these explains was the poll of a task whose call was answered.
+//! A node reads the clock when it has nothing to do, once in 256 turns, and at least once in 1 ms
+//! while woken tasks run or streams bring messages. A gap between two of these readings shows that something took long.
+//! If one handler or task alone ran in the gap, it is named. Otherwise the node times each poll for a while: the table
+//! of methods that the common path uses is empty then, so each request takes the path of requests that are not found
+//! there, which times it; woken tasks are timed as well, and the clock is read in each turn. A gap that none of these
+//! explains was the poll of a task whose call was answered.
 //!
 //! Invariant: while no poll is timed, the path of a message has no instruction more. The methods are in one of the two
 //! tables, and only a turn without a running handler moves them.
@@ -13,7 +14,7 @@ use super::{Dispatcher, Entry, Main, Request, Running};
 use crate::driver::Cause;
 use crate::session::Session;
 use crate::stuck::Who;
-use crate::wait::TURNS_PER_TICK;
+use crate::wait::WATCH_NS;
 use crate::wake::{MAIN, TaskId};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -46,8 +47,8 @@ pub(super) struct Watch {
     taken: Cell<u64>,
     /// The polls of woken tasks since then.
     woken: Cell<u64>,
-    /// The turns since the last tick, while each poll is timed.
-    turns: Cell<u32>,
+    /// When the node last ticked, in ticks.
+    ticked: Cell<u64>,
 }
 
 impl Watch {
@@ -63,11 +64,9 @@ impl Watch {
         self.woken.set(self.woken.get() + 1);
     }
 
-    /// Returns whether this turn, after which the clock is read because each poll is timed, has no tick otherwise.
-    pub(super) fn is_between_ticks(&self) -> bool {
-        let turns = (self.turns.get() + 1) % TURNS_PER_TICK;
-        self.turns.set(turns);
-        self.is_on() && turns != 0
+    /// Notes that the node has looked at its timers, or looks at them behind this turn in any case.
+    pub(super) fn has_ticked(&self) {
+        self.ticked.set(ticks());
     }
 }
 
@@ -98,6 +97,26 @@ impl Dispatcher {
     pub(crate) fn ends_drive(&self) {
         self.reads_idle();
         self.watch.drives.set(false);
+    }
+
+    /// Returns whether the clock was read after this turn only because each poll is timed: a tick is not due yet.
+    pub(super) fn is_between_ticks(&self) -> bool {
+        self.watch.is_on() && !self.is_tick_due(self.watch.read.get())
+    }
+
+    /// Has this turn end with a tick if the last one is long ago: the turn has run code of the application, which may
+    /// have taken any time. Returns whether that is so.
+    pub(super) fn tick_in_time(&self) -> bool {
+        let is_due = self.is_tick_due(ticks());
+        if is_due {
+            self.waits.ticker.hurry();
+        }
+        is_due
+    }
+
+    /// Returns whether timers and sockets have waited for as long as a polling node lets sockets wait.
+    fn is_tick_due(&self, now: u64) -> bool {
+        now.saturating_sub(self.watch.ticked.get()) >= self.ticks_of(WATCH_NS)
     }
 
     /// Begins a new gap, because the node did not run, or did something of its own.

@@ -1,7 +1,7 @@
 //! Tasks: how they start, in what order they are polled, and how they are ended.
 //!
-//! A turn polls a few of those that are ready and then looks at the lanes again, however many there
-//! are. Invariant: as long as a task is ready the roster says so, and the node does not sleep.
+//! A turn polls a few of those that are ready, fewer if their polls take long, and then looks at the lanes again,
+//! however many there are. Invariant: as long as a task is ready the roster says so, and the node does not sleep.
 
 use super::bounds::Within;
 use super::who::Handlers;
@@ -123,6 +123,9 @@ impl Dispatcher {
             }
             if self.work.roster.any_above(Priority::of(id)) {
                 self.gather();
+            }
+            if self.tick_in_time() {
+                break;
             }
         }
         self.keep_ready();

@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 use upbeat::{Node, Priority, Start, yield_now};
 
 #[upbeat::service]
@@ -189,4 +190,29 @@ fn one_that_yields_and_is_answered_is_polled_no_more_often_for_that() {
     }
     // By its reply, and then anew for the next call; and from the list.
     assert!((2..=4).contains(&most), "{most} polls in one turn");
+}
+
+#[test]
+fn a_sleep_beside_tasks_that_compute_and_yield_is_late_by_one_poll_of_each() {
+    let (_alone, node) = local("late");
+    let polls = Rc::new(Cell::new(0));
+    for _ in 0..32 {
+        let polls = Rc::clone(&polls);
+        drop(node.spawn(async move {
+            loop {
+                let began = Instant::now();
+                while began.elapsed() < Duration::from_millis(1) {}
+                polls.set(polls.get() + 1);
+                yield_now().await;
+            }
+        }));
+    }
+    let passed = node.block_on(async {
+        let before = polls.get();
+        upbeat::sleep(Duration::from_millis(1)).await;
+        polls.get() - before
+    });
+    // The time is over within two polls, and a tick comes within two. The future that sleeps has its turn behind one
+    // poll of each task.
+    assert!(passed <= 4 + 32, "{passed} polls passed");
 }
