@@ -43,8 +43,6 @@ mod places;
 
 mod sockets;
 
-mod recover;
-
 mod promoted;
 
 mod leases;
@@ -52,6 +50,8 @@ mod leases;
 mod bounds;
 
 mod woken;
+
+mod recover;
 
 mod sleep;
 
@@ -375,7 +375,7 @@ impl Dispatcher {
         match catch_unwind(AssertUnwindSafe(turn)) {
             Ok(busy) => busy,
             Err(panic) => {
-                self.recover(panic);
+                self.turn_panicked(panic, main);
                 true
             }
         }
@@ -439,7 +439,10 @@ impl Dispatcher {
         // Most nodes have one session, which needs no loop.
         match hot {
             [session] => self.flush_of_turn(session, fenced),
-            hot => hot.iter().for_each(|session| self.flush_of_turn(session, fenced)),
+            hot => {
+                hot.iter().for_each(|session| self.flush_of_turn(session, fenced));
+                self.tick_after_many();
+            }
         }
     }
 

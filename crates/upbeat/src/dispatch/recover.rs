@@ -1,20 +1,65 @@
 //! Handles panics: a panic ends the call, or the task, that it came from, and nothing else.
+//!
+//! One `catch_unwind` covers all turns, because one around each handler would cost each message something. So a panic
+//! leaves its turn. Invariant: what the turn had left to do is done all the same, however often handlers panic.
 
-use super::{Dispatcher, Running};
+use super::woken::POLLS_PER_TURN;
+use super::{Dispatcher, Main, Running};
 use crate::contain::{drop_payload, panic_text, take_contained};
 use crate::session::Session;
 use crate::task::Caller;
 use std::any::Any;
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use upbeat_core::bill::Counter;
 use upbeat_core::frame::{CallNumber, FailCode};
 
 impl Dispatcher {
-    /// Handles a panic that has come out of the turn: the call, or the task, that it came from is ended; the
-    /// open frame is passed, and the node goes on. A panic of the main future is resumed as well.
+    /// Handles a panic that has come out of a turn, and finishes the turn: sessions behind the one that had its turn,
+    /// waiters, tasks, peers that are to be woken, timers and sockets. A panic of the main future is resumed instead.
     #[cold]
-    pub(super) fn recover(self: &Rc<Self>, panic: Box<dyn Any + Send>) {
+    #[inline(never)]
+    pub(super) fn turn_panicked(self: &Rc<Self>, panic: Box<dyn Any + Send>, main: Main<'_>) {
+        let hot = self.peers.hot.hold().to_vec();
+        let open = self.open_frame();
+        let had_its_turn =
+            |session: &Rc<Session>| open.as_ref().is_some_and(|open| Rc::ptr_eq(session, open));
+        let behind = hot.iter().position(had_its_turn).map_or(hot.len(), |at| at + 1);
+        self.recover(panic);
+        for session in &hot[behind..] {
+            self.contained(|| self.drain(session, main));
+        }
+        // A request that has waited may panic as well, and each of the tasks that a turn polls.
+        let mut panics = 0..POLLS_PER_TURN;
+        while self.pressed.is_any() && !self.contained(|| self.see_to_pressed(true, main)) {
+            if panics.next().is_none() {
+                break;
+            }
+        }
+        while self.work.roster.any() && !self.contained(|| self.run_woken(main)) {
+            if panics.next().is_none() {
+                break;
+            }
+        }
+        if self.home.board().is_marked() {
+            self.sweep();
+        }
+        self.flush_all();
+        self.tick_soon();
+        if self.waits.ticker.turn() {
+            self.contained(|| self.tick_busy());
+        }
+    }
+
+    /// Does a part of a turn. Returns whether it did not panic.
+    fn contained<R>(self: &Rc<Self>, part: impl FnOnce() -> R) -> bool {
+        let panicked = catch_unwind(AssertUnwindSafe(part)).map_err(|panic| self.recover(panic));
+        panicked.is_ok()
+    }
+
+    /// Handles a panic: the call, or the task, that it came from is ended; the open frame is passed, and the node
+    /// goes on. A panic of the main future is resumed as well.
+    fn recover(self: &Rc<Self>, panic: Box<dyn Any + Send>) {
         let text = panic_text(&*panic);
         self.count(Counter::Panics);
         self.unflushed.sent();

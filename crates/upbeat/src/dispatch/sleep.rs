@@ -61,7 +61,7 @@ impl Dispatcher {
         self.home.page().set_polling();
         self.begins_drive();
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.turn_until(main, done))) {
-            self.recover(panic);
+            self.turn_panicked(panic, main);
         }
     }
 
@@ -151,7 +151,7 @@ impl Dispatcher {
             self.reads_anew();
         }
         self.tidy(now);
-        self.watch.has_ticked();
+        self.has_ticked();
         came
     }
 

@@ -1,7 +1,7 @@
 //! Notices futures that keep the thread from everything else, at no cost for messages that do not.
 //!
-//! A node reads the clock when it has nothing to do, once in 256 turns, and at least once in 1 ms
-//! while woken tasks run or streams bring messages. A gap between two of these readings shows that something took long.
+//! A node reads the clock when it has nothing to do, once in 256 turns, after each poll of a woken task, after 32
+//! messages of one session at a time, and after 64 of several. A gap between two ticks shows that something took long.
 //! If one handler or task alone ran in the gap, it is named. Otherwise the node times each poll for a while: the table
 //! of methods that the common path uses is empty then, so each request takes the path of requests that are not found
 //! there, which times it; woken tasks are timed as well, and the clock is read in each turn. A gap that none of these
@@ -31,6 +31,9 @@ const BUSY_GAP_NS: u64 = 10_000_000;
 /// A gap of this length is more than the node itself takes for a message: the one poll in the gap is blamed for it.
 const NAMED_GAP_NS: u64 = 2_000_000;
 
+/// The messages between two readings of the clock in turns that take messages of several sessions.
+const MESSAGES_PER_LOOK: u64 = 64;
+
 /// The watch over a node's polls.
 #[derive(Default)]
 pub(super) struct Watch {
@@ -49,6 +52,8 @@ pub(super) struct Watch {
     woken: Cell<u64>,
     /// When the node last ticked, in ticks.
     ticked: Cell<u64>,
+    /// The number of frames that were taken until then, or until the clock was read for many of them.
+    looked: Cell<u64>,
 }
 
 impl Watch {
@@ -62,11 +67,6 @@ impl Watch {
     #[inline(always)]
     pub(super) fn polls_woken(&self) {
         self.woken.set(self.woken.get() + 1);
-    }
-
-    /// Notes that the node has looked at its timers, or looks at them behind this turn in any case.
-    pub(super) fn has_ticked(&self) {
-        self.ticked.set(ticks());
     }
 }
 
@@ -99,6 +99,12 @@ impl Dispatcher {
         self.watch.drives.set(false);
     }
 
+    /// Notes that the node has looked at its timers, or looks at them behind this turn in any case.
+    pub(super) fn has_ticked(&self) {
+        self.watch.ticked.set(ticks());
+        self.watch.looked.set(self.contract.frames_taken());
+    }
+
     /// Returns whether the clock was read after this turn only because each poll is timed: a tick is not due yet.
     pub(super) fn is_between_ticks(&self) -> bool {
         self.watch.is_on() && !self.is_tick_due(self.watch.read.get())
@@ -112,6 +118,24 @@ impl Dispatcher {
             self.waits.ticker.hurry();
         }
         is_due
+    }
+
+    /// Does the same after turns that take messages of several sessions, once they have taken some: the common turn takes
+    /// one message, and pays nothing for this.
+    #[inline(always)]
+    pub(super) fn tick_after_many(&self) {
+        let taken = self.contract.frames_taken();
+        if taken - self.watch.looked.get() >= MESSAGES_PER_LOOK {
+            self.watch.looked.set(taken);
+            self.tick_soon();
+        }
+    }
+
+    /// Does the same out of the way of the common turn.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tick_soon(&self) {
+        let _is_due = self.tick_in_time();
     }
 
     /// Returns whether timers and sockets have waited for as long as a polling node lets sockets wait.

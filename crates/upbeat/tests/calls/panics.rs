@@ -1,14 +1,16 @@
 //! Tests that a panic costs one call, or one task, and nothing else.
 
 use crate::common::server::{KINDS, Stand};
-use crate::common::work::WorkClient;
-use crate::common::{Directory, PROGRAM, Signal, Watchdog, node, yield_now};
+use crate::common::work::{WorkClient, WorkServer, Worker};
+use crate::common::{Directory, PROGRAM, SOON, Signal, Watchdog, node, yield_now};
 use serde::{Deserialize, Serialize, Serializer};
+use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
+use std::rc::Rc;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use upbeat::wire::Serde;
 use upbeat::{CallError, Counter, Node, TaskEnded, Waiting};
 use upbeat_core::frame::FailCode;
@@ -197,4 +199,61 @@ fn arguments_that_panic_while_they_are_written_cost_no_number() {
         assert_eq!(blocking.weigh(fragile(false)), Ok(false));
         quit.give();
     });
+}
+
+/// Some calls of one client panic in every turn of their node, at once and as tasks. Another client has its answer
+/// meanwhile, and a timer fires.
+#[test]
+fn panics_in_a_row_hold_up_nothing_else() {
+    let _watchdog = Watchdog::new("panics in a row");
+    let directory = Directory::new();
+    let make = |name| node(name, &directory.path(), Waiting::Adaptive);
+    let [server, panics, calls] = ["server", "panics", "calls"].map(make);
+    server.serve(WorkServer::new(Worker::new(Signal::default()))).unwrap();
+    let turn_all = || {
+        [&panics, &calls, &server].iter().for_each(|node| {
+            node.turn();
+        });
+    };
+    let connected = |node: &Node| {
+        let found = Rc::new(RefCell::new(None));
+        let (node, finds) = (node.clone(), Rc::clone(&found));
+        drop(node.clone().spawn(async move {
+            *finds.borrow_mut() = Some(node.connect::<WorkClient>("server").await.unwrap());
+        }));
+        loop {
+            if let Some(work) = found.take() {
+                break work;
+            }
+            turn_all();
+        }
+    };
+    let (fails, work) = (connected(&panics), connected(&calls));
+    for at in 0..16 {
+        let fails = fails.clone();
+        drop(
+            panics.spawn(
+                async move { while fails.panics("no".into(), at % 2 == 1).await.is_err() {} },
+            ),
+        );
+    }
+    let before = server.counted(Counter::Panics);
+    while server.counted(Counter::Panics) < before + 100 {
+        turn_all();
+    }
+    let done = Rc::new(Cell::new(0));
+    let (answered, slept) = (Rc::clone(&done), Rc::clone(&done));
+    drop(calls.spawn(async move {
+        assert_eq!(work.add(1, 1).await, Ok(2));
+        answered.set(answered.get() + 1);
+    }));
+    drop(server.spawn(async move {
+        upbeat::sleep(Duration::from_millis(1)).await;
+        slept.set(slept.get() + 1);
+    }));
+    let begun = Instant::now();
+    while done.get() < 2 {
+        turn_all();
+        assert!(begun.elapsed() < SOON, "{} of 2 are done", done.get());
+    }
 }

@@ -10,15 +10,15 @@ use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 use upbeat::Waiting;
 
-/// What the descriptors of this process lead to, and the number of threads of its handles. The test harness has others,
-/// which come and go.
+/// Returns where the descriptors of this process lead, and the number of threads of its handles. The test harness has
+/// others, which come and go.
 fn holdings() -> (Vec<PathBuf>, usize) {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let names =
         tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).ok());
     let threads = names.filter(|name| name.trim() == "upbeat-handle").count();
     let descriptors = std::fs::read_dir("/proc/self/fd").unwrap();
-    // One that was closed meanwhile leads nowhere.
+    // A descriptor that was closed meanwhile leads nowhere.
     let leads = descriptors.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
     // The first call that is sampled makes the memory for samples of its node: one of many calls, at any time.
     let samples = |path: &PathBuf| path.to_string_lossy().contains("upbeat-samples");
