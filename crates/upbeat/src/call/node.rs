@@ -8,10 +8,11 @@ use super::{Bound, MISSING, SendFuture, Take, request_head};
 use crate::dispatch::Dispatcher;
 use crate::error::{CallError, Callee};
 use crate::sample::{Half, Message, Stamps, Unsampled, Wants};
-use crate::session::{Answer, Front, Lent, Plain, SendError, Session, Unsent};
+use crate::session::{Answer, Front, Lent, Plain, SendError, Session, Turn, Unsent};
 use crate::time::Sleep;
 use crate::wire::{Attaching, Content, Input, MessageContext, WireError};
 use std::borrow::Borrow;
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use upbeat_core::bill::Counter;
 use upbeat_core::bill::way::{CALL, MessageEvents, Point};
@@ -430,19 +431,19 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
         let (extensions, carried) = (self.extensions(), self.carried()?);
         let rare = self.rare.as_ref();
         let is_unsent = matches!(self.state, State::Unsent(_));
-        let session = &self.bound().session;
-        session.take_turn(rare.and_then(|rare| rare.more.waits.admission()));
+        let session = Rc::clone(&self.bound().session);
+        let turn = Turn::begin(session, rare.and_then(|rare| rare.more.waits.admission()));
         let put = self.put(context, (extensions, carried.as_deref()), stamps);
         let sent = match put {
             Err(error) => Err(error),
             Ok(Ok(())) => Ok(true),
             Ok(Err(put @ SendError::Ended(_))) => {
-                self.bound().session.take_turn(None);
+                drop(turn);
                 return self.must_wait(put, context);
             }
             Ok(Err(put)) => self.must_wait(put, context),
         };
-        self.bound().session.take_turn(None);
+        drop(turn);
         if let (Ok(true), Some(rare)) = (&sent, &mut *self.rare) {
             rare.more.waits = Waits::default();
         }

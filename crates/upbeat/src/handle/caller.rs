@@ -337,13 +337,13 @@ impl Caller {
         send: impl FnOnce(&Session, Option<u64>) -> Result<T, SendError>,
     ) -> Result<Option<T>, CallError> {
         let waits = wants.admission.is_any();
-        if waits {
-            if self.session.awaits_grant(&mut wants.admission, waker) {
-                return Ok(None);
-            }
-            self.session.take_turn(Some(&wants.admission));
+        if waits && self.session.awaits_grant(&mut wants.admission, waker) {
+            return Ok(None);
         }
-        let sent = send(&self.session, wants.admission.room());
+        let sent = match waits {
+            true => self.session.send_in_turn(&mut wants.admission, send),
+            false => send(&self.session, None),
+        };
         match sent {
             Ok(sent) => {
                 if waits {

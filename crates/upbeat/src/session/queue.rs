@@ -7,6 +7,7 @@
 use super::send_error::SendError;
 use super::{Grant, Session};
 use crate::wake::{ForeignWaker, HoldWakers};
+use std::ops::Deref;
 use std::task::Waker;
 use upbeat_core::bill::Counter;
 use upbeat_core::limits::CALLS_PER_SESSION_MAX;
@@ -39,6 +40,23 @@ impl Admission {
     /// Returns the number under which room was asked for.
     pub(crate) fn room(&self) -> Option<u64> {
         self.room
+    }
+}
+
+/// The turn of a sender, which ends with this value: also where an argument panics while it is written.
+pub(crate) struct Turn<S: Deref<Target = Session>>(S);
+
+impl<S: Deref<Target = Session>> Turn<S> {
+    /// Begins the turn of a message that has this place, or of one that stands in no line.
+    pub(crate) fn begin(session: S, admission: Option<&Admission>) -> Turn<S> {
+        session.take_turn(admission);
+        Turn(session)
+    }
+}
+
+impl<S: Deref<Target = Session>> Drop for Turn<S> {
+    fn drop(&mut self) {
+        self.0.take_turn(None);
     }
 }
 
@@ -143,6 +161,28 @@ impl Session {
             Line::Room => self.core.outbound().leave(ticket, ForeignWaker::wake),
             Line::Number => self.core.numbers().leave(ticket, ForeignWaker::wake),
         }
+    }
+
+    /// Sends a message that waits, in its turn. One of which an argument panics waits no more.
+    pub(crate) fn send_in_turn<T>(
+        &self,
+        admission: &mut Admission,
+        send: impl FnOnce(&Session, Option<u64>) -> T,
+    ) -> T {
+        struct Gone<'s>(&'s Session, &'s mut Admission);
+        impl Drop for Gone<'_> {
+            fn drop(&mut self) {
+                self.0.take_turn(None);
+                self.0.withdraw_admission(self.1);
+            }
+        }
+        self.take_turn(Some(admission));
+        let room = admission.room();
+        let gone = Gone(self, admission);
+        let sent = send(self, room);
+        // The message keeps its turn, because it may have to ask for room now.
+        std::mem::forget(gone);
+        sent
     }
 
     /// Says which sender tries next, by the place of its message. Without one, the sender stands in no line.

@@ -9,7 +9,7 @@ use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use upbeat::wire::Serde;
 use upbeat::{CallError, Counter, Node, TaskEnded, Waiting};
@@ -148,11 +148,17 @@ impl Serialize for Fragile {
 #[upbeat::service]
 trait Scales {
     async fn weigh(&self, what: Serde<Fragile>) -> bool;
+    async fn hold(&self);
 }
 
-struct Balance;
+/// Holds what it is given until a signal.
+struct Balance(Signal);
 
 impl Scales for Balance {
+    async fn hold(&self) {
+        self.0.clone().await;
+    }
+
     async fn weigh(&self, what: Serde<Fragile>) -> bool {
         what.0.broken
     }
@@ -170,7 +176,7 @@ fn arguments_that_panic_while_they_are_written_cost_no_number() {
         let server_place = place.clone();
         scope.spawn(move || {
             let server = node("scales", &server_place, Waiting::Adaptive);
-            server.serve(ScalesServer::new(Balance)).unwrap();
+            server.serve(ScalesServer::new(Balance(Signal::default()))).unwrap();
             ready.send(()).unwrap();
             server.block_on(stop);
         });
@@ -201,6 +207,47 @@ fn arguments_that_panic_while_they_are_written_cost_no_number() {
     });
 }
 
+/// A blocking call that has waited for a number gives up its place and its turn when an argument panics.
+#[test]
+fn arguments_that_panic_in_their_turn_hold_up_no_other_call() {
+    let _watchdog = Watchdog::new("fragile in turn");
+    let (directory, quit, opens) = (Directory::new(), Signal::default(), Signal::default());
+    let place = directory.path();
+    std::thread::scope(|scope| {
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let (stop, opened, server_place) = (quit.clone(), opens.clone(), place.clone());
+        scope.spawn(move || {
+            let server = node("scales/turn", &server_place, Waiting::Adaptive);
+            server.serve(ScalesServer::new(Balance(opened))).unwrap();
+            ready.send(()).unwrap();
+            server.block_on(stop);
+        });
+        is_ready.recv().unwrap();
+        let handle = upbeat::handle::builder().program(PROGRAM).directory(&place);
+        let scales: ScalesHandle = handle.connect("scales/turn").unwrap();
+        let weighs = |scales: &ScalesHandle, broken| {
+            scales.blocking().deadline(SOON).weigh(Serde(Fragile { broken }))
+        };
+        let mut held: Vec<_> =
+            (0..CALLS_PER_SESSION_MAX).map(|_| Box::pin(scales.hold())).collect();
+        for call in &mut held {
+            assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+        let beside = scales.clone();
+        let waits = scope.spawn(move || {
+            let panicked = catch_unwind(AssertUnwindSafe(|| weighs(&beside, true)));
+            panicked.unwrap_err().downcast_ref() == Some(&"broken")
+        });
+        // The call waits by now. If it does not, it panics all the same.
+        std::thread::sleep(Duration::from_millis(100));
+        opens.give();
+        assert!(waits.join().unwrap());
+        assert_eq!(weighs(&scales, false), Ok(false));
+        drop(held);
+        quit.give();
+    });
+}
+
 /// Some calls of one client panic in every turn of their node, at once and as tasks. Another client has its answer
 /// meanwhile, and a timer fires.
 #[test]
@@ -208,7 +255,7 @@ fn panics_in_a_row_hold_up_nothing_else() {
     let _watchdog = Watchdog::new("panics in a row");
     let directory = Directory::new();
     let make = |name| node(name, &directory.path(), Waiting::Adaptive);
-    let [server, panics, calls] = ["server", "panics", "calls"].map(make);
+    let [server, panics, calls] = ["row", "row/panics", "row/calls"].map(make);
     server.serve(WorkServer::new(Worker::new(Signal::default()))).unwrap();
     let turn_all = || {
         [&panics, &calls, &server].iter().for_each(|node| {
@@ -219,7 +266,7 @@ fn panics_in_a_row_hold_up_nothing_else() {
         let found = Rc::new(RefCell::new(None));
         let (node, finds) = (node.clone(), Rc::clone(&found));
         drop(node.clone().spawn(async move {
-            *finds.borrow_mut() = Some(node.connect::<WorkClient>("server").await.unwrap());
+            *finds.borrow_mut() = Some(node.connect::<WorkClient>("row").await.unwrap());
         }));
         loop {
             if let Some(work) = found.take() {
