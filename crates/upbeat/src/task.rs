@@ -99,6 +99,9 @@ pub(crate) trait Spawned {
     /// Moves the next future out of an `Option` of its type into its slot.
     fn begin(self: Pin<&mut Self>, future: &mut dyn Any);
 
+    /// Ends it with the message of its panic.
+    fn panicked(self: Pin<&mut Self>, text: &str);
+
     /// Drops the contents of its slot.
     fn clear(self: Pin<&mut Self>);
 }
@@ -113,8 +116,6 @@ pub(crate) enum Cancelled {
     Deadline,
     /// The caller was lost, or the node ends.
     Lost,
-    /// The task panicked.
-    Panicked,
 }
 
 impl Cancelled {
@@ -123,7 +124,6 @@ impl Cancelled {
         match self {
             Cancelled::ByCaller | Cancelled::Lost => Counter::OrphansEnded,
             Cancelled::Deadline => Counter::OrphansExpired,
-            Cancelled::Panicked => Counter::Panics,
         }
     }
 }

@@ -77,7 +77,7 @@ impl Drop for Sleep {
     }
 }
 
-/// Sleeps for a time, from inside a node.
+/// Sleeps for a time, from inside a node. The time counts from the first poll.
 ///
 /// # Panics
 /// Outside of a node's tasks and handlers, where there is no clock.
@@ -197,7 +197,7 @@ impl fmt::Display for NotExtended {
 impl std::error::Error for NotExtended {}
 
 /// Awaits a future with a timeout. If the future is not done in time, it is returned unchanged, to be awaited again,
-/// changed, or dropped. The returned future is not polled meanwhile.
+/// changed, or dropped. The returned future is not polled meanwhile. The time counts from the first poll.
 ///
 /// # Panics
 /// Outside of a node's tasks and handlers, where there is no clock.

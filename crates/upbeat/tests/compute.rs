@@ -155,7 +155,8 @@ fn what_is_computed_comes_back_and_panics_go_on_where_it_is_awaited() {
     });
     let node = local("panics");
     let task = node.spawn(node.compute(|| -> u64 { panic!("in a task") }));
-    assert_eq!(node.block_on(async { soon(task).await }), Err(TaskEnded::Panicked));
+    let panicked = Err(TaskEnded::Panicked { text: "in a task".into() });
+    assert_eq!(node.block_on(async { soon(task).await }), panicked);
     let panics = node.compute(|| panic!("in the main future"));
     let panic =
         catch_unwind(AssertUnwindSafe(|| node.block_on(async { soon(panics).await }))).unwrap_err();

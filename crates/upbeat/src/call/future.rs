@@ -82,7 +82,7 @@ impl<W: Route, A: Content, T: Take> CallFuture<W, A, T> {
         self.open.poll::<T, _>(context, self.take.reader())
     }
 
-    /// Gives the call up after `after`, here and at the callee, to which the deadline travels. The deadline holds
+    /// Gives the call up after `after` from now, here and at the callee, to which the deadline travels. The deadline holds
     /// while the call waits for the session, for room, or for the reply. Under `#[method(nack)]` it covers all attempts
     /// together.
     ///

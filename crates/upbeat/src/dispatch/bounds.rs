@@ -84,10 +84,6 @@ impl Dispatcher {
 
     /// Counts a handler that was ended before it was done, after so many ticks as a task.
     pub(crate) fn orphaned(&self, why: Cancelled, ran: u64) {
-        // Panics are counted where they are caught.
-        if why == Cancelled::Panicked {
-            return;
-        }
         self.count(why.counter());
         self.ran_in_vain(ran);
     }

@@ -86,7 +86,7 @@ impl Dispatcher {
                 Some(Caller { session: Some(key), call })
             }
             Running::Task(id) => {
-                let caller = self.work.tasks.end_panicked(id);
+                let caller = self.work.tasks.end_panicked(id, &text);
                 self.press_if_freed();
                 caller
             }

@@ -208,7 +208,7 @@ impl<R: Answer + 'static, F: Future<Output = R> + 'static> Task for Slot<F> {
         match why {
             Cancelled::ByCaller => session.fail(call, FailCode::Cancelled, ""),
             Cancelled::Deadline => session.fail(call, FailCode::Deadline, ""),
-            Cancelled::Lost | Cancelled::Panicked => {}
+            Cancelled::Lost => {}
         }
     }
 

@@ -65,7 +65,6 @@ impl<F: Future + 'static> Task for Slot<F> {
         self.end(Err(match why {
             Cancelled::ByCaller | Cancelled::Deadline => TaskEnded::Cancelled,
             Cancelled::Lost => TaskEnded::ShutDown,
-            Cancelled::Panicked => TaskEnded::Panicked,
         }));
     }
 
@@ -81,6 +80,10 @@ impl<F: Future + 'static> Task for Slot<F> {
 impl<F: Future + 'static> Spawned for Slot<F> {
     fn slots(&self) -> Slots {
         Slots::of::<F>(size_of::<Slot<F>>())
+    }
+
+    fn panicked(self: Pin<&mut Self>, text: &str) {
+        self.end(Err(TaskEnded::Panicked { text: text.into() }));
     }
 
     fn take(self: Pin<&mut Self>, into: &mut dyn Any) {
@@ -224,13 +227,16 @@ impl<T> fmt::Debug for JoinHandle<T> {
 /// assert_eq!(node.block_on(task), Err(TaskEnded::ShutDown));
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TaskEnded {
     /// The task was cancelled.
     Cancelled,
     /// The task panicked.
-    Panicked,
+    Panicked {
+        /// The message of the panic. Empty if it has none: `panic_any` of a value that is no text.
+        text: Box<str>,
+    },
     /// The task's node was shut down.
     ShutDown,
     /// The task was never started: its node had 1,048,576 tasks already.
@@ -241,7 +247,8 @@ impl fmt::Display for TaskEnded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             TaskEnded::Cancelled => "the task was cancelled",
-            TaskEnded::Panicked => "the task panicked",
+            TaskEnded::Panicked { text } if text.is_empty() => "the task panicked",
+            TaskEnded::Panicked { text } => return write!(f, "the task panicked: {text}"),
             TaskEnded::ShutDown => "the task's node was shut down before it was done",
             TaskEnded::Full => "the task was never started: its node had 1,048,576 tasks already",
         })

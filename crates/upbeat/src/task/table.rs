@@ -374,13 +374,13 @@ impl Tasks {
         }
     }
 
-    /// Ends a task that has panicked. Returns its caller.
-    pub(crate) fn end_panicked(&self, id: TaskId) -> Option<Caller> {
+    /// Ends a task that has panicked with this message. Returns its caller.
+    pub(crate) fn end_panicked(&self, id: TaskId, text: &str) -> Option<Caller> {
         let mut polled = self.begin(id)?;
         let live = polled.live()?;
         let caller = live.task.caller();
         if live.task.as_mut().spawned().is_some() {
-            polled.cancel(self, id, Cancelled::Panicked);
+            polled.panicked(self, id, text);
         } else {
             polled.abandon(self, id);
         }

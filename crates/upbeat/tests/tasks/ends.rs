@@ -174,7 +174,8 @@ fn a_panic_costs_its_task_alone_and_its_joiner_is_told() {
         panic!("on purpose");
     });
     let good = node.spawn(async { 1 });
-    assert_eq!(node.block_on(async { (bad.await, good.await) }), (Err(TaskEnded::Panicked), Ok(1)));
+    let panicked = || Err(TaskEnded::Panicked { text: "on purpose".into() });
+    assert_eq!(node.block_on(async { (bad.await, good.await) }), (panicked(), Ok(1)));
     assert_eq!((dropped.get(), node.counted(Counter::Panics)), (1, 1));
     // A task panics although it was cancelled meanwhile.
     let handle: Rc<RefCell<Option<JoinHandle<()>>>> = Rc::default();
@@ -185,7 +186,10 @@ fn a_panic_costs_its_task_alone_and_its_joiner_is_told() {
     });
     *handle.borrow_mut() = Some(task);
     settle(&node);
-    assert_eq!(node.block_on(handle.take().unwrap()), Err(TaskEnded::Panicked));
+    assert_eq!(node.block_on(handle.take().unwrap()), panicked());
+    // A panic without a message has none.
+    let mute: JoinHandle<()> = node.spawn(async { std::panic::resume_unwind(Box::new(7)) });
+    assert_eq!(node.block_on(mute).unwrap_err().to_string(), "the task panicked");
 }
 
 #[test]

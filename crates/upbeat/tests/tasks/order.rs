@@ -7,7 +7,7 @@ use std::future::Future;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
-use upbeat::{Node, Priority, Start, Waiting, yield_now};
+use upbeat::{CallError, Node, Priority, Start, Waiting, yield_now};
 
 #[upbeat::service]
 trait Null {
@@ -171,7 +171,7 @@ fn messages_go_before_one_that_yields_and_between_a_few_polls_of_many() {
         }
     };
     // The client's turn, then the server's, each of which looks at the lanes first.
-    assert!(worst.is_ok_and(|worst| worst <= 64), "a call waited for {worst:?} polls");
+    assert!(worst.as_ref().is_ok_and(|worst| *worst <= 64), "a call waited for {worst:?} polls");
 }
 
 /// A task is on the list once, although replies poll it while it is there and it yields in each poll.
@@ -275,4 +275,22 @@ fn a_sleep_beside_many_callers_is_late_by_a_call_of_each() {
     // The sleep begins in one turn, its time is over in the next, and it ends in the one behind that.
     let passed = calls.get() - begun;
     assert!(passed <= 4 * CALLERS, "{passed} calls passed");
+}
+
+#[test]
+fn a_sleep_counts_from_its_first_poll_and_a_deadline_from_where_it_is_set() {
+    let (_alone, node) = local("counts");
+    node.serve(NullServer::new(Here)).unwrap();
+    let ms = Duration::from_millis;
+    node.block_on(async {
+        let sleep = upbeat::sleep(ms(20));
+        std::thread::sleep(ms(20));
+        let polled = Instant::now();
+        sleep.await;
+        assert!(polled.elapsed() >= ms(20));
+        let null: NullClient = node.connect("counts").await.unwrap();
+        let call = null.null().deadline(ms(1));
+        std::thread::sleep(ms(2));
+        assert!(matches!(call.await, Err(CallError::Deadline { .. })));
+    });
 }

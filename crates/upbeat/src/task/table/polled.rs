@@ -100,6 +100,14 @@ impl Polled<'_> {
         contain::contain(|| drop(live));
     }
 
+    /// Ends a task that the application has spawned and that has panicked.
+    pub(super) fn panicked(mut self, tasks: &Tasks, id: TaskId, text: &str) {
+        let spawned = self.live.as_mut().and_then(|live| live.task.as_mut().spawned());
+        let Some(spawned) = spawned else { return };
+        contain::contain(|| spawned.panicked(text));
+        self.done(Done::Spawned, tasks, id);
+    }
+
     /// Ends the task before it is done.
     pub(super) fn cancel(mut self, tasks: &Tasks, id: TaskId, why: Cancelled) {
         let Some(live) = &mut self.live else { return };
