@@ -7,12 +7,14 @@
 //! The last node of a program removes the directory of the program. The next node removes the files of dead nodes, and
 //! directories of programs without a node. A directory is removed only while it is empty, and a node whose directory was
 //! removed before its lock file lay there begins again. A service that removes old files leaves a directory under a lock
-//! alone. Where somebody removes a lock file nevertheless, the name is taken as long as its socket answers. Invariant: at
-//! any time one node of all processes holds the claim to a name, unless somebody else has removed its files.
+//! alone. Where somebody removes a lock file nevertheless, the name is taken as long as its socket answers and the process
+//! lives that made it; a forked child may hold the socket of a dead node. Invariant: at any time one node of all processes
+//! holds the claim to a name, unless somebody else has removed its files.
 
 use crate::error::{BindError, descriptor_limit};
 use crate::packet;
 use crate::socket_directory::{FileNames, ProgramDirectory, SocketDirectory};
+use crate::watch::{PeerProcess, WatchError};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Flock, FlockType};
@@ -169,16 +171,11 @@ enum Locked {
 /// Locks the file of a name, and creates the file if it is missing.
 fn lock(dir: &ProgramDirectory, files: &FileNames) -> Result<Locked, Errno> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let open = |more| {
-        rustix::fs::openat(&dir.descriptor, &files.lock, flags | more, Mode::RUSR | Mode::WUSR)
-    };
-    let (file, is_new) = match open(OFlags::CREATE | OFlags::EXCL) {
-        Err(Errno::EXIST) => (open(OFlags::empty())?, false),
-        file => (file?, true),
-    };
+    let mode = Mode::RUSR | Mode::WUSR;
+    let file = rustix::fs::openat(&dir.descriptor, &files.lock, flags | OFlags::CREATE, mode)?;
     match rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) if !is_in_place(dir, files, &file)? => Ok(Locked::Removed),
-        Ok(()) => match is_new.then(|| answering(dir, files)).flatten() {
+        Ok(()) => match answering(dir, files) {
             None => Ok(Locked::Ours(file)),
             Some(pid) => {
                 // A lock file that nobody holds would say that the node is dead.
@@ -200,15 +197,26 @@ fn lock(dir: &ProgramDirectory, files: &FileNames) -> Result<Locked, Errno> {
     }
 }
 
-/// Returns the process that listens at the socket of a name without a lock file, with its number if it has one in our
-/// PID namespace; None if nobody does.
+/// Returns the living process that listens at the socket of a name whose lock nobody holds, with its number if it has
+/// one in our PID namespace; None if nobody does.
 fn answering(dir: &ProgramDirectory, files: &FileNames) -> Option<Option<u32>> {
     let socket = packet::socket().ok()?;
     match rustix::net::connect(&socket, &dir.address(&files.socket).ok()?) {
-        Ok(()) => Some(credentials::of_peer(socket.as_fd()).ok().and_then(|peer| peer.pid)),
+        Ok(()) => {
+            let pid = credentials::of_peer(socket.as_fd()).ok().and_then(|peer| peer.pid);
+            pid.is_none_or(lives).then_some(pid)
+        }
         // Its queue is full.
         Err(Errno::AGAIN) => Some(None),
         Err(_) => None,
+    }
+}
+
+/// Returns whether a process has not ended, as far as can be found out.
+fn lives(pid: u32) -> bool {
+    match PeerProcess::of(pid) {
+        Ok(process) => !process.has_ended(),
+        Err(error) => !matches!(error, WatchError::Dead { .. }),
     }
 }
 
@@ -264,8 +272,10 @@ fn sweep_name(dir: &ProgramDirectory, files: &FileNames) -> Result<(), Errno> {
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
     rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive)?;
     if is_in_place(dir, files, &file)? {
-        dir.remove(&files.socket)?;
-        dir.remove(&files.staged)?;
+        if answering(dir, files).is_none() {
+            dir.remove(&files.socket)?;
+            dir.remove(&files.staged)?;
+        }
         dir.remove(&files.lock)?;
     }
     Ok(())

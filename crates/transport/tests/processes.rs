@@ -248,11 +248,20 @@ fn a_name_whose_socket_answers_is_taken() {
     let lock =
         place.socket_path(home.program().name(), home.name().unwrap()).with_extension("lock");
     std::fs::remove_file(&lock).unwrap();
-    for _ in 0..2 {
+    for is_there in [false, false, true, true] {
+        if is_there {
+            // Another process has made the file, and has not locked it yet, or was killed then.
+            std::fs::write(&lock, "").unwrap();
+        }
         let error = Listener::bind(&place, &home).err().expect("the name is taken");
         assert!(matches!(error, BindError::NameTaken { pid: Some(pid), .. } if pid == other.pid()));
         assert!(!lock.exists(), "a lock file that nobody holds would say that the node is dead");
     }
+    // A node that removes what dead nodes have left leaves the socket of this one.
+    std::fs::write(&lock, "").unwrap();
+    let next = Listener::bind(&place, &common::home("node/2")).unwrap();
+    assert!(!lock.exists() && lock.with_extension("sock").exists());
+    drop(next);
     other.kill();
     other.child.wait().unwrap();
     drop(Listener::bind(&place, &home).unwrap());
