@@ -5,10 +5,11 @@
 
 mod common;
 mod left_out;
+#[path = "processes/names.rs"]
+mod names;
 
-use common::{Directory, Raw, alone, frame, home, program, receive};
+use common::{Directory, Raw, alone, frame, home, receive};
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::fs::FlockOperation;
 use rustix::io::FdFlags;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,7 +19,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use upbeat_core::hello::RefusalCode;
 use upbeat_transport::carrier::{Carrier, WakeResult};
-use upbeat_transport::error::{BindError, OpenError};
+use upbeat_transport::error::OpenError;
 use upbeat_transport::local_node::LocalNode;
 use upbeat_transport::opening::{Opening, Step};
 use upbeat_transport::shared::{self, Listener};
@@ -214,111 +215,6 @@ fn kill(pid: &str) {
 }
 
 #[test]
-fn a_name_taken_by_another_process() {
-    let _alone = alone();
-    let directory = Directory::new();
-    let (place, home) = (directory.place(), home("node"));
-    let mut other = Other::start("node", place.directory());
-    other.expect("bound");
-    for _ in 0..2 {
-        let error = Listener::bind(&place, &home).err().unwrap();
-        let BindError::NameTaken { pid: Some(pid), .. } = &error else { panic!("{error}") };
-        assert_eq!(*pid, other.pid());
-        assert!(error.to_string().contains(&format!("process {pid}")), "{error}");
-    }
-    // Another name, and the same name in another program, are free.
-    drop(Listener::bind(&place, &common::home("node/2")).unwrap());
-    let others = LocalNode::new(program("other"), home.name().cloned()).unwrap();
-    drop(Listener::bind(&place, &others).unwrap());
-    // The process ends with its input, and then the name is free.
-    drop(other.child.stdin.take());
-    assert!(other.child.wait().unwrap().success());
-    drop(Listener::bind(&place, &home).unwrap());
-}
-
-/// A service that removes old files has removed the lock file of a node that lives: its socket still answers, so no other
-/// process takes the name.
-#[test]
-fn a_name_whose_socket_answers_is_taken() {
-    let _alone = alone();
-    let directory = Directory::new();
-    let (place, home) = (directory.place(), home("node"));
-    let mut other = Other::start("node", place.directory());
-    other.expect("bound");
-    let lock =
-        place.socket_path(home.program().name(), home.name().unwrap()).with_extension("lock");
-    std::fs::remove_file(&lock).unwrap();
-    for is_there in [false, false, true, true] {
-        if is_there {
-            // Another process has made the file, and has not locked it yet, or was killed then.
-            std::fs::write(&lock, "").unwrap();
-        }
-        let error = Listener::bind(&place, &home).err().expect("the name is taken");
-        assert!(matches!(error, BindError::NameTaken { pid: Some(pid), .. } if pid == other.pid()));
-        assert!(!lock.exists(), "a lock file that nobody holds would say that the node is dead");
-    }
-    // A node that removes what dead nodes have left leaves the socket of this one.
-    std::fs::write(&lock, "").unwrap();
-    let next = Listener::bind(&place, &common::home("node/2")).unwrap();
-    assert!(!lock.exists() && lock.with_extension("sock").exists());
-    drop(next);
-    other.kill();
-    other.child.wait().unwrap();
-    drop(Listener::bind(&place, &home).unwrap());
-}
-
-/// A directory under a lock is left alone by systemd-tmpfiles, which otherwise removes files that nobody has touched for
-/// days.
-#[test]
-fn the_directory_of_a_node_is_locked() {
-    let _alone = alone();
-    let directory = Directory::new();
-    let (place, home) = (directory.place(), home("node"));
-    let listeners =
-        [home, common::home("node/2")].map(|home| Listener::bind(&place, &home).unwrap());
-    let path = listeners[0].path().parent().unwrap().to_owned();
-    let is_free = || {
-        let opened = std::fs::File::open(&path).unwrap();
-        rustix::fs::flock(&opened, FlockOperation::NonBlockingLockExclusive).is_ok()
-    };
-    let [first, second] = listeners;
-    assert!(!is_free());
-    drop(first);
-    assert!(!is_free());
-    // The last node removes the directory.
-    std::fs::write(path.join("file"), "").unwrap();
-    drop(second);
-    assert!(is_free());
-}
-
-#[test]
-fn the_name_of_a_killed_node_is_free() {
-    let _alone = alone();
-    let directory = Directory::new();
-    let (place, home) = (directory.place(), home("node"));
-    let caller = common::home("caller");
-    for _ in 0..5 {
-        let mut other = Other::start("node", place.directory());
-        other.expect("bound");
-        other.kill();
-        other.child.wait().unwrap();
-        let error = connect(&place, &caller, "node").err().unwrap();
-        assert!(matches!(error, OpenError::NoSuchNode { died: true, .. }), "{error}");
-        assert!(error.to_string().contains("was there but is dead"), "{error}");
-
-        let listener = Listener::bind(&place, &home).unwrap();
-        let mut near = shared::connect(&place, &caller, home.name().unwrap(), 1, 0).unwrap();
-        let mut far = listener.accept(&home, 1, 0).unwrap().unwrap();
-        common::finish(&mut near, &mut far).unwrap();
-        drop(listener);
-        let error = connect(&place, &caller, "node").err().unwrap();
-        assert!(matches!(error, OpenError::NoSuchNode { died: false, .. }), "{error}");
-        let sockets = place.socket_path(home.program().name(), home.name().unwrap());
-        assert!(!sockets.parent().unwrap().exists());
-    }
-}
-
-#[test]
 fn a_node_that_is_killed_in_a_session() {
     let _alone = alone();
     let directory = Directory::new();
@@ -411,28 +307,6 @@ fn an_heir_of_the_socket_hides_the_end_and_the_watch_sees_it() {
     kill(&heir);
     wait(carrier.socket().unwrap().as_fd());
     assert!(carrier.drain().unwrap().closed);
-}
-
-#[test]
-fn an_heir_of_the_listener_does_not_keep_the_name() {
-    let _alone = alone();
-    let directory = Directory::new();
-    let (place, home) = (directory.place(), home("node"));
-    let mut other = Other::start("node with heir", place.directory());
-    let heir = other.expect("heir");
-    other.kill();
-    other.child.wait().unwrap();
-
-    // The heir's socket would accept the call, and never answer it.
-    let caller = common::home("caller");
-    let error = shared::connect(&place, &caller, home.name().unwrap(), 1, 0).err().unwrap();
-    assert!(matches!(error, OpenError::NoSuchNode { died: true, .. }), "{error}");
-
-    let listener = Listener::bind(&place, &home).unwrap();
-    let mut near = shared::connect(&place, &caller, home.name().unwrap(), 1, 0).unwrap();
-    let mut far = listener.accept(&home, 1, 0).unwrap().unwrap();
-    common::finish(&mut near, &mut far).unwrap();
-    kill(&heir);
 }
 
 /// The descriptors of this process that watch a process. Threads of the test harness open others for a moment.
