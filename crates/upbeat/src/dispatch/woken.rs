@@ -108,7 +108,8 @@ impl Dispatcher {
             self.look_between(main);
         }
         self.gather();
-        let mut left = self.work.ready.borrow().len().min(POLLS_PER_TURN);
+        let most = self.work.ready.borrow().len().min(POLLS_PER_TURN);
+        let mut left = most;
         while let Some(id) = self.next_ready(&mut left) {
             self.watch.polls_woken();
             if self.watch.is_on() {
@@ -124,7 +125,8 @@ impl Dispatcher {
             if self.work.roster.any_above(Priority::of(id)) {
                 self.gather();
             }
-            if self.tick_in_time() {
+            // A task that has come in front does not keep those that were ready from this turn.
+            if self.tick_in_time() && left < most {
                 break;
             }
         }

@@ -1,13 +1,13 @@
 //! Priorities, yields, and that nobody is kept waiting for ever.
 
 use super::{Gate, local, settle};
-use crate::common::{Directory, Watchdog, alone, node};
+use crate::common::{Directory, PROGRAM, Watchdog, alone};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
-use upbeat::{CallError, Node, Priority, Start, Waiting, yield_now};
+use upbeat::{CallError, Execution, Node, Priority, Start, yield_now};
 
 #[upbeat::service]
 trait Null {
@@ -239,42 +239,47 @@ fn a_sleep_beside_many_callers_is_late_by_a_call_of_each() {
     const CALLERS: u32 = 64;
     let (_alone, _watchdog) = (alone(), Watchdog::new("late beside callers"));
     let directory = Directory::new();
-    let make = |name: &str| node(name, &directory.path(), Waiting::Adaptive);
-    let (server, calls) = (make("slow"), Rc::new(Cell::new(0)));
-    server.serve(SlowServer::new(Computes(Rc::clone(&calls)))).unwrap();
-    let callers: Vec<Node> = (0..CALLERS).map(|at| make(&format!("caller{at}"))).collect();
-    let turn_all = || {
-        callers.iter().for_each(|caller| {
-            caller.turn();
-        });
-        server.turn();
-    };
-    let called = Rc::new(Cell::new(0));
-    for caller in &callers {
-        let (node, called) = (caller.clone(), Rc::clone(&called));
-        drop(caller.spawn(async move {
-            let slow: SlowClient = node.connect("slow").await.unwrap();
-            slow.compute().await.unwrap();
-            called.set(called.get() + 1);
-            while slow.compute().await.is_ok() {}
+    for execution in [Execution::Orpc, Execution::Trpc] {
+        let make = |name: &str| {
+            let builder = Node::builder(name).program(PROGRAM).directory(directory.path());
+            builder.execution(execution).build().unwrap()
+        };
+        let (server, calls) = (make("slow"), Rc::new(Cell::new(0)));
+        server.serve(SlowServer::new(Computes(Rc::clone(&calls)))).unwrap();
+        let callers: Vec<Node> = (0..CALLERS).map(|at| make(&format!("caller{at}"))).collect();
+        let turn_all = || {
+            callers.iter().for_each(|caller| {
+                caller.turn();
+            });
+            server.turn();
+        };
+        let called = Rc::new(Cell::new(0));
+        for caller in &callers {
+            let (node, called) = (caller.clone(), Rc::clone(&called));
+            drop(caller.spawn(async move {
+                let slow: SlowClient = node.connect("slow").await.unwrap();
+                slow.compute().await.unwrap();
+                called.set(called.get() + 1);
+                while slow.compute().await.is_ok() {}
+            }));
+        }
+        while called.get() < CALLERS {
+            turn_all();
+        }
+        let begun = calls.get();
+        let over = Rc::new(Cell::new(false));
+        let wakes = Rc::clone(&over);
+        drop(server.spawn(async move {
+            upbeat::sleep(Duration::from_millis(1)).await;
+            wakes.set(true);
         }));
+        // The sleep begins in one turn, its time is over in the next, and it ends in the one behind that.
+        while !over.get() {
+            turn_all();
+            let passed = calls.get() - begun;
+            assert!(passed <= 4 * CALLERS, "{passed} calls passed");
+        }
     }
-    while called.get() < CALLERS {
-        turn_all();
-    }
-    let begun = calls.get();
-    let over = Rc::new(Cell::new(false));
-    let wakes = Rc::clone(&over);
-    drop(server.spawn(async move {
-        upbeat::sleep(Duration::from_millis(1)).await;
-        wakes.set(true);
-    }));
-    while !over.get() {
-        turn_all();
-    }
-    // The sleep begins in one turn, its time is over in the next, and it ends in the one behind that.
-    let passed = calls.get() - begun;
-    assert!(passed <= 4 * CALLERS, "{passed} calls passed");
 }
 
 #[test]
