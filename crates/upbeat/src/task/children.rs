@@ -70,8 +70,8 @@ trait Polled {
 
 /// A child, as the task that joins it sees it.
 pub(super) trait Joined<T> {
-    /// Returns its value, or stores the waker that is woken when the value is there.
-    fn join(&self, context: &Context<'_>) -> Option<T>;
+    /// Returns its value, or None if there will be none. While it runs, stores the waker that is woken when it has ended.
+    fn join(&self, context: &Context<'_>) -> Poll<Option<T>>;
 }
 
 struct Running<F, T, M> {
@@ -105,17 +105,22 @@ impl<F: Future, T, M: FnOnce(F::Output) -> Option<T>> Polled for Running<F, T, M
         if !stage.is_ended() {
             stage.as_mut().clear();
         }
+        drop(stage);
+        self.joiner.take().into_iter().for_each(Waker::wake);
     }
 }
 
 impl<F, T, M> Joined<T> for Running<F, T, M> {
-    fn join(&self, context: &Context<'_>) -> Option<T> {
+    fn join(&self, context: &Context<'_>) -> Poll<Option<T>> {
         // A child that joins itself waits forever.
-        let value = self.stage.try_borrow_mut().ok().and_then(|mut stage| stage.as_mut().take());
-        if value.is_none() {
-            self.joiner.set(Some(context.waker().clone()));
+        if let Ok(mut stage) = self.stage.try_borrow_mut() {
+            let value = stage.as_mut().take();
+            if value.is_some() || stage.as_mut().future().is_none() {
+                return Poll::Ready(value);
+            }
         }
-        value
+        self.joiner.set(Some(context.waker().clone()));
+        Poll::Pending
     }
 }
 

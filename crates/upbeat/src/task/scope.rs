@@ -105,11 +105,12 @@ impl<T> Future for Child<'_, T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        let Some(child) = &self.of else {
+        let joined = self.of.as_ref().map_or(Poll::Ready(None), |child| child.join(context));
+        let Poll::Ready(value) = joined else { return Poll::Pending };
+        self.of = None;
+        let Some(value) = value else {
             panic!("a child has no value: its scope has ended, or the value was taken")
         };
-        let Some(value) = child.join(context) else { return Poll::Pending };
-        self.of = None;
         Poll::Ready(value)
     }
 }

@@ -1,8 +1,10 @@
 //! How tasks end, and what their joiners are told.
 
 use super::{Gate, local, settle};
+use crate::common::SOON;
 use std::cell::{Cell, RefCell};
 use std::future::{pending, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
@@ -297,4 +299,20 @@ fn a_waker_of_one_that_has_ended_wakes_nobody_to_harm() {
     stale.wake_by_ref();
     settle(&node);
     assert_eq!(node.block_on(next), Ok(false));
+}
+
+#[test]
+fn a_child_that_is_awaited_after_its_scope_says_so() {
+    let (_alone, node) = local("child");
+    let kept = Rc::new(RefCell::new(None));
+    let ended = node.block_on(upbeat::try_scope(async |s| {
+        *kept.borrow_mut() = Some(s.spawn(pending::<Result<(), &str>>()));
+        Err::<(), _>("ended")
+    }));
+    assert_eq!(ended, Err("ended"));
+    let child = kept.take().unwrap();
+    let awaits = || node.block_on(async { upbeat::within(SOON, child).await.is_ok() });
+    let panic = catch_unwind(AssertUnwindSafe(awaits)).unwrap_err();
+    let text = panic.downcast_ref::<&str>().unwrap();
+    assert!(text.contains("its scope has ended"), "{text}");
 }
