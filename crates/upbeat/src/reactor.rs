@@ -61,6 +61,9 @@ impl Source {
     }
 }
 
+const ONCE: epoll::EventFlags =
+    epoll::EventFlags::IN.union(epoll::EventFlags::RDHUP).union(epoll::EventFlags::ONESHOT);
+
 /// The epoll.
 pub(crate) struct Reactor {
     epoll: OwnedFd,
@@ -79,6 +82,18 @@ impl Reactor {
     pub(crate) fn add(&self, descriptor: impl AsFd, source: Source) -> rustix::io::Result<()> {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
         epoll::add(&self.epoll, descriptor, epoll::EventData::new_u64(source.pack()), flags)
+    }
+
+    /// Adds a descriptor, to wait once until it is readable or has ended; then again after [`Reactor::rearm`].
+    pub(crate) fn add_once(&self, descriptor: impl AsFd, source: Source) -> rustix::io::Result<()> {
+        epoll::add(&self.epoll, descriptor, epoll::EventData::new_u64(source.pack()), ONCE)
+    }
+
+    /// Waits once more for a descriptor that was added for one event.
+    pub(crate) fn rearm(&self, descriptor: impl AsFd, source: Source) {
+        // The call fails only for a descriptor that has left the epoll because it has ended.
+        let data = epoll::EventData::new_u64(source.pack());
+        let _ = epoll::modify(&self.epoll, descriptor, data, ONCE);
     }
 
     /// Sets whether to wait until the descriptor is writable as well.

@@ -120,3 +120,40 @@ async fn wait_readable(node: &Rc<Dispatcher>, socket: &UnixStream) -> std::io::R
     })
     .await
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+    use crate::{Counter, Node, Waiting};
+    use std::future::Future;
+    use std::io::{Read, Write};
+    use std::pin::pin;
+    use std::time::Duration;
+
+    #[test]
+    fn a_wait_that_is_polled_no_more_keeps_no_node_awake() {
+        let node = Node::builder("signals").local_only().waiting(Waiting::Sleeping).build();
+        let node = node.unwrap();
+        node.block_on(async {
+            let (mut ours, mut theirs) = UnixStream::pair().unwrap();
+            ours.set_nonblocking(true).unwrap();
+            let also_ours = ours.try_clone().unwrap();
+            let dispatcher = Dispatcher::current("test");
+            let mut wait = pin!(wait_readable(&dispatcher, &also_ours));
+            let mut waits = async || {
+                poll_fn(|context| Poll::Ready(wait.as_mut().poll(context).is_pending())).await
+            };
+            assert!(waits().await);
+            theirs.write_all(&[1]).unwrap();
+            let before = node.counted(Counter::Sleeps);
+            crate::sleep(Duration::from_millis(50)).await;
+            let slept = node.counted(Counter::Sleeps) - before;
+            assert!(slept < 10, "it slept {slept} times");
+            // Somebody else takes the byte, and the wait goes on.
+            ours.read_exact(&mut [0]).unwrap();
+            assert!(waits().await);
+            theirs.write_all(&[2]).unwrap();
+            crate::within(Duration::from_secs(20), wait).await.unwrap().unwrap();
+        });
+    }
+}

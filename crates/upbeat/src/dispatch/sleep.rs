@@ -13,6 +13,9 @@ use upbeat_core::limits::SWEEP_NS;
 use upbeat_core::sweep::Sweeps;
 use upbeat_memory::sync::fence_full;
 
+/// The longest sleep: a day.
+const SLEEP_NS_MAX: u64 = 86_400_000_000_000;
+
 /// The node's own clock: nanoseconds since it began.
 pub(super) struct Clock {
     began: Instant,
@@ -285,6 +288,7 @@ impl Dispatcher {
         let mending = self.next_mending();
         let next = [timer, self.next_expiry(), opening, mending, self.next_tidying()];
         let next = next.into_iter().flatten().min()?;
-        Some(next.saturating_sub(self.now_ns()))
+        // A longer wait needs `epoll_pwait2`, which an older kernel or a sandbox may not have.
+        Some(next.saturating_sub(self.now_ns()).min(SLEEP_NS_MAX))
     }
 }

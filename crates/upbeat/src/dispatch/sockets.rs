@@ -25,8 +25,8 @@ pub(crate) struct Events {
     pub(super) reactor: Reactor,
     pub(crate) timers: RefCell<Timers>,
     pub(super) sources: Cell<Vec<Source>>,
-    /// Descriptors of the application, by number, and the wakers of their waiters.
-    applications: RefCell<BTreeMap<u32, Waker>>,
+    /// Descriptors of the application, by number, and the wakers of their waiters: none for one that had its event.
+    applications: RefCell<BTreeMap<u32, Option<Waker>>>,
     next_descriptor: Cell<u32>,
 }
 
@@ -58,7 +58,9 @@ impl Dispatcher {
                 Source::RemoteArrivals => self.arrivals_outside(Outside::Hosts),
                 Source::LocalArrivals => self.arrivals_here(),
                 Source::Application(id) => {
-                    let waker = self.events.applications.borrow_mut().remove(&id);
+                    let mut applications = self.events.applications.borrow_mut();
+                    let waker = applications.get_mut(&id).and_then(Option::take);
+                    drop(applications);
                     waker.into_iter().for_each(wake);
                 }
             }
@@ -154,7 +156,8 @@ impl Dispatcher {
         let id = self.events.next_descriptor.get();
         self.events.next_descriptor.set(id + 1);
         let descriptor = descriptor.as_fd().try_clone_to_owned()?;
-        self.events.reactor.add(&descriptor, Source::Application(id))?;
+        // A descriptor that nobody reads any more must not keep the node awake.
+        self.events.reactor.add_once(&descriptor, Source::Application(id))?;
         Ok(Descriptor { node: Rc::clone(self), descriptor, id })
     }
 }
@@ -169,14 +172,19 @@ pub(crate) struct Descriptor {
 impl Descriptor {
     /// Sets the waker for the time when the descriptor is readable.
     pub(crate) fn wake_by(&self, waker: &Waker) {
-        self.node.events.applications.borrow_mut().insert(self.id, waker.clone());
+        let (events, waker) = (&self.node.events, Some(waker.clone()));
+        let was = events.applications.borrow_mut().insert(self.id, waker);
+        if matches!(was, Some(None)) {
+            events.reactor.rearm(&self.descriptor, Source::Application(self.id));
+        }
     }
 }
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
         self.node.events.reactor.remove(&self.descriptor);
-        self.node.events.applications.borrow_mut().remove(&self.id);
+        let waker = self.node.events.applications.borrow_mut().remove(&self.id);
+        drop(waker);
     }
 }
 
