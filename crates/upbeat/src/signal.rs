@@ -149,7 +149,7 @@ mod tests {
             crate::sleep(Duration::from_millis(50)).await;
             let slept = node.counted(Counter::Sleeps) - before;
             assert!(slept < 10, "it slept {slept} times");
-            // Somebody else takes the byte, and the wait goes on.
+            // Another reader takes the byte, and the wait goes on.
             ours.read_exact(&mut [0]).unwrap();
             assert!(waits().await);
             theirs.write_all(&[2]).unwrap();
