@@ -54,7 +54,8 @@ pub enum Outcome {
     Aborted,
     /// The method has panicked, or a layer has.
     Panicked,
-    /// The handler was ended: its caller has given up or is lost, its deadline has passed, or its node has closed.
+    /// The handler was ended: its caller has given up or is lost, its deadline has passed, its node has closed, or the
+    /// node has sent the call back, because the handler would have to wait or would be one task too many.
     Cancelled,
 }
 
