@@ -6,7 +6,8 @@ use std::collections::VecDeque;
 /// The priority of a task, which decides how soon the task is run when it is ready.
 ///
 /// Ready tasks of a higher priority are run first. No task starves: normal tasks get at least one of 16 polls for
-/// which they wait, and low tasks at least one of 64.
+/// which they wait, and low tasks at least one of 64. Requests that become tasks at once, under `trpc`, run ahead of all
+/// others and are not counted; at least one of the others is polled in each turn.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
