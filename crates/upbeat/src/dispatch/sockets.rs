@@ -25,7 +25,7 @@ pub(crate) struct Events {
     pub(super) reactor: Reactor,
     pub(crate) timers: RefCell<Timers>,
     pub(super) sources: Cell<Vec<Source>>,
-    /// Descriptors of the application, by number, and the wakers of their waiters: none for one that had its event.
+    /// Descriptors of the application, by number, and the wakers of their waiters: none where the event may have come.
     applications: RefCell<BTreeMap<u32, Option<Waker>>>,
     next_descriptor: Cell<u32>,
 }
@@ -158,6 +158,7 @@ impl Dispatcher {
         let descriptor = descriptor.as_fd().try_clone_to_owned()?;
         // A descriptor that nobody reads any more must not keep the node awake.
         self.events.reactor.add_once(&descriptor, Source::Application(id))?;
+        self.events.applications.borrow_mut().insert(id, None);
         Ok(Descriptor { node: Rc::clone(self), descriptor, id })
     }
 }
