@@ -28,6 +28,8 @@ use upbeat_transport::transfers;
 const IDLE_GAP_NS: u64 = 300_000;
 /// The longest usual gap of a node that has had something to do in all turns.
 const BUSY_GAP_NS: u64 = 10_000_000;
+/// The longest usual gap before a tick that came by time: twice the time after which such a tick is due.
+const TIMED_GAP_NS: u64 = 2 * WATCH_NS;
 /// A gap of this length is more than the node itself takes for a message: the one poll in the gap is blamed for it.
 const NAMED_GAP_NS: u64 = 2_000_000;
 
@@ -52,6 +54,8 @@ pub(super) struct Watch {
     woken: Cell<u64>,
     /// When the node last ticked, in ticks.
     ticked: Cell<u64>,
+    /// Whether the tick at the end of this turn comes by time.
+    by_time: Cell<bool>,
     /// The number of frames that were taken until then, or until the clock was read for many of them.
     looked: Cell<u64>,
 }
@@ -115,6 +119,7 @@ impl Dispatcher {
     pub(super) fn tick_in_time(&self) -> bool {
         let is_due = self.is_tick_due(ticks());
         if is_due {
+            self.watch.by_time.set(true);
             self.waits.ticker.hurry();
         }
         is_due
@@ -172,7 +177,7 @@ impl Dispatcher {
 
     /// Reads the clock of a node that had something to do in each turn.
     pub(super) fn reads_busy(&self) {
-        self.reads_clock(BUSY_GAP_NS);
+        self.reads_clock(if self.watch.by_time.take() { TIMED_GAP_NS } else { BUSY_GAP_NS });
     }
 
     #[inline]
