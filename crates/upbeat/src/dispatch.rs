@@ -439,10 +439,7 @@ impl Dispatcher {
         // Most nodes have one session, which needs no loop.
         match hot {
             [session] => self.flush_of_turn(session, fenced),
-            hot => {
-                hot.iter().for_each(|session| self.flush_of_turn(session, fenced));
-                self.tick_after_many();
-            }
+            hot => hot.iter().for_each(|session| self.flush_of_turn(session, fenced)),
         }
     }
 

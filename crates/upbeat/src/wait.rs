@@ -11,7 +11,7 @@
 //! without a pause, the time for which the kernel kept it from running. After a while the node yields a few times to
 //! learn whether the others are gone; while they are not, it tries less and less often.
 //!
-//! Invariant: while messages come and no task is woken, these decisions read the clock only once in 256 turns.
+//! Invariant: while messages come, these decisions read the clock only once in 256 turns.
 
 mod processors;
 
@@ -65,9 +65,9 @@ pub(crate) enum Idle {
 /// The polls between two readings of the clock.
 const LOOKS_PER_TICK: u32 = 64;
 /// The turns of a node, or the waits of a handle, between two readings of the clock while messages come.
-const TURNS_PER_TICK: u32 = 256;
+pub(crate) const TURNS_PER_TICK: u32 = 256;
 /// The nanoseconds between two checks of the sockets while the thread is awake.
-pub(crate) const WATCH_NS: u64 = 1_000_000_000 / WATCHES_PER_SECOND_MAX;
+const WATCH_NS: u64 = 1_000_000_000 / WATCHES_PER_SECOND_MAX;
 /// The longest time for which an adaptive node spins: about the cost of going to sleep and being woken.
 const SPIN_US_MAX: u64 = 60;
 /// The node spins for this many times the usual wait.

@@ -148,8 +148,7 @@ fn nested() -> Outcome<()> {
     if let Others::Here(others) = &mut others {
         others.push(client);
     }
-    // A node with several sessions may tick after 64 messages.
-    measure(&relay, &mut others, Window { turns: 60, calls: 30, ..WINDOW })
+    measure(&relay, &mut others, Window { calls: TURNS / 2, ..WINDOW })
 }
 
 /// Connects a node to the server, which turns beside it.

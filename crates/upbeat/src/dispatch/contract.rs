@@ -101,8 +101,6 @@ impl Dispatcher {
     #[inline(never)]
     pub(super) fn turn_woken(self: &Rc<Self>, main: Main<'_>) -> bool {
         self.contract.woke_at.set(Some(self.contract.taken.get()));
-        // Timers and sockets are seen to behind this turn.
-        self.has_ticked();
         let _upcall = Upcall(self);
         if self.pressed.pumps() {
             self.pump(1);

@@ -96,10 +96,6 @@ pub(super) struct OfNode<'s> {
 }
 
 impl<'s> Driver<'s> for OfNode<'s> {
-    fn took_most(self) {
-        self.node.tick_soon();
-    }
-
     #[inline(always)]
     fn session(self) -> &'s Session {
         self.session

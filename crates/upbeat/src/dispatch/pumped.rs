@@ -66,7 +66,6 @@ impl Dispatcher {
         if came {
             self.drain_streams(main);
             self.relieve_all();
-            let _is_due = self.tick_in_time();
         }
         if self.pressed.get() {
             self.settle_all(true);

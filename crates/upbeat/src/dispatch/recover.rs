@@ -45,7 +45,6 @@ impl Dispatcher {
             self.sweep();
         }
         self.flush_all();
-        self.tick_soon();
         if self.waits.ticker.turn() {
             self.contained(|| self.tick_busy());
         }

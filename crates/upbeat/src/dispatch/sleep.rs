@@ -114,7 +114,7 @@ impl Dispatcher {
     #[cold]
     pub(super) fn tick_busy(self: &Rc<Self>) -> bool {
         self.reads_busy();
-        if self.is_between_ticks() {
+        if self.watch.is_between_ticks() {
             self.waits.ticker.hurry();
             return false;
         }
@@ -154,7 +154,6 @@ impl Dispatcher {
             self.reads_anew();
         }
         self.tidy(now);
-        self.has_ticked();
         came
     }
 

@@ -1,11 +1,10 @@
 //! Notices futures that keep the thread from everything else, at no cost for messages that do not.
 //!
-//! A node reads the clock when it has nothing to do, once in 256 turns, after each poll of a woken task, after 32
-//! messages of one session at a time, and after 64 of several. A gap between two ticks shows that something took long.
-//! If one handler or task alone ran in the gap, it is named. Otherwise the node times each poll for a while: the table
-//! of methods that the common path uses is empty then, so each request takes the path of requests that are not found
-//! there, which times it; woken tasks are timed as well, and the clock is read in each turn. A gap that none of these
-//! explains was the poll of a task whose call was answered.
+//! A node reads the clock when it has nothing to do, and once in 256 turns. A gap between two of these readings shows
+//! that something took long. If one handler or task alone ran in the gap, it is named. Otherwise the node times each
+//! poll for a while: the table of methods that the common path uses is empty then, so each request takes the path of
+//! requests that are not found there, which times it; woken tasks are timed as well, and the clock is read in each
+//! turn. A gap that none of these explains was the poll of a task whose call was answered.
 //!
 //! Invariant: while no poll is timed, the path of a message has no instruction more. The methods are in one of the two
 //! tables, and only a turn without a running handler moves them.
@@ -14,7 +13,7 @@ use super::{Dispatcher, Entry, Main, Request, Running};
 use crate::driver::Cause;
 use crate::session::Session;
 use crate::stuck::Who;
-use crate::wait::WATCH_NS;
+use crate::wait::TURNS_PER_TICK;
 use crate::wake::{MAIN, TaskId};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -28,13 +27,8 @@ use upbeat_transport::transfers;
 const IDLE_GAP_NS: u64 = 300_000;
 /// The longest usual gap of a node that has had something to do in all turns.
 const BUSY_GAP_NS: u64 = 10_000_000;
-/// The longest usual gap before a tick that came by time: twice the time after which such a tick is due.
-const TIMED_GAP_NS: u64 = 2 * WATCH_NS;
 /// A gap of this length is more than the node itself takes for a message: the one poll in the gap is blamed for it.
 const NAMED_GAP_NS: u64 = 2_000_000;
-
-/// The messages between two readings of the clock in turns that take messages of several sessions.
-const MESSAGES_PER_LOOK: u64 = 64;
 
 /// The watch over a node's polls.
 #[derive(Default)]
@@ -52,12 +46,8 @@ pub(super) struct Watch {
     taken: Cell<u64>,
     /// The polls of woken tasks since then.
     woken: Cell<u64>,
-    /// When the node last ticked, in ticks.
-    ticked: Cell<u64>,
-    /// Whether the tick at the end of this turn comes by time.
-    by_time: Cell<bool>,
-    /// The number of frames that were taken until then, or until the clock was read for many of them.
-    looked: Cell<u64>,
+    /// The turns since the last tick, while each poll is timed.
+    turns: Cell<u32>,
 }
 
 impl Watch {
@@ -71,6 +61,13 @@ impl Watch {
     #[inline(always)]
     pub(super) fn polls_woken(&self) {
         self.woken.set(self.woken.get() + 1);
+    }
+
+    /// Returns whether this turn, after which the clock is read because each poll is timed, has no tick otherwise.
+    pub(super) fn is_between_ticks(&self) -> bool {
+        let turns = (self.turns.get() + 1) % TURNS_PER_TICK;
+        self.turns.set(turns);
+        self.is_on() && turns != 0
     }
 }
 
@@ -103,51 +100,6 @@ impl Dispatcher {
         self.watch.drives.set(false);
     }
 
-    /// Notes that the node has looked at its timers, or looks at them behind this turn in any case.
-    pub(super) fn has_ticked(&self) {
-        self.watch.ticked.set(ticks());
-        self.watch.looked.set(self.contract.frames_taken());
-    }
-
-    /// Returns whether the clock was read after this turn only because each poll is timed: a tick is not due yet.
-    pub(super) fn is_between_ticks(&self) -> bool {
-        self.watch.is_on() && !self.is_tick_due(self.watch.read.get())
-    }
-
-    /// Has this turn end with a tick if the last one is long ago: the turn has run code of the application, which may
-    /// have taken any time. Returns whether that is so.
-    pub(super) fn tick_in_time(&self) -> bool {
-        let is_due = self.is_tick_due(ticks());
-        if is_due {
-            self.watch.by_time.set(true);
-            self.waits.ticker.hurry();
-        }
-        is_due
-    }
-
-    /// Does the same after turns that take messages of several sessions, once they have taken some: the common turn takes
-    /// one message, and pays nothing for this.
-    #[inline(always)]
-    pub(super) fn tick_after_many(&self) {
-        let taken = self.contract.frames_taken();
-        if taken - self.watch.looked.get() >= MESSAGES_PER_LOOK {
-            self.watch.looked.set(taken);
-            self.tick_soon();
-        }
-    }
-
-    /// Does the same out of the way of the common turn.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn tick_soon(&self) {
-        let _is_due = self.tick_in_time();
-    }
-
-    /// Returns whether timers and sockets have waited for as long as a polling node lets sockets wait.
-    fn is_tick_due(&self, now: u64) -> bool {
-        now.saturating_sub(self.watch.ticked.get()) >= self.ticks_of(WATCH_NS)
-    }
-
     /// Begins a new gap, because the node did not run, or did something of its own.
     pub(super) fn reads_anew(&self) {
         self.gap_begins(ticks());
@@ -177,7 +129,7 @@ impl Dispatcher {
 
     /// Reads the clock of a node that had something to do in each turn.
     pub(super) fn reads_busy(&self) {
-        self.reads_clock(if self.watch.by_time.take() { TIMED_GAP_NS } else { BUSY_GAP_NS });
+        self.reads_clock(BUSY_GAP_NS);
     }
 
     #[inline]

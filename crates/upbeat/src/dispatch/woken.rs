@@ -1,7 +1,7 @@
 //! Tasks: how they start, in what order they are polled, and how they are ended.
 //!
-//! A turn polls a few of those that are ready, fewer if their polls take long, and then looks at the lanes again,
-//! however many there are. Invariant: as long as a task is ready the roster says so, and the node does not sleep.
+//! A turn polls a few of those that are ready and then looks at the lanes again, however many there
+//! are. Invariant: as long as a task is ready the roster says so, and the node does not sleep.
 
 use super::bounds::Within;
 use super::who::Handlers;
@@ -108,8 +108,7 @@ impl Dispatcher {
             self.look_between(main);
         }
         self.gather();
-        let most = self.work.ready.borrow().len().min(POLLS_PER_TURN);
-        let mut left = most;
+        let mut left = self.work.ready.borrow().len().min(POLLS_PER_TURN);
         while let Some(id) = self.next_ready(&mut left) {
             self.watch.polls_woken();
             if self.watch.is_on() {
@@ -124,10 +123,6 @@ impl Dispatcher {
             }
             if self.work.roster.any_above(Priority::of(id)) {
                 self.gather();
-            }
-            // A task that has come in front does not keep those that were ready from this turn.
-            if self.tick_in_time() && left < most {
-                break;
             }
         }
         self.keep_ready();

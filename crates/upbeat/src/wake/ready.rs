@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 ///
 /// Ready tasks of a higher priority are run first. No task starves: normal tasks get at least one of 16 polls for
 /// which they wait, and low tasks at least one of 64. Requests that become tasks at once, under `trpc`, run ahead of all
-/// others and are not counted; at least one of the others is polled in each turn.
+/// others and are not counted.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
