@@ -25,7 +25,7 @@ const POLICIES: [Waiting; 2] = [Waiting::Adaptive, Waiting::Sleeping];
 const HUNG: Duration = Duration::from_secs(10);
 const CALLS: u64 = 16;
 
-/// A node that takes no samples: the first makes a page, and descriptors are counted here.
+/// A node that takes no samples: the first makes a page, also at the callee, and descriptors are counted here.
 fn node(name: &str, place: &Path, waiting: Waiting) -> Node {
     let node = common::node(name, place, waiting);
     node.set_sampling(0);
