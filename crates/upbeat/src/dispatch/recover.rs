@@ -21,26 +21,21 @@ impl Dispatcher {
     #[inline(never)]
     pub(super) fn turn_panicked(self: &Rc<Self>, panic: Box<dyn Any + Send>, main: Main<'_>) {
         let hot = self.peers.hot.hold().to_vec();
-        let open = self.open_frame();
-        let had_its_turn =
-            |session: &Rc<Session>| open.as_ref().is_some_and(|open| Rc::ptr_eq(session, open));
-        let behind = hot.iter().position(had_its_turn).map_or(hot.len(), |at| at + 1);
+        let behind = hot.iter().position(has_open_frame).map_or(hot.len(), |at| at + 1);
         self.recover(panic);
         for session in &hot[behind..] {
             self.contained(|| self.drain(session, main));
         }
         // A request that has waited may panic as well, and each of the tasks that a turn polls.
         let mut panics = 0..POLLS_PER_TURN;
-        while self.pressed.is_any() && !self.contained(|| self.see_to_pressed(true, main)) {
-            if panics.next().is_none() {
-                break;
-            }
-        }
-        while self.work.roster.any() && !self.contained(|| self.run_woken(main)) {
-            if panics.next().is_none() {
-                break;
-            }
-        }
+        while self.pressed.is_any()
+            && !self.contained(|| self.see_to_pressed(true, main))
+            && panics.next().is_some()
+        {}
+        while self.work.roster.any()
+            && !self.contained(|| self.run_woken(main))
+            && panics.next().is_some()
+        {}
         if self.home.board().is_marked() {
             self.sweep();
         }
@@ -52,8 +47,13 @@ impl Dispatcher {
 
     /// Does a part of a turn. Returns whether it did not panic.
     fn contained<R>(self: &Rc<Self>, part: impl FnOnce() -> R) -> bool {
-        let panicked = catch_unwind(AssertUnwindSafe(part)).map_err(|panic| self.recover(panic));
-        panicked.is_ok()
+        match catch_unwind(AssertUnwindSafe(part)) {
+            Ok(_) => true,
+            Err(panic) => {
+                self.recover(panic);
+                false
+            }
+        }
     }
 
     /// Handles a panic: the call, or the task, that it came from is ended; the open frame is passed, and the node
@@ -126,6 +126,10 @@ impl Dispatcher {
 
     /// Returns the session whose frame is being taken over.
     fn open_frame(&self) -> Option<Rc<Session>> {
-        self.sessions().into_iter().find(|session| session.carrier.lanes.reader().is_open())
+        self.sessions().into_iter().find(has_open_frame)
     }
+}
+
+fn has_open_frame(session: &Rc<Session>) -> bool {
+    session.carrier.lanes.reader().is_open()
 }

@@ -278,11 +278,8 @@ fn panics_in_a_row_hold_up_nothing_else() {
     let (fails, work) = (connected(&panics), connected(&calls));
     for at in 0..16 {
         let fails = fails.clone();
-        drop(
-            panics.spawn(
-                async move { while fails.panics("no".into(), at % 2 == 1).await.is_err() {} },
-            ),
-        );
+        let calls = async move { while fails.panics("no".into(), at % 2 == 1).await.is_err() {} };
+        drop(panics.spawn(calls));
     }
     let before = server.counted(Counter::Panics);
     while server.counted(Counter::Panics) < before + 100 {
