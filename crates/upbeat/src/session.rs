@@ -29,7 +29,7 @@ pub(crate) use flow::{KeptRequest, Next, Terms};
 pub(crate) use front::{Extensions, Front, Plain};
 pub(crate) use leaving::leave_all;
 pub(crate) use loans::{Lent, Served};
-pub(crate) use queue::{Admission, Turn};
+pub(crate) use queue::{Admission, SenderTurn};
 pub(crate) use reply::Answer;
 pub(crate) use send_error::SendError;
 pub(crate) use unsent::Unsent;

@@ -8,11 +8,10 @@ use super::{Bound, MISSING, SendFuture, Take, request_head};
 use crate::dispatch::Dispatcher;
 use crate::error::{CallError, Callee};
 use crate::sample::{Half, Message, Stamps, Unsampled, Wants};
-use crate::session::{Answer, Front, Lent, Plain, SendError, Session, Turn, Unsent};
+use crate::session::{Answer, Front, Lent, Plain, SendError, SenderTurn, Session, Unsent};
 use crate::time::Sleep;
 use crate::wire::{Attaching, Content, Input, MessageContext, WireError};
 use std::borrow::Borrow;
-use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use upbeat_core::bill::Counter;
 use upbeat_core::bill::way::{CALL, MessageEvents, Point};
@@ -431,8 +430,8 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
         let (extensions, carried) = (self.extensions(), self.carried()?);
         let rare = self.rare.as_ref();
         let is_unsent = matches!(self.state, State::Unsent(_));
-        let session = Rc::clone(&self.bound().session);
-        let turn = Turn::begin(session, rare.and_then(|rare| rare.more.waits.admission()));
+        let admission = rare.and_then(|rare| rare.more.waits.admission());
+        let turn = SenderTurn::begin(&self.bound().session, admission);
         let put = self.put(context, (extensions, carried.as_deref()), stamps);
         let sent = match put {
             Err(error) => Err(error),

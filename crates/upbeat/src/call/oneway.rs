@@ -10,13 +10,12 @@ use super::{Bound, MISSING, NodeRoute, Route, To};
 use crate::error::CallError;
 use crate::metadata::{Attached, Context as CallContext};
 use crate::sample::{Reason, Stamps, Unsampled};
-use crate::session::{Extensions, Front, Plain, SendError, Turn};
+use crate::session::{Extensions, Front, Plain, SendError, SenderTurn};
 use crate::wire::Content;
 use std::borrow::Borrow;
 use std::future::Future;
 use std::mem::ManuallyDrop;
 use std::pin::Pin;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use upbeat_core::bill::way::{MessageEvents, ONEWAY, Point};
@@ -322,8 +321,7 @@ impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
         let waits = self.rare.as_ref().map(|rare| &rare.more.waits);
         let granted = waits.and_then(Waits::number);
         let extensions = Extensions { granted, ..Extensions::NONE };
-        let session = Rc::clone(&self.bound().session);
-        let turn = Turn::begin(session, waits.and_then(Waits::admission));
+        let turn = SenderTurn::begin(&self.bound().session, waits.and_then(Waits::admission));
         let put = self.put(self.bound(), (extensions, carried.as_deref()), stamps);
         let sent = match put {
             Err(error) => Poll::Ready(Err(error)),

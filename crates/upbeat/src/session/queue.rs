@@ -7,7 +7,7 @@
 use super::send_error::SendError;
 use super::{Grant, Session};
 use crate::wake::{ForeignWaker, HoldWakers};
-use std::ops::Deref;
+use std::rc::Rc;
 use std::task::Waker;
 use upbeat_core::bill::Counter;
 use upbeat_core::limits::CALLS_PER_SESSION_MAX;
@@ -44,17 +44,17 @@ impl Admission {
 }
 
 /// The turn of a sender, which ends with this value: also where an argument panics while it is written.
-pub(crate) struct Turn<S: Deref<Target = Session>>(S);
+pub(crate) struct SenderTurn(Rc<Session>);
 
-impl<S: Deref<Target = Session>> Turn<S> {
+impl SenderTurn {
     /// Begins the turn of a message that has this place, or of one that stands in no line.
-    pub(crate) fn begin(session: S, admission: Option<&Admission>) -> Turn<S> {
+    pub(crate) fn begin(session: &Rc<Session>, admission: Option<&Admission>) -> SenderTurn {
         session.take_turn(admission);
-        Turn(session)
+        SenderTurn(Rc::clone(session))
     }
 }
 
-impl<S: Deref<Target = Session>> Drop for Turn<S> {
+impl Drop for SenderTurn {
     fn drop(&mut self) {
         self.0.take_turn(None);
     }
@@ -163,7 +163,7 @@ impl Session {
         }
     }
 
-    /// Sends a message that waits, in its turn. One of which an argument panics waits no more.
+    /// Sends a message of a handle that waits, in its turn. A message of which an argument panics waits no more.
     pub(crate) fn send_in_turn<T>(
         &self,
         admission: &mut Admission,
