@@ -6,7 +6,7 @@
 //! child's future is dropped before, or with, the scope's own; a child that was woken is polled, or the parent was
 //! woken.
 
-use crate::contain::contain;
+use crate::contain::{self, contain};
 use crate::wake::{self, MAIN, Priority, TaskId, WakeList, Wakeup};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -103,10 +103,10 @@ impl<F: Future, T, M: FnOnce(F::Output) -> Option<T>> Polled for Running<F, T, M
     fn clear(&self) {
         let mut stage = self.stage.borrow_mut();
         if !stage.is_ended() {
-            stage.as_mut().clear();
+            contain(|| stage.as_mut().clear());
         }
         drop(stage);
-        self.joiner.take().into_iter().for_each(Waker::wake);
+        self.joiner.take().into_iter().for_each(contain::wake);
     }
 }
 
@@ -226,7 +226,7 @@ impl<'env> Inner<'env> {
     fn close(&self) {
         self.over.set(true);
         let children = self.children.replace(Pool::new(0));
-        children.iter().for_each(|(_, child)| contain(|| child.clear()));
+        children.iter().for_each(|(_, child)| child.clear());
     }
 }
 

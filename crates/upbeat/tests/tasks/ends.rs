@@ -4,7 +4,7 @@ use super::{Gate, local, settle};
 use crate::common::SOON;
 use std::cell::{Cell, RefCell};
 use std::future::{pending, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
@@ -315,4 +315,33 @@ fn a_child_that_is_awaited_after_its_scope_says_so() {
     let panic = catch_unwind(AssertUnwindSafe(awaits)).unwrap_err();
     let text = panic.downcast_ref::<&str>().unwrap();
     assert!(text.contains("its scope has ended"), "{text}");
+}
+
+#[test]
+fn who_awaits_a_child_is_told_that_its_scope_ended_also_where_its_drop_panics() {
+    struct PanicsAsItIsDropped;
+    impl Drop for PanicsAsItIsDropped {
+        fn drop(&mut self) {
+            resume_unwind(Box::new("in a drop"));
+        }
+    }
+    let (_alone, node) = local("broken");
+    let inner = node.clone();
+    let joiner = Rc::new(RefCell::new(None));
+    let started = Rc::clone(&joiner);
+    let ended = node.block_on(upbeat::try_scope(async move |s| {
+        let child = s.spawn(async {
+            let _value = PanicsAsItIsDropped;
+            pending::<Result<(), &str>>().await
+        });
+        *started.borrow_mut() = Some(inner.spawn(child));
+        // The joiner waits when a task that was started after it has run.
+        inner.spawn(async {}).await.unwrap();
+        Err::<(), _>("ended")
+    }));
+    assert_eq!(ended, Err("ended"));
+    let joiner = joiner.take().unwrap();
+    let ended = node.block_on(async { upbeat::within(SOON, joiner).await.unwrap() });
+    let told = ended.unwrap_err().to_string();
+    assert!(told.contains("its scope has ended"), "{told}");
 }
