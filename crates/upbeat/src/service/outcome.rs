@@ -54,8 +54,8 @@ pub enum Outcome {
     Aborted,
     /// The method has panicked, or a layer has.
     Panicked,
-    /// The handler was ended: its caller has given up or is lost, its deadline has passed, its node has closed, or the
-    /// node has sent the call back, because the handler would have to wait or would be one task too many.
+    /// The handler was ended: its caller has given up or is lost, its deadline has passed, its node has closed, or its
+    /// node did not let it wait: the call was sent back or ended, or the handler would have been one task too many.
     Cancelled,
 }
 
