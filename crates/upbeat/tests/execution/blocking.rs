@@ -11,6 +11,9 @@ use upbeat::{Counter, Node, OverRun, Waiting};
 
 /// The time of a blocking call: much longer than a node notices.
 const NAP: Duration = Duration::from_millis(20);
+/// The calls that may be blamed although they do not block: the kernel does not say when the host of a virtual machine
+/// has stopped a processor.
+const STOLEN: u64 = 1;
 
 #[upbeat::service]
 trait Files {
@@ -132,7 +135,7 @@ fn a_handler_that_blocks_where_its_message_lies_is_named() {
                     }
                 }
                 assert!(count >= blocked);
-                assert_eq!(of(&files, "quick").await.1, 0, "{:?}", files.over_runs().await);
+                assert!(of(&files, "quick").await.1 <= STOLEN, "{:?}", files.over_runs().await);
                 let counted = files.counted(Counter::Blocked.index() as u64).await.unwrap();
                 assert!(counted >= blocked, "{counted} {blocked}");
             },
@@ -166,7 +169,7 @@ fn a_handler_that_blocks_among_many_others_is_named() {
                     files.sometimes(number, 100, 3_000).await.unwrap();
                 }
             }
-            assert_eq!(of(&files, "quick").await.1, 0, "{:?}", files.over_runs().await);
+            assert!(of(&files, "quick").await.1 <= STOLEN, "{:?}", files.over_runs().await);
             done.set(true);
         },
     );
@@ -198,7 +201,7 @@ fn a_task_that_blocks_its_node_is_named() {
             assert!(calls < 20_000, "{:?}", files.over_runs().await);
             files.quick().await.unwrap();
         }
-        assert_eq!(of(&files, "quick").await.1, 0, "{:?}", files.over_runs().await);
+        assert!(of(&files, "quick").await.1 <= STOLEN, "{:?}", files.over_runs().await);
     });
 }
 
