@@ -124,17 +124,21 @@ impl<T> Future for Compute<T> {
     type Output = T;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        // No code of a waker runs under the lock.
+        let waker = context.waker().clone();
         let mut state = self.shared.state();
-        match std::mem::replace(&mut *state, State::Taken) {
-            State::UnderWay(_) => *state = State::UnderWay(Some(context.waker().clone())),
+        let before = match std::mem::replace(&mut *state, State::Taken) {
+            State::UnderWay(before) => before,
             State::Ended(Ok(value)) => return Poll::Ready(value),
             State::Ended(Err(panic)) => {
                 drop(state);
                 resume_unwind(panic)
             }
             State::Taken => panic!("the result of the computation was taken already"),
-        }
+        };
+        *state = State::UnderWay(Some(waker));
         drop(state);
+        drop(before);
         Dispatcher::if_driving(|node| node.waits_for(Reason::Other));
         Poll::Pending
     }

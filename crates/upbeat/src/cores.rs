@@ -310,12 +310,13 @@ impl Shared {
     /// Waits until the nodes must end. Returns the time for accepted calls, if there is any.
     async fn is_to_end(&self) -> Option<Duration> {
         poll_fn(|context| {
+            let waker = context.waker().clone();
             let mut state = self.state();
             if let Some(grace) = state.grace {
                 return Poll::Ready(grace);
             }
-            if !state.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
-                state.wakers.push(context.waker().clone());
+            if !state.wakers.iter().any(|known| known.will_wake(&waker)) {
+                state.wakers.push(waker);
             }
             Poll::Pending
         })

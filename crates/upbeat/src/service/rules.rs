@@ -4,6 +4,7 @@
 //! method of it; a plain `impl` has neither. Invariant: after a test that fails, the body runs from
 //! its beginning, once, or the call is refused and the body never runs.
 
+use crate::contain::wake;
 use crate::dispatch::Dispatcher;
 use crate::execution::Execution;
 use crate::sample::Reason;
@@ -160,6 +161,7 @@ impl Turn {
     pub async fn come(self) -> Turn {
         poll_fn(|context| {
             let Some((series, number)) = &self.place else { return Poll::Ready(()) };
+            let waker = context.waker().clone();
             let mut line = series.line.borrow_mut();
             let Ok(at) = line.binary_search_by_key(number, |(other, _)| *other) else {
                 return Poll::Ready(());
@@ -167,7 +169,9 @@ impl Turn {
             if at < series.at_once {
                 return Poll::Ready(());
             }
-            line[at].1 = Some(context.waker().clone());
+            let before = line[at].1.replace(waker);
+            drop(line);
+            drop(before);
             Dispatcher::if_driving(|node| {
                 node.waits_for_named(Reason::Lock, Some(&series.name));
             });
@@ -183,15 +187,14 @@ impl Drop for Turn {
         let Some((series, number)) = &self.place else { return };
         let mut line = series.line.borrow_mut();
         let Ok(at) = line.binary_search_by_key(number, |(other, _)| *other) else { return };
-        line.remove(at);
+        let left = line.remove(at);
         // The first handler that waits may run now.
         let ran = at < series.at_once;
         let next = line.get_mut(series.at_once - 1).filter(|_| ran);
         let next = next.and_then(|(_, waker)| waker.take());
         drop(line);
-        if let Some(next) = next {
-            next.wake();
-        }
+        next.into_iter().for_each(wake);
+        drop(left);
     }
 }
 

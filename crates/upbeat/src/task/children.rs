@@ -206,9 +206,9 @@ impl<'env> Inner<'env> {
         let waker = context.waker().clone();
         let mut list = self.board.list();
         let may_wait = list.woken.is_empty();
-        if may_wait {
-            list.parent = Some(waker);
-        }
+        let before = may_wait.then(|| list.parent.replace(waker));
+        drop(list);
+        drop(before);
         may_wait
     }
 

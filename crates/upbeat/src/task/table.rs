@@ -106,12 +106,14 @@ impl Block {
 
     /// Stores the waker for the end of a task.
     fn join(&self, id: TaskId, waker: &Waker) {
+        // A waker of another executor may run code of the application when it is cloned or dropped.
+        let waker = waker.clone();
         let mut joiners = self.joiners.borrow_mut();
-        let joiners = joiners.get_or_insert_with(|| Box::new([const { None }; BLOCK]));
-        match &mut joiners[wake::place(id).index as usize % BLOCK] {
-            Some(joiner) => joiner.clone_from(waker),
-            none => *none = Some(waker.clone()),
-        }
+        let joiner = &mut joiners.get_or_insert_with(|| Box::new([const { None }; BLOCK]))
+            [wake::place(id).index as usize % BLOCK];
+        let before = joiner.replace(waker);
+        drop(joiners);
+        drop(before);
     }
 }
 

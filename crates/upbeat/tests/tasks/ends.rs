@@ -1,12 +1,14 @@
 //! How tasks end, and what their joiners are told.
 
 use super::{Gate, local, settle};
-use crate::common::SOON;
+use crate::common::{SOON, Watchdog, alone};
 use std::cell::{Cell, RefCell};
-use std::future::{pending, poll_fn};
+use std::future::{Future, pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::Poll;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 use upbeat::{Counter, JoinHandle, Node, TaskEnded, yield_now};
 
@@ -275,7 +277,7 @@ fn a_waker_of_one_that_has_ended_wakes_nobody_to_harm() {
     let (_alone, node) = local("stale");
     let kept = Rc::new(RefCell::new(None));
     let given = Rc::clone(&kept);
-    let spawn = |given: Rc<RefCell<Option<std::task::Waker>>>| {
+    let spawn = |given: Rc<RefCell<Option<Waker>>>| {
         node.spawn(async move {
             poll_fn(|context| {
                 let first = given.borrow().is_none();
@@ -344,4 +346,54 @@ fn who_awaits_a_child_is_told_that_its_scope_ended_also_where_its_drop_panics() 
     let ended = node.block_on(async { upbeat::within(SOON, joiner).await.unwrap() });
     let told = ended.unwrap_err().to_string();
     assert!(told.contains("its scope has ended"), "{told}");
+}
+
+thread_local! {
+    static KEPT: RefCell<Option<JoinHandle<()>>> = const { RefCell::new(None) };
+}
+
+/// A waker that, as it is dropped, awaits what is kept, and wakes another.
+#[derive(Default)]
+struct ActsAsItIsDropped(Mutex<Option<Waker>>);
+
+impl Wake for ActsAsItIsDropped {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for ActsAsItIsDropped {
+    fn drop(&mut self) {
+        if let Some(mut kept) = KEPT.take() {
+            let _ = Pin::new(&mut kept).poll(&mut Context::from_waker(Waker::noop()));
+        }
+        self.0.lock().unwrap().take().into_iter().for_each(Waker::wake);
+    }
+}
+
+#[test]
+fn a_waker_that_is_replaced_may_do_anything_as_it_is_dropped() {
+    let (_alone, _watchdog) = (alone(), Watchdog::new("replaced wakers"));
+    let node = Node::builder("replaced").local_only().build().unwrap();
+    let polls_by_two = |mut future: Pin<&mut dyn Future<Output = ()>>, waker: Waker| {
+        node.block_on(async {
+            assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            drop(waker);
+            assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        });
+    };
+    // The waker of a joiner awaits another task of the node.
+    KEPT.set(Some(node.spawn(pending())));
+    let task = node.spawn(pending::<()>());
+    polls_by_two(pin!(async { drop(task.await) }), Arc::<ActsAsItIsDropped>::default().into());
+    assert!(KEPT.take().is_none());
+    // The waker of a scope's owner wakes a child of the scope.
+    let acts = Arc::<ActsAsItIsDropped>::default();
+    let given = Arc::clone(&acts);
+    let scope = upbeat::scope(async move |s| {
+        s.spawn(poll_fn(move |context| {
+            *given.0.lock().unwrap() = Some(context.waker().clone());
+            Poll::<()>::Pending
+        }))
+        .await;
+    });
+    polls_by_two(pin!(scope), acts.into());
 }
