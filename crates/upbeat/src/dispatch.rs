@@ -53,6 +53,8 @@ mod woken;
 
 mod recover;
 
+mod checks;
+
 mod sleep;
 
 mod over_runs;
@@ -439,7 +441,10 @@ impl Dispatcher {
         // Most nodes have one session, which needs no loop.
         match hot {
             [session] => self.flush_of_turn(session, fenced),
-            hot => hot.iter().for_each(|session| self.flush_of_turn(session, fenced)),
+            hot => {
+                hot.iter().for_each(|session| self.flush_of_turn(session, fenced));
+                self.check_behind_many();
+            }
         }
     }
 

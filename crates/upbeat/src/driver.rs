@@ -86,6 +86,9 @@ pub(crate) trait Driver<'s>: Copy {
 
     /// Notes that the socket is read for a segment. The read may also take the driver's wake-ups.
     fn reads_socket(self) {}
+
+    /// Notes that as many frames were taken at a time as may be.
+    fn took_most(self) {}
 }
 
 /// Takes over frames of the peer, at most as many as may go between two flushes. Returns their number.
@@ -93,7 +96,11 @@ pub(crate) trait Driver<'s>: Copy {
 pub(crate) fn take_frames<'s, D: Driver<'s>>(driver: D, main: Main<'_>) -> Result<u32, Fault> {
     let session = driver.session();
     let mut frames = 0;
-    while frames < FLUSH_MESSAGES as u32 {
+    loop {
+        if frames == FLUSH_MESSAGES as u32 {
+            driver.took_most();
+            break;
+        }
         match session.look_next() {
             Look::Nothing => break,
             Look::Short { head, .. } if Head::len_in(&head) as usize > SHORT => {

@@ -11,7 +11,8 @@
 //! without a pause, the time for which the kernel kept it from running. After a while the node yields a few times to
 //! learn whether the others are gone; while they are not, it tries less and less often.
 //!
-//! Invariant: while messages come, these decisions read the clock only once in 256 turns.
+//! Invariant: while messages come, these decisions read the clock only once in 256 turns; `dispatch/checks.rs` reads it
+//! more often where code of the application may have taken long.
 
 mod processors;
 
@@ -67,7 +68,7 @@ const LOOKS_PER_TICK: u32 = 64;
 /// The turns of a node, or the waits of a handle, between two readings of the clock while messages come.
 pub(crate) const TURNS_PER_TICK: u32 = 256;
 /// The nanoseconds between two checks of the sockets while the thread is awake.
-const WATCH_NS: u64 = 1_000_000_000 / WATCHES_PER_SECOND_MAX;
+pub(crate) const WATCH_NS: u64 = 1_000_000_000 / WATCHES_PER_SECOND_MAX;
 /// The longest time for which an adaptive node spins: about the cost of going to sleep and being woken.
 const SPIN_US_MAX: u64 = 60;
 /// The node spins for this many times the usual wait.
@@ -78,12 +79,14 @@ const WAITS_PER_TRIAL: u32 = 8;
 /// Decides when a thread that is awake reads the clock, and when it checks its sockets.
 pub(crate) struct Ticker {
     turns_left: Cell<u32>,
+    /// The turns that are left behind this one, if it ends with an interruption; otherwise 0.
+    kept: Cell<u32>,
     watched: Cell<u64>,
 }
 
 impl Ticker {
     pub(crate) const fn new() -> Ticker {
-        Ticker { turns_left: Cell::new(TURNS_PER_TICK), watched: Cell::new(0) }
+        Ticker { turns_left: Cell::new(TURNS_PER_TICK), kept: Cell::new(0), watched: Cell::new(0) }
     }
 
     /// Counts a turn. Returns whether the thread reads the clock now, and [restarts](Ticker::restart) the count.
@@ -97,12 +100,32 @@ impl Ticker {
     /// Restarts the count, because the thread reads the clock.
     pub(crate) fn restart(&self) {
         self.turns_left.set(TURNS_PER_TICK);
+        self.kept.set(0);
     }
 
     /// Makes the thread read the clock after this turn.
     #[inline]
     pub(crate) fn hurry(&self) {
         self.turns_left.set(1);
+        self.kept.set(0);
+    }
+
+    /// Interrupts the count after this turn, unless it ends there.
+    pub(crate) fn interrupt(&self) {
+        let left = self.turns_left.get();
+        if left > 1 {
+            self.kept.set(left - 1);
+            self.turns_left.set(1);
+        }
+    }
+
+    /// Goes on with a count that was interrupted after this turn. Returns false if the count has ended.
+    pub(crate) fn goes_on(&self) -> bool {
+        let left = self.kept.take();
+        if left != 0 {
+            self.turns_left.set(left);
+        }
+        left != 0
     }
 
     /// Returns whether the thread checks its sockets now.

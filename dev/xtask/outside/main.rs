@@ -9,11 +9,11 @@
 //! | `nested` | `relay` | turns of a node whose handler makes a null call |
 //! | `read` | `number`, `element`, `struct` | reads of a part of what another process exports |
 //!
-//! This process runs the side that is named, and calls [`measured_turn`] for the turns that count,
-//! [`measured_calls`] for calls, or a function of [`reads`]; callgrind collects in there and nowhere else. The other side is a second
-//! node of this thread, or a child process that turns when it is told to over a pipe. Turns are counted in
-//! windows between two ticks of the node, so that nothing depends on the clock. The last line of the output
-//! is the number of calls or reads that were made in them.
+//! This process runs the side that is named, and calls [`measured_turn`] for the turns that count, [`measured_calls`] for
+//! calls, or a function of [`reads`]; callgrind collects in there and nowhere else. The other side is a second node of
+//! this thread, or a child process that turns when it is told to over a pipe. Turns are counted in windows between two
+//! ticks of the node, so that nothing depends on the clock; a turn of many messages, which may bring a check, is a window
+//! of its own. The last line of the output is the number of calls or reads that were made in them.
 #![forbid(unsafe_code)]
 
 mod reads;
@@ -38,6 +38,8 @@ const WARM_CALLS: u64 = 2000;
 const WINDOWS: u64 = 4;
 /// Turns of a window: twice around the ring of 120 slots, and less than the 256 turns between two ticks.
 const TURNS: u64 = 240;
+/// The calls that a main future makes in one drive, which ends before a millisecond is over.
+const CALLS: u64 = 30;
 /// One-way messages that are sent in a turn.
 const MESSAGES: u64 = 16;
 /// A pause after which the next turn is a tick: there the node checks its sockets, which it counts.
@@ -112,8 +114,11 @@ enum Work {
 fn local(side: &str, work: Work) -> Outcome<()> {
     let (client, server) = (Side::client(None, work)?, Side::server(None)?);
     let (own, other) = if side == "client" { (client, server) } else { (server, client) };
-    let per_turn = if work == Work::Messages { MESSAGES } else { 1 };
-    measure(&own, &mut Others::Here(vec![other]), TURNS, per_turn)
+    let window = match work {
+        Work::Calls => WINDOW,
+        Work::Messages => Window { calls: TURNS * MESSAGES, each_behind_a_tick: true, ..WINDOW },
+    };
+    measure(&own, &mut Others::Here(vec![other]), window)
 }
 
 fn shared(side: &str) -> Outcome<()> {
@@ -121,7 +126,7 @@ fn shared(side: &str) -> Outcome<()> {
     let own = Side::named(side, Some(&directory.0))?;
     let other = if side == "client" { "server" } else { "client" };
     let remote = Remote::new(other, &directory.0)?;
-    measure(&own, &mut Others::There(remote), TURNS, 1)
+    measure(&own, &mut Others::There(remote), WINDOW)
 }
 
 /// A client, a relay, and a server. The relay has two turns for each call.
@@ -143,7 +148,8 @@ fn nested() -> Outcome<()> {
     if let Others::Here(others) = &mut others {
         others.push(client);
     }
-    measure(&relay, &mut others, TURNS / 2, 1)
+    // A node with several sessions may check its sockets after 64 messages.
+    measure(&relay, &mut others, Window { turns: 60, calls: 30, ..WINDOW })
 }
 
 /// Connects a node to the server, which turns beside it.
@@ -164,9 +170,21 @@ fn connected(own: &Side, others: &mut Others) -> Outcome<Rc<NullClient>> {
     Err(format!("no connection in {TURNS_MAX} rounds of turns").into())
 }
 
-/// Measures turns, so many of which make the calls of `calls` turns with `per_turn` calls, in windows that
-/// begin behind a tick and end before the next.
-fn measure(own: &Side, others: &mut Others, calls: u64, per_turn: u64) -> Outcome<()> {
+/// Turns that are measured together.
+struct Window {
+    turns: u64,
+    /// The calls that are made in them.
+    calls: u64,
+    /// Whether each of them stands behind a tick of its own, because it may bring one.
+    each_behind_a_tick: bool,
+}
+
+const WINDOW: Window = Window { turns: TURNS, calls: TURNS, each_behind_a_tick: false };
+
+/// Measures turns, in windows that begin behind a tick and end before the next.
+fn measure(own: &Side, others: &mut Others, window: Window) -> Outcome<()> {
+    let Window { turns, calls, each_behind_a_tick } = window;
+    let windows = WINDOWS * TURNS / turns;
     let mut done = 0;
     for _ in 0..TURNS_MAX {
         own.node.turn();
@@ -178,23 +196,25 @@ fn measure(own: &Side, others: &mut Others, calls: u64, per_turn: u64) -> Outcom
     if done < WARM_CALLS {
         return Err(format!("only {done} calls in {TURNS_MAX} rounds of turns").into());
     }
-    for _ in 0..WINDOWS {
+    for _ in 0..windows {
         pass_a_tick(own, others)?;
         let watches = own.node.counted(Counter::Watches);
         let mut done = 0;
-        for _ in 0..TURNS {
+        for _ in 0..turns {
+            if each_behind_a_tick {
+                pass_a_tick(own, others)?;
+            }
             measured_turn(&own.node);
             done += others.turn()? + own.done();
         }
-        let meant = calls * per_turn;
-        if done != meant {
-            return Err(format!("{done} calls in {TURNS} rounds of turns, not {meant}").into());
+        if done != calls {
+            return Err(format!("{done} calls in {turns} rounds of turns, not {calls}").into());
         }
-        if own.node.counted(Counter::Watches) != watches {
-            return Err(format!("the node ticks more often than every {TURNS} turns").into());
+        if !each_behind_a_tick && own.node.counted(Counter::Watches) != watches {
+            return Err(format!("the node ticks more often than every {turns} turns").into());
         }
     }
-    println!("{}", WINDOWS * calls * per_turn);
+    println!("{}", windows * calls);
     Ok(())
 }
 
@@ -237,11 +257,11 @@ fn block_on(calls: bool) -> Outcome<()> {
         Ok(())
     };
     own.node.block_on(call(WARM_CALLS))?;
-    for _ in 0..WINDOWS {
-        // The first turn behind a pause is a tick, and the next comes 256 turns later.
+    for _ in 0..WINDOWS * TURNS / CALLS {
+        // The first turn behind a pause is a tick, and sockets may be checked a millisecond later.
         thread::sleep(PAUSE);
         own.node.block_on(call(1))?;
-        measured_calls(|| own.node.block_on(call(TURNS)))?;
+        measured_calls(|| own.node.block_on(call(CALLS)))?;
     }
     println!("{}", WINDOWS * TURNS);
     Ok(())

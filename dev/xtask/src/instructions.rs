@@ -36,7 +36,7 @@ pub(crate) const COMMAND: Command = Command {
             Client and server take turns in one thread, one look each, in the default release\n\
             profile. Between processes (`null/shared`) each side is counted in its own. What a\n\
             node does at a tick, once in 256 turns and by the clock, is left out. `null/block_on`:\n\
-            a main future calls. `oneway/8B`: a message, of 16 a turn. `nested/relay`: the node\n\
+            a main future makes 30 calls at a time. `oneway/8B`: a message, of 16 a turn. `nested/relay`: the node\n\
             between, whose handler makes a null call and waits for it. `read/…`: a function that\n\
             reads a number, an element of an array or a struct of three numbers of another process.\n",
     run,

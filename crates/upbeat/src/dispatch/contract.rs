@@ -101,6 +101,7 @@ impl Dispatcher {
     #[inline(never)]
     pub(super) fn turn_woken(self: &Rc<Self>, main: Main<'_>) -> bool {
         self.contract.woke_at.set(Some(self.contract.taken.get()));
+        self.has_checked();
         let _upcall = Upcall(self);
         if self.pressed.pumps() {
             self.pump(1);

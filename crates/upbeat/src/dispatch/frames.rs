@@ -96,6 +96,10 @@ pub(super) struct OfNode<'s> {
 }
 
 impl<'s> Driver<'s> for OfNode<'s> {
+    fn took_most(self) {
+        self.node.check_behind_turn();
+    }
+
     #[inline(always)]
     fn session(self) -> &'s Session {
         self.session

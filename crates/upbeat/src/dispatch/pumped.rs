@@ -66,6 +66,7 @@ impl Dispatcher {
         if came {
             self.drain_streams(main);
             self.relieve_all();
+            self.check_behind_turn();
         }
         if self.pressed.get() {
             self.settle_all(true);

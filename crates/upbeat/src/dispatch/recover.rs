@@ -40,6 +40,7 @@ impl Dispatcher {
             self.sweep();
         }
         self.flush_all();
+        self.check_behind_turn();
         if self.waits.ticker.turn() {
             self.contained(|| self.tick_busy());
         }

@@ -1,5 +1,6 @@
 //! Ticks, sleep, and wake-ups.
 
+use super::checks::LastCheck;
 use super::{Dispatcher, Main};
 use crate::contain::wake;
 use crate::reactor::Source;
@@ -34,6 +35,7 @@ pub(super) struct Waits {
     pub(super) pace: RefCell<IdlePolicy>,
     pub(super) clock: Clock,
     pub(super) ticker: Ticker,
+    pub(super) last_check: LastCheck,
     /// How often a turn looks.
     pub(super) looks: Cell<u32>,
     /// How often a turn looks if there are no streams to pump.
@@ -49,7 +51,7 @@ impl Waits {
         let (looks, pump_looks) = (Cell::new(pace.looks(false)), Cell::new(pace.looks(false)));
         let (pace, clock) = (RefCell::new(pace), Clock::new());
         let (ticker, waited) = (Ticker::new(), Cell::new(false));
-        Waits { pace, clock, ticker, looks, pump_looks, waited }
+        Waits { pace, clock, ticker, last_check: LastCheck::default(), looks, pump_looks, waited }
     }
 }
 
@@ -113,10 +115,13 @@ impl Dispatcher {
     /// Ticks after so many turns in which something has arrived: notices other threads that run on this processor.
     #[cold]
     pub(super) fn tick_busy(self: &Rc<Self>) -> bool {
+        if self.waits.ticker.goes_on() {
+            return self.check_between_ticks();
+        }
         self.reads_busy();
         if self.watch.is_between_ticks() {
             self.waits.ticker.hurry();
-            return false;
+            return self.check_if_due();
         }
         let mut pace = self.waits.pace.borrow_mut();
         pace.tick();
@@ -142,18 +147,25 @@ impl Dispatcher {
             self.settle_all(false);
         }
         if self.waits.ticker.is_watch_due(now) {
-            self.count(Counter::Watches);
-            self.show_counters();
-            let mut sources = self.events.sources.take();
-            // The events that woke the node may not have been handled yet.
-            if sources.is_empty() {
-                self.events.reactor.wait(Some(0), &mut sources);
-            }
-            came |= self.attend(sources);
-            self.account.sampling.drained();
+            came |= self.watch_sockets();
             self.reads_anew();
         }
         self.tidy(now);
+        self.has_checked();
+        came
+    }
+
+    /// Handles the sockets that have an event. Returns whether code of the application may have run.
+    pub(super) fn watch_sockets(self: &Rc<Self>) -> bool {
+        self.count(Counter::Watches);
+        self.show_counters();
+        let mut sources = self.events.sources.take();
+        // The events that woke the node may not have been handled yet.
+        if sources.is_empty() {
+            self.events.reactor.wait(Some(0), &mut sources);
+        }
+        let came = self.attend(sources);
+        self.account.sampling.drained();
         came
     }
 
@@ -180,7 +192,7 @@ impl Dispatcher {
 
     /// Wakes timers and ends handlers whose time has come. Returns whether anything was ended: woken futures
     /// are in the wake queue.
-    fn fire(self: &Rc<Self>, now: u64) -> bool {
+    pub(super) fn fire(self: &Rc<Self>, now: u64) -> bool {
         loop {
             let due = self.events.timers.borrow_mut().due(now);
             let Some(waker) = due else { break };

@@ -63,6 +63,11 @@ impl Watch {
         self.woken.set(self.woken.get() + 1);
     }
 
+    /// Leaves so many ticks out of the gap: they are the node's own.
+    pub(super) fn leaves_out(&self, ticks: u64) {
+        self.read.set(self.read.get() + ticks);
+    }
+
     /// Returns whether this turn, after which the clock is read because each poll is timed, has no tick otherwise.
     pub(super) fn is_between_ticks(&self) -> bool {
         let turns = (self.turns.get() + 1) % TURNS_PER_TICK;
@@ -92,6 +97,7 @@ impl Dispatcher {
     pub(crate) fn begins_drive(&self) {
         self.watch.drives.set(true);
         self.reads_anew();
+        self.has_checked();
     }
 
     /// Notes that this loop has ended.
@@ -132,6 +138,16 @@ impl Dispatcher {
         self.reads_clock(BUSY_GAP_NS);
     }
 
+    /// Reads the clock of a busy node between two ticks, if the gap is longer than usual by now. A shorter one goes on.
+    pub(super) fn reads_long(&self) {
+        let frames = self.contract.frames_taken() - self.watch.taken.get();
+        let polls = frames + self.watch.woken.get();
+        let usual_ns = if polls == 1 { NAMED_GAP_NS } else { BUSY_GAP_NS };
+        if ticks().saturating_sub(self.watch.read.get()) > self.ticks_of(usual_ns) {
+            self.reads_clock(usual_ns);
+        }
+    }
+
     #[inline]
     fn reads_clock(&self, usual_ns: u64) {
         let now = ticks();
@@ -147,7 +163,7 @@ impl Dispatcher {
 
     /// Returns the ticks of a multiple of a handler's usual budget, which is known in ticks.
     #[inline]
-    fn ticks_of(&self, nanoseconds: u64) -> u64 {
+    pub(super) fn ticks_of(&self, nanoseconds: u64) -> u64 {
         nanoseconds / HANDLER_BUDGET_NS * self.run.polled.usual_budget()
     }
 

@@ -121,6 +121,7 @@ impl Dispatcher {
             if self.run.polled.was_late() {
                 self.look_between(main);
             }
+            let _came = self.check_if_due();
             if self.work.roster.any_above(Priority::of(id)) {
                 self.gather();
             }

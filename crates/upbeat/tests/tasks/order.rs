@@ -1,12 +1,13 @@
 //! Priorities, yields, and that nobody is kept waiting for ever.
 
 use super::{Gate, local, settle};
+use crate::common::{Directory, PROGRAM, Watchdog, alone};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
-use upbeat::{CallError, Node, Priority, Start, yield_now};
+use upbeat::{CallError, Execution, Node, Priority, Start, yield_now};
 
 #[upbeat::service]
 trait Null {
@@ -17,6 +18,22 @@ struct Here;
 
 impl Null for Here {
     async fn null(&self) {}
+}
+
+#[upbeat::service]
+trait Slow {
+    async fn compute(&self);
+}
+
+/// Computes for 100 us, and counts.
+struct Computes(Rc<Cell<u32>>);
+
+impl Slow for Computes {
+    async fn compute(&self) {
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_micros(100) {}
+        self.0.set(self.0.get() + 1);
+    }
 }
 
 /// The log of events, in order.
@@ -190,6 +207,79 @@ fn one_that_yields_and_is_answered_is_polled_no_more_often_for_that() {
     }
     // By its reply, and then anew for the next call; and from the list.
     assert!((2..=4).contains(&most), "{most} polls in one turn");
+}
+
+#[test]
+fn a_sleep_beside_tasks_that_compute_and_yield_is_late_by_one_poll_of_each() {
+    let (_alone, node) = local("late");
+    let polls = Rc::new(Cell::new(0));
+    for _ in 0..32 {
+        let polls = Rc::clone(&polls);
+        drop(node.spawn(async move {
+            loop {
+                let began = Instant::now();
+                while began.elapsed() < Duration::from_millis(1) {}
+                polls.set(polls.get() + 1);
+                yield_now().await;
+            }
+        }));
+    }
+    let passed = node.block_on(async {
+        let before = polls.get();
+        upbeat::sleep(Duration::from_millis(1)).await;
+        polls.get() - before
+    });
+    // The time is over within two polls, and a tick comes within two. The future that sleeps has its turn behind one
+    // poll of each task.
+    assert!(passed <= 4 + 32, "{passed} polls passed");
+}
+
+#[test]
+fn a_sleep_beside_many_callers_is_late_by_a_call_of_each() {
+    const CALLERS: u32 = 64;
+    let (_alone, _watchdog) = (alone(), Watchdog::new("late beside callers"));
+    let directory = Directory::new();
+    for execution in [Execution::Orpc, Execution::Trpc] {
+        let make = |name: &str| {
+            let builder = Node::builder(name).program(PROGRAM).directory(directory.path());
+            builder.execution(execution).build().unwrap()
+        };
+        let (server, calls) = (make("slow"), Rc::new(Cell::new(0)));
+        server.serve(SlowServer::new(Computes(Rc::clone(&calls)))).unwrap();
+        let callers: Vec<Node> = (0..CALLERS).map(|at| make(&format!("caller{at}"))).collect();
+        let turn_all = || {
+            callers.iter().for_each(|caller| {
+                caller.turn();
+            });
+            server.turn();
+        };
+        let called = Rc::new(Cell::new(0));
+        for caller in &callers {
+            let (node, called) = (caller.clone(), Rc::clone(&called));
+            drop(caller.spawn(async move {
+                let slow: SlowClient = node.connect("slow").await.unwrap();
+                slow.compute().await.unwrap();
+                called.set(called.get() + 1);
+                while slow.compute().await.is_ok() {}
+            }));
+        }
+        while called.get() < CALLERS {
+            turn_all();
+        }
+        let begun = calls.get();
+        let over = Rc::new(Cell::new(false));
+        let wakes = Rc::clone(&over);
+        drop(server.spawn(async move {
+            upbeat::sleep(Duration::from_millis(1)).await;
+            wakes.set(true);
+        }));
+        // The sleep begins in one turn, its time is over in the next, and it ends in the one behind that.
+        while !over.get() {
+            turn_all();
+            let passed = calls.get() - begun;
+            assert!(passed <= 4 * CALLERS, "{passed} calls passed");
+        }
+    }
 }
 
 #[test]
