@@ -33,6 +33,9 @@ const TRIES: usize = 100;
 /// few system calls.
 const SWEEP: Duration = Duration::from_millis(1);
 
+/// The time within which a process ends that has begun to: it gives up its locks first, and its sockets later.
+const ENDING: Duration = Duration::from_millis(250);
+
 /// The names of this process, with the process ID (a forked child inherits the set, but not the names) and the path.
 static OURS: Mutex<Option<HashSet<(u32, PathBuf)>>> = Mutex::new(None);
 
@@ -204,7 +207,7 @@ fn answering(dir: &ProgramDirectory, files: &FileNames) -> Option<Option<u32>> {
     match rustix::net::connect(&socket, &dir.address(&files.socket).ok()?) {
         Ok(()) => {
             let pid = credentials::of_peer(socket.as_fd()).ok().and_then(|peer| peer.pid);
-            pid.is_none_or(lives).then_some(pid)
+            pid.is_none_or(lives_on).then_some(pid)
         }
         // Its queue is full.
         Err(Errno::AGAIN) => Some(None),
@@ -212,10 +215,10 @@ fn answering(dir: &ProgramDirectory, files: &FileNames) -> Option<Option<u32>> {
     }
 }
 
-/// Returns whether a process has not ended, as far as can be found out.
-fn lives(pid: u32) -> bool {
+/// Returns whether a process does not end soon, as far as can be found out.
+fn lives_on(pid: u32) -> bool {
     match PeerProcess::of(pid) {
-        Ok(process) => !process.has_ended(),
+        Ok(process) => !process.ends_within(ENDING),
         Err(error) => !matches!(error, WatchError::Dead { .. }),
     }
 }

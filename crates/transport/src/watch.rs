@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 /// The processes in which a node's peers live.
 #[derive(Default)]
@@ -108,10 +109,15 @@ impl PeerProcess {
     /// Returns whether the process has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
+        self.ends_within(Duration::ZERO)
+    }
+
+    /// Returns whether the process has ended, or does within this time.
+    pub(crate) fn ends_within(&self, time: Duration) -> bool {
         let Some(descriptor) = &self.descriptor else { return false };
         let mut polled = [PollFd::new(descriptor, PollFlags::IN)];
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        rustix::io::retry_on_intr(|| rustix::event::poll(&mut polled, Some(&now))) == Ok(1)
+        let time = Timespec::try_from(time).ok();
+        rustix::io::retry_on_intr(|| rustix::event::poll(&mut polled, time.as_ref())) == Ok(1)
     }
 }
 

@@ -61,6 +61,37 @@ fn a_name_whose_socket_answers_is_taken() {
     drop(Listener::bind(&place, &home).unwrap());
 }
 
+/// A process that ends gives its locks up before its sockets. Whoever takes its name, or removes what it has left, in
+/// between waits for the end.
+#[test]
+fn a_name_of_a_process_that_is_ending_is_free() {
+    let _alone = alone();
+    let directory = Directory::new();
+    let (place, home) = (directory.place(), home("node"));
+    let lock =
+        place.socket_path(home.program().name(), home.name().unwrap()).with_extension("lock");
+    for sweeps in [false, true, false, true] {
+        let mut other = Other::start("node", place.directory());
+        other.expect("bound");
+        // As after the end of the locks: the file is there, and nobody holds it.
+        std::fs::remove_file(&lock).unwrap();
+        std::fs::write(&lock, "").unwrap();
+        std::thread::scope(|scope| {
+            let (begins, begun) = std::sync::mpsc::channel();
+            let ends = scope.spawn(move || {
+                begun.recv().unwrap();
+                other.kill();
+                other.child.wait().unwrap();
+            });
+            begins.send(()).unwrap();
+            let next = common::home(if sweeps { "node/2" } else { "node" });
+            drop(Listener::bind(&place, &next).expect("the name is free"));
+            ends.join().unwrap();
+        });
+        assert!(!lock.exists() && !lock.with_extension("sock").exists(), "{sweeps}");
+    }
+}
+
 /// A directory under a lock is left alone by systemd-tmpfiles, which otherwise removes files that nobody has touched for
 /// days.
 #[test]
