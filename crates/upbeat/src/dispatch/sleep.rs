@@ -3,7 +3,7 @@
 use super::checks::LastCheck;
 use super::{Dispatcher, Main};
 use crate::contain::wake;
-use crate::reactor::Source;
+use crate::reactor::{Source, has_events};
 use crate::wait::{Idle, IdlePolicy, Ticker};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -216,7 +216,7 @@ impl Dispatcher {
     fn sleep(self: &Rc<Self>) -> bool {
         self.come_to_rest();
         let mut sources = self.events.sources.take();
-        let sleeps = self.work.roster.may_sleep() && !self.anything_came();
+        let sleeps = self.work.roster.may_sleep() && !self.anything_came() && !has_events(&sources);
         if sleeps {
             self.count(Counter::Sleeps);
             self.show_counters();
@@ -247,7 +247,10 @@ impl Dispatcher {
         self.waits.waited.set(true);
         self.life.drives.waits_for_node();
         self.come_to_rest();
-        if !self.work.roster.may_sleep() || self.anything_came() {
+        let sources = self.events.sources.take();
+        let is_unattended = has_events(&sources);
+        self.events.sources.set(sources);
+        if !self.work.roster.may_sleep() || self.anything_came() || is_unattended {
             return false;
         }
         self.count(Counter::Sleeps);

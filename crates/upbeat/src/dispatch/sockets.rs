@@ -6,7 +6,7 @@ use super::sessions::Place;
 use crate::contain::wake;
 use crate::driver::{Driver, Main, answer, take_frames};
 use crate::error::Why;
-use crate::reactor::{Reactor, Source, has_hung_up};
+use crate::reactor::{Reactor, Source, has_events, has_hung_up};
 use crate::session::{Fault, Session, misbehaved};
 use crate::timer::Timers;
 use crate::wake::{MAIN, TaskId};
@@ -39,12 +39,36 @@ impl Events {
     }
 }
 
+/// The sources of events that are not attended yet. They are kept where one of them panics: the epoll tells an event of
+/// a descriptor of the application once.
+struct Unattended<'n> {
+    events: &'n Events,
+    sources: Vec<Source>,
+    next: usize,
+}
+
+impl Unattended<'_> {
+    fn next(&mut self) -> Option<Source> {
+        let source = self.sources.get(self.next).copied();
+        self.next += usize::from(source.is_some());
+        source
+    }
+}
+
+impl Drop for Unattended<'_> {
+    fn drop(&mut self) {
+        self.sources.drain(..self.next);
+        self.events.sources.set(std::mem::take(&mut self.sources));
+    }
+}
+
 impl Dispatcher {
     /// Handles the sockets that have an event. Returns whether there was any besides the wake queue's, which a
     /// turn checks by itself.
-    pub(super) fn attend(self: &Rc<Self>, mut sources: Vec<Source>) -> bool {
-        let any = sources.iter().any(|source| *source != Source::Roster);
-        for source in sources.drain(..) {
+    pub(super) fn attend(self: &Rc<Self>, sources: Vec<Source>) -> bool {
+        let any = has_events(&sources);
+        let mut unattended = Unattended { events: &self.events, sources, next: 0 };
+        while let Some(source) = unattended.next() {
             match source {
                 Source::Roster => {}
                 Source::Alarm => self.events.reactor.hush(),
@@ -65,7 +89,7 @@ impl Dispatcher {
                 }
             }
         }
-        self.events.sources.set(sources);
+        drop(unattended);
         self.check_openings();
         self.make_way();
         any
@@ -103,7 +127,7 @@ impl Dispatcher {
         session.carrier.take_rest();
         for kept in session.forget_kept(self.flow.budgets.requests()) {
             if !kept.head.kind.is_answered() {
-                self.run_kept(session, &kept);
+                self.contained(|| self.run_kept(session, &kept));
             }
         }
         // A peer that is not gone could go on writing after the end of its socket.

@@ -148,7 +148,7 @@ impl Dispatcher {
     /// its budget.
     #[cold]
     #[inline(never)]
-    fn look_between(self: &Rc<Self>, main: Main<'_>) {
+    pub(super) fn look_between(self: &Rc<Self>, main: Main<'_>) {
         if self.pressed.pumps() {
             self.pump(1);
         }
