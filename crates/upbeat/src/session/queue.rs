@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::task::Waker;
 use upbeat_core::bill::Counter;
 use upbeat_core::limits::CALLS_PER_SESSION_MAX;
+use upbeat_memory::sync::fence_full;
 
 /// The resource for which the senders of a line wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +174,9 @@ impl Session {
         impl Drop for Gone<'_> {
             fn drop(&mut self) {
                 self.0.take_turn(None);
-                self.0.withdraw_admission(self.1);
+                if self.0.withdraw_admission(self.1) {
+                    self.0.flush(fence_full());
+                }
             }
         }
         self.take_turn(Some(admission));

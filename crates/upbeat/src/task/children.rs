@@ -206,7 +206,7 @@ impl<'env> Inner<'env> {
         let waker = context.waker().clone();
         let mut list = self.board.list();
         let may_wait = list.woken.is_empty();
-        let before = may_wait.then(|| list.parent.replace(waker));
+        let before = if may_wait { list.parent.replace(waker) } else { Some(waker) };
         drop(list);
         drop(before);
         may_wait
