@@ -51,6 +51,15 @@ pub const TAKEN_BYTES_MIN: usize = 1 << 20;
 /// Elements of a sequence whose elements may take no bytes of a message.
 pub const EMPTY_ELEMENTS_MAX: usize = 1 << 20;
 
+/// Bytes of memory that the values of a message may take for each byte of the message.
+pub const VALUES_PER_BYTE_MAX: usize = 64;
+
+/// Bytes of memory that the values of a message may take, however short it is.
+pub const VALUES_BYTES_ALWAYS: usize = 16 << 20;
+
+/// Bytes of memory that the values of a message may take, however long it is.
+pub const VALUES_BYTES_MAX: usize = 1 << 30;
+
 /// Bytes of memory that a method keeps of one argument by reference for the next request. Larger memory is freed
 /// when the handler is done.
 pub const KEPT_ARGUMENT_BYTES_MAX: usize = 256 << 10;

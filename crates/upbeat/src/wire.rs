@@ -44,6 +44,7 @@ mod built;
 mod describe;
 mod forms;
 mod by_reference;
+mod metered;
 mod shallow;
 mod in_place;
 mod output;
@@ -186,6 +187,7 @@ pub trait Wire: Sized + 'static {
         reserve(items, count.min(input.remaining() / size_of::<Self>().max(1)))?;
         input.sequence(|input| {
             for _ in 0..count {
+                input.charge(size_of::<Self>())?;
                 let item = Self::take(input)?;
                 reserve(items, 1)?;
                 items.push(item);
@@ -284,6 +286,11 @@ pub enum WireError {
         /// The most bytes that the receiver accepts.
         most: usize,
     },
+    /// The values of the message would take more memory than a message of that length may become, and were not made.
+    MemoryLimit {
+        /// The most bytes that they may take.
+        most: usize,
+    },
     /// There is no memory for the value, or for its message.
     NoMemory {
         /// The bytes that were needed.
@@ -319,6 +326,9 @@ impl fmt::Display for WireError {
             }
             WireError::TooLarge { bytes, most } => {
                 write!(f, "the message has {bytes} bytes, and at most {most} are taken")
+            }
+            WireError::MemoryLimit { most } => {
+                write!(f, "the values of the message would take more than {most} bytes of memory")
             }
             WireError::NoMemory { bytes } => write!(f, "there is no memory for {bytes} bytes"),
             WireError::Stream { why } => write!(f, "a stream: {why}"),

@@ -404,6 +404,7 @@ macro_rules! entries {
                 let (count, mut all) = (checked_count(input)?, Self::default());
                 input.sequence(|input| {
                     for _ in 0..count {
+                        input.charge(size_of::<($($part,)*)>())?;
                         #[allow(non_snake_case)]
                         let ($($part,)*) = ($($part::take(input)?,)*);
                         all.extend([$value]);

@@ -1,14 +1,14 @@
 //! The source of a value that is read: the open frame of a lane, a buffer of the peer, or private bytes.
 
 use super::in_place::{Hold, Lease, Unread};
+use super::metered::{Meter, Metered};
 use super::output::postcard_error;
 use super::shallow::{STACK_BYTES_MAX, Shallow, here};
-use super::{MessageContext, WireError, reserve, reserved};
+use super::{MessageContext, WireError, reserve};
 use serde::de::DeserializeOwned;
 use std::cell::{Cell, OnceCell};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use upbeat_core::limits::IN_RING_BYTES_MAX;
 use upbeat_memory::ring::Reader;
 use upbeat_memory::{fresh, probe};
 use zerocopy::{FromBytes, IntoBytes};
@@ -38,8 +38,7 @@ struct Shared {
     end: usize,
     /// The byte at which the copy begins, and the copy.
     copy: OnceCell<(usize, Vec<u8>)>,
-    /// Whether memory was asked for.
-    asked: Cell<bool>,
+    meter: Meter,
 }
 
 #[derive(Clone, Copy)]
@@ -172,11 +171,18 @@ impl<'a> Input<'a> {
             return read(self);
         }
         let Input { from, at, end, context, tolerant, .. } = *self;
-        let shared = Shared { end, copy: OnceCell::new(), asked: Cell::new(false) };
+        let meter = Meter::of(end.saturating_sub(at));
+        let shared = Shared { end, copy: OnceCell::new(), meter };
         let mut inner = Input { from, at, end, context, tolerant, shared: Some(&shared) };
         let value = read(&mut inner)?;
         self.at = inner.at;
         Ok(value)
+    }
+
+    /// Charges for an element of a sequence that is made next.
+    #[inline]
+    pub(super) fn charge(&self, bytes: usize) -> Result<(), WireError> {
+        self.shared.map_or(Ok(()), |shared| shared.meter.charge(bytes))
     }
 
     /// Returns the context in which an attachment is opened, or `None` where messages have no attachments.
@@ -336,40 +342,24 @@ impl<'a> Input<'a> {
                 &copy[at - begin..end - begin]
             }
         };
-        if !shared.asked.get() {
-            // The first value asks for all of them.
-            has_memory_for(shared.end - at, GROWTH)?;
-            shared.asked.set(true);
-        }
-        let (value, left) = from_postcard(bytes)?;
+        let (value, left) = from_postcard(bytes, &shared.meter)?;
         self.at = end - left;
         Ok(value)
     }
 }
 
-/// The bytes of a serde message up to which memory for its values is not checked.
-const UNASKED: usize = IN_RING_BYTES_MAX;
-
-/// The memory that a value takes while it is read, as a multiple of its bytes in postcard: vectors double as
-/// they grow.
-const GROWTH: usize = 4;
-
-/// Checks whether there is memory for a value that serde reads from so many bytes, and that is larger by this
-/// factor. Serde allocates without a check, and the process would end where memory is missing.
-pub(super) fn has_memory_for(bytes: usize, growth: usize) -> Result<(), WireError> {
-    if bytes <= UNASKED {
-        return Ok(());
-    }
-    reserved::<u8>(bytes.saturating_mul(growth)).map(drop)
-}
-
 /// Reads a value from postcard, and returns it with the number of bytes that are left.
-fn from_postcard<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, usize), WireError> {
+fn from_postcard<T: DeserializeOwned>(
+    bytes: &[u8],
+    meter: &Meter,
+) -> Result<(T, usize), WireError> {
     let too_deep = Cell::new(false);
     let mut input = postcard::Deserializer::from_flavor(Shallow::new(bytes, &too_deep));
-    let value = T::deserialize(&mut input).map_err(|error| match too_deep.get() {
-        true => WireError::Invalid { what: "value of an endurable depth" },
-        false => postcard_error(&error),
+    let value = T::deserialize(Metered { part: &mut input, meter }).map_err(|error| {
+        meter.reason(|| match too_deep.get() {
+            true => WireError::Invalid { what: "value of an endurable depth" },
+            false => postcard_error(&error),
+        })
     })?;
     let rest = input.finalize().map_err(|error| postcard_error(&error))?;
     Ok((value, rest.len()))

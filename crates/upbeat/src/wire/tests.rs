@@ -10,6 +10,8 @@ use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use upbeat_core::limits::{EMPTY_ELEMENTS_MAX, KEPT_ARGUMENT_BYTES_MAX};
 
+mod memory;
+
 mod types;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::Wire)]

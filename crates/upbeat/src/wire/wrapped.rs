@@ -159,14 +159,11 @@ fn name_of<T>() -> String {
 #[cfg(feature = "json")]
 mod json {
     use super::{Json, name_of};
-    use crate::wire::input::has_memory_for;
+    use crate::wire::metered::{Meter, Metered};
     use crate::wire::{ByReference, Describe, Input, Output, Wire, WireError};
     use serde::de::{DeserializeOwned, Error as _};
     use serde::ser::Error as _;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    /// The bytes in memory of a value, for each byte of the shortest text that gives it.
-    const GROWTH: usize = 16;
 
     impl<T: Serialize + DeserializeOwned + 'static> Wire for Json<T> {
         fn describe(out: &mut Describe) {
@@ -182,9 +179,15 @@ mod json {
 
         fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
             let text = String::take(input)?;
-            has_memory_for(text.len(), GROWTH)?;
-            serde_json::from_str(&text).map(Json).map_err(refused)
+            read(&text).map(Json)
         }
+    }
+
+    fn read<T: DeserializeOwned>(text: &str) -> Result<T, WireError> {
+        let (meter, mut input) = (Meter::of(text.len()), serde_json::Deserializer::from_str(text));
+        let value = T::deserialize(Metered { part: &mut input, meter: &meter });
+        let value = value.and_then(|value| input.end().map(|()| value));
+        value.map_err(|error| meter.reason(|| refused(error)))
     }
 
     fn refused(error: serde_json::Error) -> WireError {
@@ -201,8 +204,7 @@ mod json {
     impl<'de, T: DeserializeOwned> Deserialize<'de> for Json<T> {
         fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
             let text = String::deserialize(from)?;
-            has_memory_for(text.len(), GROWTH).map_err(D::Error::custom)?;
-            serde_json::from_str(&text).map(Json).map_err(D::Error::custom)
+            read(&text).map(Json).map_err(D::Error::custom)
         }
     }
 }

@@ -1,0 +1,327 @@
+//! Bounds the memory that the values of a message take.
+//!
+//! A byte of a message may stand for much more memory: an empty text, a vector without elements, an absent value of a
+//! large type. A sender could have a short message become any number of gigabytes. So each value of a sequence or of
+//! serde is charged its size before it is made, also within each value that contains it, and texts are charged their
+//! bytes. As the charges grow, memory for the next of them is asked for, because most types allocate theirs without a
+//! check.
+//!
+//! Invariant: the charges of one message end at a limit, and so does the time in which values without any size are read.
+
+use super::{WireError, reserved};
+use serde::de::{
+    DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, VariantAccess, Visitor,
+};
+use std::cell::Cell;
+use std::fmt;
+use upbeat_core::limits::{VALUES_BYTES_ALWAYS, VALUES_BYTES_MAX, VALUES_PER_BYTE_MAX};
+
+/// The charge for a value without any size: a message may count any number of them.
+const EMPTY: usize = 16;
+/// The charges up to which no memory is asked for.
+const UNASKED: usize = 1 << 20;
+/// The memory that is asked for, as a multiple of the charges: they may double before it is asked for again, and a vector
+/// that grows has its elements twice for a moment.
+const ASKED: usize = 4;
+
+/// The charges for the values of one message.
+pub(super) struct Meter {
+    most: usize,
+    /// The charges at which memory is asked for, and what is left until then.
+    asks_at: Cell<usize>,
+    left: Cell<usize>,
+    /// The reason why serde was stopped.
+    stopped: Cell<Option<WireError>>,
+}
+
+impl Meter {
+    /// Begins to charge for the values of a message of so many bytes.
+    pub(super) fn of(bytes: usize) -> Meter {
+        let most = bytes.saturating_mul(VALUES_PER_BYTE_MAX);
+        Meter {
+            most: most.clamp(VALUES_BYTES_ALWAYS, VALUES_BYTES_MAX),
+            asks_at: Cell::new(UNASKED),
+            left: Cell::new(UNASKED),
+            stopped: Cell::new(None),
+        }
+    }
+
+    /// Charges for a value that is made next.
+    #[inline]
+    pub(super) fn charge(&self, bytes: usize) -> Result<(), WireError> {
+        let bytes = if bytes == 0 { EMPTY } else { bytes };
+        match self.left.get().checked_sub(bytes) {
+            Some(left) => {
+                self.left.set(left);
+                Ok(())
+            }
+            None => self.ask(bytes),
+        }
+    }
+
+    #[cold]
+    fn ask(&self, bytes: usize) -> Result<(), WireError> {
+        let charged = (self.asks_at.get() - self.left.get()).saturating_add(bytes);
+        if charged > self.most {
+            return Err(WireError::MemoryLimit { most: self.most });
+        }
+        reserved::<u8>(charged.saturating_mul(ASKED))?;
+        let next = charged.saturating_mul(2).min(self.most);
+        self.asks_at.set(next);
+        self.left.set(next - charged);
+        Ok(())
+    }
+
+    /// Charges for a value that serde makes next.
+    #[inline]
+    fn charge_serde<E: Error>(&self, bytes: usize) -> Result<(), E> {
+        self.charge(bytes).map_err(|why| {
+            let error = E::custom(&why);
+            self.stopped.set(Some(why));
+            error
+        })
+    }
+
+    /// Returns the reason why serde was stopped, if it was, in place of this one.
+    pub(super) fn reason(&self, other: impl FnOnce() -> WireError) -> WireError {
+        self.stopped.take().unwrap_or_else(other)
+    }
+}
+
+/// A part of serde whose values are charged for.
+pub(super) struct Metered<'m, P> {
+    pub(super) part: P,
+    pub(super) meter: &'m Meter,
+}
+
+macro_rules! numbers {
+    ($($method:ident)*) => {$(
+        #[inline]
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+            self.meter.charge_serde(size_of::<V::Value>())?;
+            self.part.$method(visitor)
+        }
+    )*};
+}
+
+macro_rules! values {
+    ($($method:ident($($name:ident: $type:ty),*);)*) => {$(
+        #[inline]
+        fn $method<V: Visitor<'de>>(
+            self,
+            $($name: $type,)*
+            visitor: V,
+        ) -> Result<V::Value, D::Error> {
+            let Metered { part, meter } = self;
+            meter.charge_serde(size_of::<V::Value>())?;
+            part.$method($($name,)* Metered { part: visitor, meter })
+        }
+    )*};
+}
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for Metered<'_, D> {
+    type Error = D::Error;
+
+    numbers! {
+        deserialize_bool
+        deserialize_i8
+        deserialize_i16
+        deserialize_i32
+        deserialize_i64
+        deserialize_i128
+        deserialize_u8
+        deserialize_u16
+        deserialize_u32
+        deserialize_u64
+        deserialize_u128
+        deserialize_f32
+        deserialize_f64
+        deserialize_char
+    }
+
+    values! {
+        deserialize_any();
+        deserialize_str();
+        deserialize_string();
+        deserialize_bytes();
+        deserialize_byte_buf();
+        deserialize_option();
+        deserialize_unit();
+        deserialize_unit_struct(name: &'static str);
+        deserialize_newtype_struct(name: &'static str);
+        deserialize_seq();
+        deserialize_tuple(len: usize);
+        deserialize_tuple_struct(name: &'static str, len: usize);
+        deserialize_map();
+        deserialize_struct(name: &'static str, fields: &'static [&'static str]);
+        deserialize_enum(name: &'static str, variants: &'static [&'static str]);
+        deserialize_identifier();
+        deserialize_ignored_any();
+    }
+
+    fn is_human_readable(&self) -> bool {
+        self.part.is_human_readable()
+    }
+}
+
+macro_rules! visits {
+    ({$($number:ident $type:ty,)*} {$($bytes:ident $of:ty,)*} {$($inner:ident $from:ident,)*}) => {
+        $(
+            #[inline]
+            fn $number<E: Error>(self, value: $type) -> Result<V::Value, E> {
+                self.part.$number(value)
+            }
+        )*
+        $(
+            #[inline]
+            fn $bytes<E: Error>(self, value: $of) -> Result<V::Value, E> {
+                self.meter.charge_serde(value.len())?;
+                self.part.$bytes(value)
+            }
+        )*
+        $(
+            #[inline]
+            fn $inner<A: $from<'de>>(self, part: A) -> Result<V::Value, A::Error> {
+                self.part.$inner(Metered { part, meter: self.meter })
+            }
+        )*
+    };
+}
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for Metered<'_, V> {
+    type Value = V::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.part.expecting(f)
+    }
+
+    fn visit_none<E: Error>(self) -> Result<V::Value, E> {
+        self.part.visit_none()
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<V::Value, E> {
+        self.part.visit_unit()
+    }
+
+    visits! {
+        {
+            visit_bool bool,
+            visit_i8 i8,
+            visit_i16 i16,
+            visit_i32 i32,
+            visit_i64 i64,
+            visit_i128 i128,
+            visit_u8 u8,
+            visit_u16 u16,
+            visit_u32 u32,
+            visit_u64 u64,
+            visit_u128 u128,
+            visit_f32 f32,
+            visit_f64 f64,
+            visit_char char,
+        }
+        {
+            visit_str &str,
+            visit_borrowed_str &'de str,
+            visit_string String,
+            visit_bytes &[u8],
+            visit_borrowed_bytes &'de [u8],
+            visit_byte_buf Vec<u8>,
+        }
+        {
+            visit_some Deserializer,
+            visit_newtype_struct Deserializer,
+            visit_seq SeqAccess,
+            visit_map MapAccess,
+            visit_enum EnumAccess,
+        }
+    }
+}
+
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Metered<'_, S> {
+    type Value = S::Value;
+
+    #[inline]
+    fn deserialize<D: Deserializer<'de>>(self, part: D) -> Result<S::Value, D::Error> {
+        self.part.deserialize(Metered { part, meter: self.meter })
+    }
+}
+
+impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Metered<'_, A> {
+    type Error = A::Error;
+
+    #[inline]
+    fn next_element_seed<S: DeserializeSeed<'de>>(
+        &mut self,
+        part: S,
+    ) -> Result<Option<S::Value>, A::Error> {
+        self.part.next_element_seed(Metered { part, meter: self.meter })
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        self.part.size_hint()
+    }
+}
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Metered<'_, A> {
+    type Error = A::Error;
+
+    #[inline]
+    fn next_key_seed<S: DeserializeSeed<'de>>(
+        &mut self,
+        part: S,
+    ) -> Result<Option<S::Value>, A::Error> {
+        self.part.next_key_seed(Metered { part, meter: self.meter })
+    }
+
+    #[inline]
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, part: S) -> Result<S::Value, A::Error> {
+        self.part.next_value_seed(Metered { part, meter: self.meter })
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        self.part.size_hint()
+    }
+}
+
+impl<'de, 'm, A: EnumAccess<'de>> EnumAccess<'de> for Metered<'m, A> {
+    type Error = A::Error;
+    type Variant = Metered<'m, A::Variant>;
+
+    #[inline]
+    fn variant_seed<S: DeserializeSeed<'de>>(
+        self,
+        part: S,
+    ) -> Result<(S::Value, Metered<'m, A::Variant>), A::Error> {
+        let Metered { part: variants, meter } = self;
+        let (value, part) = variants.variant_seed(Metered { part, meter })?;
+        Ok((value, Metered { part, meter }))
+    }
+}
+
+impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Metered<'_, A> {
+    type Error = A::Error;
+
+    fn unit_variant(self) -> Result<(), A::Error> {
+        self.part.unit_variant()
+    }
+
+    #[inline]
+    fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, part: S) -> Result<S::Value, A::Error> {
+        self.part.newtype_variant_seed(Metered { part, meter: self.meter })
+    }
+
+    #[inline]
+    fn tuple_variant<V: Visitor<'de>>(self, len: usize, part: V) -> Result<V::Value, A::Error> {
+        self.part.tuple_variant(len, Metered { part, meter: self.meter })
+    }
+
+    #[inline]
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        fields: &'static [&'static str],
+        part: V,
+    ) -> Result<V::Value, A::Error> {
+        self.part.struct_variant(fields, Metered { part, meter: self.meter })
+    }
+}

@@ -1,0 +1,116 @@
+//! The memory that the values of a message take is bounded, in every form.
+
+use super::{decode, decode_tolerantly, encode};
+use crate::wire::{Input, WireError};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, LinkedList, VecDeque};
+use std::time::{Duration, Instant};
+use upbeat_core::limits::{VALUES_BYTES_ALWAYS, VALUES_PER_BYTE_MAX};
+
+/// A value of 1 KiB that may be absent.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, crate::Wire)]
+struct Large([[u64; 16]; 8]);
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, crate::Wire)]
+struct Nest {
+    inner: Vec<Nest>,
+    kept: Option<Box<Large>>,
+}
+
+/// Returns a message of a sequence in postcard that counts so many elements, each of which is these bytes.
+fn counted(count: u64, element: &[u8], elements: usize) -> Vec<u8> {
+    let mut bytes = postcard::to_allocvec(&count).unwrap();
+    bytes.extend(element.iter().cycle().take(element.len() * elements));
+    bytes
+}
+
+/// Returns a message of so many words without a bit, behind a count.
+fn words(count: u64, words: usize) -> Vec<u8> {
+    let mut bytes = vec![0; 8 * (1 + words)];
+    bytes[..8].copy_from_slice(&count.to_le_bytes());
+    bytes
+}
+
+/// Returns a message of a text.
+fn text(text: &str) -> Vec<u8> {
+    let mut bytes = (text.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(text.as_bytes());
+    bytes
+}
+
+fn read_serde<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, WireError> {
+    Input::own(bytes).serde()
+}
+
+/// Checks that a message of so many bytes is refused for the memory of its values.
+#[track_caller]
+fn is_refused<T>(value: Result<T, WireError>, bytes: usize) {
+    let most = (bytes * VALUES_PER_BYTE_MAX).max(VALUES_BYTES_ALWAYS);
+    match value {
+        Err(WireError::MemoryLimit { most: limit }) => assert_eq!(limit, most),
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("it was read"),
+    }
+}
+
+#[test]
+fn a_short_message_does_not_become_large_values() {
+    // Serde: absent values, present ones behind pointers, and sequences in each other.
+    let absent = counted(1 << 20, &[0], 1 << 20);
+    is_refused(read_serde::<Vec<Option<Large>>>(&absent), absent.len());
+    is_refused(read_serde::<Vec<(Option<Large>, ())>>(&absent), absent.len());
+    is_refused(read_serde::<VecDeque<Option<Large>>>(&absent), absent.len());
+    is_refused(read_serde::<LinkedList<Option<Large>>>(&absent), absent.len());
+    let keyed = counted(1 << 19, &[0, 0], 1 << 19);
+    is_refused(read_serde::<BTreeMap<u8, Option<Large>>>(&keyed), keyed.len());
+    let nested = counted(1 << 18, &[3, 0, 0, 0], 1 << 18);
+    is_refused(read_serde::<Vec<Vec<Option<Large>>>>(&nested), nested.len());
+    // The own forms.
+    let absent = words(1 << 17, 1 << 17);
+    is_refused(decode::<Vec<Option<Large>>>(&absent), absent.len() - 8);
+    is_refused(decode::<Vec<Result<(), Large>>>(&absent), absent.len() - 8);
+    let keyed = words(1 << 16, 1 << 17);
+    is_refused(
+        decode_tolerantly::<BTreeMap<u64, Option<[[u64; 32]; 32]>>>(&keyed),
+        keyed.len() - 8,
+    );
+}
+
+#[test]
+fn values_without_any_size_end_soon() {
+    let begun = Instant::now();
+    for count in [u64::MAX, 1 << 63, 1 << 32] {
+        is_refused(read_serde::<Vec<()>>(&counted(count, &[], 0)), 10);
+        is_refused(read_serde::<Vec<((), [u8; 0])>>(&counted(count, &[], 0)), 10);
+    }
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn values_of_usual_sizes_are_read() {
+    let numbers: Vec<u64> = (0..2 << 20).map(|number| number % 100).collect();
+    let bytes = postcard::to_allocvec(&numbers).unwrap();
+    assert_eq!(read_serde::<Vec<u64>>(&bytes).unwrap(), numbers);
+    let texts = vec![String::new(); 1 << 20];
+    let bytes = postcard::to_allocvec(&texts).unwrap();
+    assert_eq!(read_serde::<Vec<String>>(&bytes).unwrap(), texts);
+    let rows = vec![(1_u8, String::from("a"), None::<u64>, [0.5_f32; 3]); 1 << 19];
+    let bytes = postcard::to_allocvec(&rows).unwrap();
+    assert_eq!(read_serde::<Vec<(u8, String, Option<u64>, [f32; 3])>>(&bytes).unwrap(), rows);
+    // A short message may have large values in it.
+    let absent = counted(4096, &[0], 4096);
+    assert_eq!(read_serde::<Vec<Option<Large>>>(&absent).unwrap(), vec![None; 4096]);
+    let nest = Nest { inner: vec![], kept: Some(Box::new(Large([[7; 16]; 8]))) };
+    assert_eq!(decode::<Nest>(&encode(&nest)).unwrap(), nest);
+}
+
+#[cfg(feature = "json")]
+#[test]
+fn json_is_bounded_as_well() {
+    use crate::wire::Json;
+    let absent = format!("[{}null]", "null,".repeat(1 << 18));
+    is_refused(decode::<Json<Vec<Option<Large>>>>(&text(&absent)), absent.len());
+    let empty = format!("[{}[]]", "[],".repeat(1 << 18));
+    let read = decode::<Json<Vec<Vec<u8>>>>(&text(&empty)).unwrap();
+    assert_eq!(read.0.len(), (1 << 18) + 1);
+}
