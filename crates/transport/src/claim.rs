@@ -27,7 +27,7 @@ use upbeat_core::name::{NodeName, ProgramName};
 use upbeat_memory::credentials;
 
 /// The number of attempts to lock a file that its owner removed meanwhile, or whose directory was removed.
-const TRIES: usize = 100;
+const TRIES: usize = 500;
 
 /// The time between two attempts while another process removes the files of a dead node of that name, which takes a
 /// few system calls.

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The processes in which a node's peers live.
 #[derive(Default)]
@@ -116,8 +116,12 @@ impl PeerProcess {
     pub(crate) fn ends_within(&self, time: Duration) -> bool {
         let Some(descriptor) = &self.descriptor else { return false };
         let mut polled = [PollFd::new(descriptor, PollFlags::IN)];
-        let time = Timespec::try_from(time).ok();
-        rustix::io::retry_on_intr(|| rustix::event::poll(&mut polled, time.as_ref())) == Ok(1)
+        let end = Instant::now() + time;
+        let ends = || {
+            let left = Timespec::try_from(end.saturating_duration_since(Instant::now())).ok();
+            rustix::event::poll(&mut polled, left.as_ref())
+        };
+        rustix::io::retry_on_intr(ends) == Ok(1)
     }
 }
 
