@@ -51,13 +51,13 @@ pub const TAKEN_BYTES_MIN: usize = 1 << 20;
 /// Elements of a sequence whose elements may take no bytes of a message.
 pub const EMPTY_ELEMENTS_MAX: usize = 1 << 20;
 
-/// Bytes of memory that the values of a message may take for each byte of the message.
+/// Bytes of memory that the values of an argument, a result or an item may take for each of their bytes in the message.
 pub const VALUES_PER_BYTE_MAX: usize = 64;
 
-/// Bytes of memory that the values of a message may take, however short it is.
+/// Bytes of memory that these values may take, however few bytes they have in the message.
 pub const VALUES_BYTES_ALWAYS: usize = 16 << 20;
 
-/// Bytes of memory that the values of a message may take, however long it is.
+/// Bytes of memory that these values may take at most, unless they have more than an eighth of that in the message.
 pub const VALUES_BYTES_MAX: usize = 1 << 30;
 
 /// Bytes of memory that a method keeps of one argument by reference for the next request. Larger memory is freed

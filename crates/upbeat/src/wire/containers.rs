@@ -11,9 +11,10 @@ use std::num::{Saturating, Wrapping};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Carries a type that holds one value like that value. `$make` wraps a value that was read.
+/// Carries a type that holds one value like that value. `$charge` charges for memory apart from the type's own, and
+/// `$make` wraps a value that was read.
 macro_rules! transparent {
-    ($($type:ident: $make:expr, $get:expr;)*) => {$(
+    ($($type:ident: $charge:expr, $make:expr, $get:expr;)*) => {$(
         impl<T: Wire> Wire for $type<T> {
             const IN_PLACE: bool = T::IN_PLACE;
             const STREAMS: bool = T::STREAMS;
@@ -42,23 +43,30 @@ macro_rules! transparent {
             }
 
             fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
+                let charge: fn(&Input<'_>) -> Result<(), WireError> = $charge;
+                charge(input)?;
                 T::take(input).map($make)
             }
         }
     )*};
 }
 
+/// Charges for a value that is allocated by itself.
+fn allocated<T>(input: &Input<'_>) -> Result<(), WireError> {
+    input.meter().map_or(Ok(()), |meter| meter.charge_allocated(size_of::<T>()))
+}
+
 transparent! {
-    Box: Box::new, |value| value;
-    Arc: Arc::new, |value| value;
-    Rc: Rc::new, |value| value;
-    Wrapping: Wrapping, |value| &value.0;
-    Saturating: Saturating, |value| &value.0;
-    Reverse: Reverse, |value| &value.0;
+    Box: allocated::<T>, Box::new, |value| value;
+    Arc: allocated::<T>, Arc::new, |value| value;
+    Rc: allocated::<T>, Rc::new, |value| value;
+    Wrapping: |_| Ok(()), Wrapping, |value| &value.0;
+    Saturating: |_| Ok(()), Saturating, |value| &value.0;
+    Reverse: |_| Ok(()), Reverse, |value| &value.0;
 }
 
 macro_rules! text {
-    ($($type:ty),*) => {$(
+    ($($type:ty: $make:expr;)*) => {$(
         impl Wire for $type {
             const BYTES_LIKELY: usize = 8;
 
@@ -76,24 +84,29 @@ macro_rules! text {
             }
 
             fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
-                let text = String::take(input)?;
-                has_room::<u8>(text.len())?;
-                Ok(text.into())
+                let make: fn(String) -> Result<$type, WireError> = $make;
+                make(String::take(input)?)
             }
         }
     )*};
 }
 
-text!(Box<str>, Arc<str>, Rc<str>, Cow<'static, str>);
+text! {
+    Box<str>: |text| Ok(text.into());
+    Cow<'static, str>: |text| Ok(text.into());
+    Arc<str>: |text| has_room::<u8>(text.len()).map(|()| text.into());
+    Rc<str>: |text| has_room::<u8>(text.len()).map(|()| text.into());
+}
 
-/// Checks whether there is memory to move so many elements to: most containers allocate theirs without a check.
+/// Checks whether there is memory to move so many elements to: a container that has other memory than a vector
+/// allocates it without a check.
 fn has_room<T>(elements: usize) -> Result<(), WireError> {
     reserved::<T>(elements).map(drop)
 }
 
-/// Carries a sequence like a `Vec`. `$slot` is the memory of an element in the container that is read.
+/// Carries a sequence like a `Vec`. `$make` makes the container of the elements that were read.
 macro_rules! sequence {
-    ($([$($bounds:tt)*] $type:ty, $slot:ty, $write:expr;)*) => {$(
+    ($([$($bounds:tt)*] $type:ty, $make:expr, $write:expr;)*) => {$(
         impl<T: Wire $($bounds)*> Wire for $type {
             const STREAMS: bool = T::STREAMS;
             const BYTES_LIKELY: usize = 8;
@@ -116,9 +129,8 @@ macro_rules! sequence {
             }
 
             fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
-                let items = Vec::<T>::take(input)?;
-                has_room::<$slot>(items.len())?;
-                Ok(items.into_iter().collect())
+                let make: fn(Vec<T>) -> Result<$type, WireError> = $make;
+                make(Vec::take(input)?)
             }
         }
     )*};
@@ -128,13 +140,13 @@ macro_rules! sequence {
 type Link<T> = (usize, usize, T);
 
 sequence! {
-    [] Box<[T]>, T, |items: &[T], out| ByReference::write(items, out);
-    [] Arc<[T]>, T, |items: &[T], out| ByReference::write(items, out);
-    [] Rc<[T]>, T, |items: &[T], out| ByReference::write(items, out);
-    [+ Clone] Cow<'static, [T]>, T, |items: &[T], out| ByReference::write(items, out);
-    [] VecDeque<T>, T, write_deque;
-    [] LinkedList<T>, Link<T>, write_list;
-    [+ Ord] BinaryHeap<T>, T, |heap: &BinaryHeap<T>, out| ByReference::write(heap.as_slice(), out);
+    [] Box<[T]>, |items| Ok(items.into()), |items: &[T], out| ByReference::write(items, out);
+    [] Arc<[T]>, |items| has_room::<T>(items.len()).map(|()| items.into()), |items: &[T], out| ByReference::write(items, out);
+    [] Rc<[T]>, |items| has_room::<T>(items.len()).map(|()| items.into()), |items: &[T], out| ByReference::write(items, out);
+    [+ Clone] Cow<'static, [T]>, |items| Ok(items.into()), |items: &[T], out| ByReference::write(items, out);
+    [] VecDeque<T>, |items| Ok(items.into()), write_deque;
+    [] LinkedList<T>, |items| has_room::<Link<T>>(items.len()).map(|()| items.into_iter().collect()), write_list;
+    [+ Ord] BinaryHeap<T>, |items| Ok(items.into()), |heap: &BinaryHeap<T>, out| ByReference::write(heap.as_slice(), out);
 }
 
 fn write_deque<T: Wire>(deque: &VecDeque<T>, out: &mut Output<'_>) -> Result<(), WireError> {

@@ -182,7 +182,12 @@ impl<'a> Input<'a> {
     /// Charges for an element of a sequence that is made next.
     #[inline]
     pub(super) fn charge(&self, bytes: usize) -> Result<(), WireError> {
-        self.shared.map_or(Ok(()), |shared| shared.meter.charge(bytes))
+        self.meter().map_or(Ok(()), |meter| meter.charge(bytes))
+    }
+
+    /// Returns the meter of the sequence that is read, if one is.
+    pub(super) fn meter(&self) -> Option<&'a Meter> {
+        self.shared.map(|shared| &shared.meter)
     }
 
     /// Returns the context in which an attachment is opened, or `None` where messages have no attachments.
@@ -355,7 +360,8 @@ fn from_postcard<T: DeserializeOwned>(
 ) -> Result<(T, usize), WireError> {
     let too_deep = Cell::new(false);
     let mut input = postcard::Deserializer::from_flavor(Shallow::new(bytes, &too_deep));
-    let value = T::deserialize(Metered { part: &mut input, meter }).map_err(|error| {
+    let part = Metered::new(&mut input, meter, size_of::<T>());
+    let value = meter.reads(|| T::deserialize(part)).map_err(|error| {
         meter.reason(|| match too_deep.get() {
             true => WireError::Invalid { what: "value of an endurable depth" },
             false => postcard_error(&error),

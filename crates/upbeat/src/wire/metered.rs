@@ -1,12 +1,14 @@
 //! Bounds the memory that the values of a message take.
 //!
 //! A byte of a message may stand for much more memory: an empty text, a vector without elements, an absent value of a
-//! large type. A sender could have a short message become any number of gigabytes. So each value of a sequence or of
-//! serde is charged its size before it is made, also within each value that contains it, and texts are charged their
-//! bytes. As the charges grow, memory for the next of them is asked for, because most types allocate theirs without a
-//! check.
+//! large type. A sender could have a short message become any number of gigabytes. So each element of a sequence or a map
+//! is charged its size before it is made, each value behind a pointer as well, and texts are charged their bytes. A
+//! value that lies within one that was charged is charged no more. As the charges grow, memory for the next of them is
+//! asked for, because most types allocate theirs without a check.
 //!
-//! Invariant: the charges of one message end at a limit, and so does the time in which values without any size are read.
+//! Serde buffers what it reads for an enum that is `untagged` or has a `tag`, and for a field that is `flatten`: only the
+//! buffers are charged. Invariant: the charges of one message end at a limit, and so does the time in which elements
+//! without any size are read.
 
 use super::{WireError, reserved};
 use serde::de::{
@@ -16,13 +18,22 @@ use std::cell::Cell;
 use std::fmt;
 use upbeat_core::limits::{VALUES_BYTES_ALWAYS, VALUES_BYTES_MAX, VALUES_PER_BYTE_MAX};
 
-/// The charge for a value without any size: a message may count any number of them.
-const EMPTY: usize = 16;
+/// The charge for an element without any size: a message may count any number of them.
+const EMPTY: usize = 8;
+/// The charge for a value behind a pointer, besides its size.
+const ALLOCATED: usize = 16;
 /// The charges up to which no memory is asked for.
 const UNASKED: usize = 1 << 20;
 /// The memory that is asked for, as a multiple of the charges: they may double before it is asked for again, and a vector
 /// that grows has its elements twice for a moment.
 const ASKED: usize = 4;
+/// A long message may take so many times its bytes, whatever the limit.
+const LONG: usize = 8;
+
+thread_local! {
+    /// The memory that JSON within the value that serde reads may take beyond the multiple of its own bytes.
+    static BEYOND: Cell<usize> = const { Cell::new(VALUES_BYTES_ALWAYS) };
+}
 
 /// The charges for the values of one message.
 pub(super) struct Meter {
@@ -32,18 +43,51 @@ pub(super) struct Meter {
     left: Cell<usize>,
     /// The reason why serde was stopped.
     stopped: Cell<Option<WireError>>,
+    /// The memory that JSON within the values may take beyond the multiple of its own bytes.
+    beyond: Cell<usize>,
 }
 
 impl Meter {
     /// Begins to charge for the values of a message of so many bytes.
     pub(super) fn of(bytes: usize) -> Meter {
-        let most = bytes.saturating_mul(VALUES_PER_BYTE_MAX);
+        Meter::up_to(bytes, VALUES_BYTES_ALWAYS.max(bytes.saturating_mul(VALUES_PER_BYTE_MAX)))
+    }
+
+    fn up_to(bytes: usize, most: usize) -> Meter {
         Meter {
-            most: most.clamp(VALUES_BYTES_ALWAYS, VALUES_BYTES_MAX),
+            most: most.min(VALUES_BYTES_MAX.max(bytes.saturating_mul(LONG))),
             asks_at: Cell::new(UNASKED),
             left: Cell::new(UNASKED),
             stopped: Cell::new(None),
+            beyond: Cell::new(VALUES_BYTES_ALWAYS),
         }
+    }
+
+    /// Has serde read a value. JSON within it takes from what this meter has for that.
+    pub(super) fn reads<T>(&self, read: impl FnOnce() -> T) -> T {
+        let around = BEYOND.replace(self.beyond.get());
+        let value = read();
+        self.beyond.set(BEYOND.replace(around));
+        value
+    }
+
+    /// Reads JSON of so many bytes within a value that serde reads.
+    #[cfg(feature = "json")]
+    pub(super) fn inside<T>(bytes: usize, read: impl FnOnce(&Meter) -> T) -> T {
+        let own = bytes.saturating_mul(VALUES_PER_BYTE_MAX);
+        let meter = Meter::up_to(bytes, own.saturating_add(BEYOND.get()));
+        let value = read(&meter);
+        BEYOND.set(BEYOND.get().saturating_sub(meter.charged().saturating_sub(own)));
+        value
+    }
+
+    fn charged(&self) -> usize {
+        self.asks_at.get() - self.left.get()
+    }
+
+    /// Charges for a value behind a pointer.
+    pub(super) fn charge_allocated(&self, bytes: usize) -> Result<(), WireError> {
+        self.charge(bytes.saturating_add(ALLOCATED))
     }
 
     /// Charges for a value that is made next.
@@ -61,7 +105,7 @@ impl Meter {
 
     #[cold]
     fn ask(&self, bytes: usize) -> Result<(), WireError> {
-        let charged = (self.asks_at.get() - self.left.get()).saturating_add(bytes);
+        let charged = self.charged().saturating_add(bytes);
         if charged > self.most {
             return Err(WireError::MemoryLimit { most: self.most });
         }
@@ -90,31 +134,64 @@ impl Meter {
 
 /// A part of serde whose values are charged for.
 pub(super) struct Metered<'m, P> {
-    pub(super) part: P,
-    pub(super) meter: &'m Meter,
+    part: P,
+    meter: &'m Meter,
+    /// The bytes of the value that were charged already.
+    paid: usize,
+    /// Whether the values that this part leads to lie within one that was charged.
+    within: bool,
+}
+
+impl<'m, P> Metered<'m, P> {
+    /// Reads from `part` a value of so many bytes, which were charged, or lie on the stack.
+    pub(super) fn new(part: P, meter: &'m Meter, paid: usize) -> Metered<'m, P> {
+        Metered { part, meter, paid, within: false }
+    }
+
+    /// Returns another part of the same value.
+    fn to<Q>(&self, part: Q) -> Metered<'m, Q> {
+        Metered { part, meter: self.meter, paid: self.paid, within: self.within }
+    }
+
+    /// Charges for the next element, and returns the part that reads it.
+    #[inline]
+    fn element<S, E: Error>(&self, part: S, bytes: usize) -> Result<Metered<'m, S>, E> {
+        if !self.within {
+            self.meter.charge_serde(bytes)?;
+        }
+        Ok(Metered::new(part, self.meter, bytes))
+    }
+
+    /// Charges for a value that is larger than the one in whose place it is read: it is behind a pointer there.
+    #[inline]
+    fn charge_value<T, E: Error>(&self) -> Result<(), E> {
+        let excess = size_of::<T>().saturating_sub(self.paid);
+        if excess == 0 { Ok(()) } else { self.meter.charge_serde(excess + ALLOCATED) }
+    }
 }
 
 macro_rules! numbers {
     ($($method:ident)*) => {$(
         #[inline]
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-            self.meter.charge_serde(size_of::<V::Value>())?;
+            self.charge_value::<V::Value, D::Error>()?;
             self.part.$method(visitor)
         }
     )*};
 }
 
 macro_rules! values {
-    ($($method:ident($($name:ident: $type:ty),*);)*) => {$(
+    ($within:literal: $($method:ident($($name:ident: $type:ty),*);)*) => {$(
         #[inline]
         fn $method<V: Visitor<'de>>(
             self,
             $($name: $type,)*
             visitor: V,
         ) -> Result<V::Value, D::Error> {
-            let Metered { part, meter } = self;
-            meter.charge_serde(size_of::<V::Value>())?;
-            part.$method($($name,)* Metered { part: visitor, meter })
+            self.charge_value::<V::Value, D::Error>()?;
+            let Metered { part, meter, paid, .. } = self;
+            let paid = paid.max(size_of::<V::Value>());
+            part.$method($($name,)* Metered { part: visitor, meter, paid, within: $within })
         }
     )*};
 }
@@ -140,23 +217,28 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Metered<'_, D> {
     }
 
     values! {
+        false:
         deserialize_any();
+        deserialize_seq();
+        deserialize_map();
+        deserialize_ignored_any();
+    }
+
+    values! {
+        true:
         deserialize_str();
         deserialize_string();
         deserialize_bytes();
         deserialize_byte_buf();
+        deserialize_identifier();
         deserialize_option();
         deserialize_unit();
         deserialize_unit_struct(name: &'static str);
         deserialize_newtype_struct(name: &'static str);
-        deserialize_seq();
         deserialize_tuple(len: usize);
         deserialize_tuple_struct(name: &'static str, len: usize);
-        deserialize_map();
         deserialize_struct(name: &'static str, fields: &'static [&'static str]);
         deserialize_enum(name: &'static str, variants: &'static [&'static str]);
-        deserialize_identifier();
-        deserialize_ignored_any();
     }
 
     fn is_human_readable(&self) -> bool {
@@ -182,7 +264,8 @@ macro_rules! visits {
         $(
             #[inline]
             fn $inner<A: $from<'de>>(self, part: A) -> Result<V::Value, A::Error> {
-                self.part.$inner(Metered { part, meter: self.meter })
+                let part = self.to(part);
+                self.part.$inner(part)
             }
         )*
     };
@@ -243,7 +326,8 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Metered<'_, S> {
 
     #[inline]
     fn deserialize<D: Deserializer<'de>>(self, part: D) -> Result<S::Value, D::Error> {
-        self.part.deserialize(Metered { part, meter: self.meter })
+        let part = self.to(part);
+        self.part.deserialize(part)
     }
 }
 
@@ -255,7 +339,8 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Metered<'_, A> {
         &mut self,
         part: S,
     ) -> Result<Option<S::Value>, A::Error> {
-        self.part.next_element_seed(Metered { part, meter: self.meter })
+        let part = self.element(part, size_of::<S::Value>())?;
+        self.part.next_element_seed(part)
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -271,12 +356,14 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Metered<'_, A> {
         &mut self,
         part: S,
     ) -> Result<Option<S::Value>, A::Error> {
-        self.part.next_key_seed(Metered { part, meter: self.meter })
+        let part = self.element(part, size_of::<S::Value>())?;
+        self.part.next_key_seed(part)
     }
 
     #[inline]
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, part: S) -> Result<S::Value, A::Error> {
-        self.part.next_value_seed(Metered { part, meter: self.meter })
+        let part = self.element(part, size_of::<S::Value>())?;
+        self.part.next_value_seed(part)
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -293,9 +380,10 @@ impl<'de, 'm, A: EnumAccess<'de>> EnumAccess<'de> for Metered<'m, A> {
         self,
         part: S,
     ) -> Result<(S::Value, Metered<'m, A::Variant>), A::Error> {
-        let Metered { part: variants, meter } = self;
-        let (value, part) = variants.variant_seed(Metered { part, meter })?;
-        Ok((value, Metered { part, meter }))
+        let Metered { part: variants, meter, paid, within } = self;
+        let name = Metered::new(part, meter, size_of::<S::Value>());
+        let (value, part) = variants.variant_seed(name)?;
+        Ok((value, Metered { part, meter, paid, within }))
     }
 }
 
@@ -308,12 +396,14 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Metered<'_, A> {
 
     #[inline]
     fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, part: S) -> Result<S::Value, A::Error> {
-        self.part.newtype_variant_seed(Metered { part, meter: self.meter })
+        let part = Metered::new(part, self.meter, size_of::<S::Value>());
+        self.part.newtype_variant_seed(part)
     }
 
     #[inline]
     fn tuple_variant<V: Visitor<'de>>(self, len: usize, part: V) -> Result<V::Value, A::Error> {
-        self.part.tuple_variant(len, Metered { part, meter: self.meter })
+        let part = self.to(part);
+        self.part.tuple_variant(len, part)
     }
 
     #[inline]
@@ -322,6 +412,7 @@ impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Metered<'_, A> {
         fields: &'static [&'static str],
         part: V,
     ) -> Result<V::Value, A::Error> {
-        self.part.struct_variant(fields, Metered { part, meter: self.meter })
+        let part = self.to(part);
+        self.part.struct_variant(fields, part)
     }
 }

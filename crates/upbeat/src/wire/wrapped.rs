@@ -178,14 +178,17 @@ mod json {
         }
 
         fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
-            let text = String::take(input)?;
-            read(&text).map(Json)
+            input.sequence(|input| {
+                let text = String::take(input)?;
+                let meter = input.meter().expect("a sequence has a meter");
+                meter.reads(|| read(&text, meter)).map(Json)
+            })
         }
     }
 
-    fn read<T: DeserializeOwned>(text: &str) -> Result<T, WireError> {
-        let (meter, mut input) = (Meter::of(text.len()), serde_json::Deserializer::from_str(text));
-        let value = T::deserialize(Metered { part: &mut input, meter: &meter });
+    fn read<T: DeserializeOwned>(text: &str, meter: &Meter) -> Result<T, WireError> {
+        let mut input = serde_json::Deserializer::from_str(text);
+        let value = T::deserialize(Metered::new(&mut input, meter, size_of::<T>()));
         let value = value.and_then(|value| input.end().map(|()| value));
         value.map_err(|error| meter.reason(|| refused(error)))
     }
@@ -204,7 +207,9 @@ mod json {
     impl<'de, T: DeserializeOwned> Deserialize<'de> for Json<T> {
         fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
             let text = String::deserialize(from)?;
-            read(&text).map(Json).map_err(D::Error::custom)
+            Meter::inside(text.len(), |meter| read(&text, meter))
+                .map(Json)
+                .map_err(D::Error::custom)
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{decode, decode_tolerantly, encode};
 use crate::wire::{Input, WireError};
+use rustix::process::{Resource, Rlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, LinkedList, VecDeque};
 use std::time::{Duration, Instant};
@@ -10,6 +11,26 @@ use upbeat_core::limits::{VALUES_BYTES_ALWAYS, VALUES_PER_BYTE_MAX};
 /// A value of 1 KiB that may be absent.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, crate::Wire)]
 struct Large([[u64; 16]; 8]);
+
+/// A value of 1 KiB that is a byte in a message.
+#[derive(Deserialize)]
+#[serde(from = "u8")]
+struct FromByte {
+    _large: Large,
+}
+
+impl From<u8> for FromByte {
+    fn from(byte: u8) -> FromByte {
+        FromByte { _large: Large([[u64::from(byte); 16]; 8]) }
+    }
+}
+
+/// A row of which most is absent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Sparse {
+    texts: [Option<String>; 8],
+    numbers: [Option<u128>; 8],
+}
 
 #[derive(Debug, PartialEq, Serialize, Deserialize, crate::Wire)]
 struct Nest {
@@ -65,8 +86,12 @@ fn a_short_message_does_not_become_large_values() {
     is_refused(read_serde::<BTreeMap<u8, Option<Large>>>(&keyed), keyed.len());
     let nested = counted(1 << 18, &[3, 0, 0, 0], 1 << 18);
     is_refused(read_serde::<Vec<Vec<Option<Large>>>>(&nested), nested.len());
+    // A type that reads less than it becomes, and one behind a pointer.
+    is_refused(read_serde::<Vec<FromByte>>(&absent), absent.len());
+    is_refused(read_serde::<Vec<Box<Option<Large>>>>(&absent), absent.len());
     // The own forms.
     let absent = words(1 << 17, 1 << 17);
+    is_refused(decode::<Vec<Box<Option<[[u64; 16]; 8]>>>>(&absent), absent.len() - 8);
     is_refused(decode::<Vec<Option<Large>>>(&absent), absent.len() - 8);
     is_refused(decode::<Vec<Result<(), Large>>>(&absent), absent.len() - 8);
     let keyed = words(1 << 16, 1 << 17);
@@ -100,8 +125,49 @@ fn values_of_usual_sizes_are_read() {
     // A short message may have large values in it.
     let absent = counted(4096, &[0], 4096);
     assert_eq!(read_serde::<Vec<Option<Large>>>(&absent).unwrap(), vec![None; 4096]);
+    let sparse = vec![Sparse::default(); 1 << 15];
+    let bytes = postcard::to_allocvec(&sparse).unwrap();
+    assert_eq!(read_serde::<Vec<Sparse>>(&bytes).unwrap(), sparse);
     let nest = Nest { inner: vec![], kept: Some(Box::new(Large([[7; 16]; 8]))) };
     assert_eq!(decode::<Nest>(&encode(&nest)).unwrap(), nest);
+}
+
+/// Says that the process is to have 1 GiB of memory: in other processes this is a test of nothing.
+const LIMITED: &str = "TEST_LIMITED_MEMORY";
+
+#[test]
+fn the_worst_messages_in_limited_memory() {
+    const BYTES: usize = 32 << 20;
+    fn fails<T>(value: Result<T, WireError>) {
+        match value {
+            Err(WireError::MemoryLimit { .. } | WireError::NoMemory { .. }) => {}
+            Err(other) => panic!("{other}"),
+            Ok(_) => panic!("it was read"),
+        }
+    }
+    if std::env::var_os(LIMITED).is_none() {
+        return;
+    }
+    let limit = Rlimit { current: Some(1 << 30), maximum: Some(1 << 30) };
+    setrlimit(Resource::As, limit).unwrap();
+    let zeros = counted(BYTES as u64, &[0], BYTES);
+    fails(read_serde::<Vec<Option<Large>>>(&zeros));
+    fails(read_serde::<Vec<String>>(&zeros));
+    fails(read_serde::<LinkedList<Vec<u8>>>(&zeros));
+    drop(zeros);
+    let zeros = words(BYTES as u64 / 8, BYTES / 8);
+    fails(decode::<Vec<Option<Large>>>(&zeros));
+    // These take less.
+    assert!(decode::<LinkedList<Option<Box<str>>>>(&zeros).is_ok());
+}
+
+#[test]
+fn no_message_ends_a_process_with_limited_memory() {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    let name = "wire::tests::memory::the_worst_messages_in_limited_memory";
+    command.args(["--exact", name, "--nocapture", "--test-threads=1"]).env(LIMITED, "1");
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
 }
 
 #[cfg(feature = "json")]
@@ -109,7 +175,19 @@ fn values_of_usual_sizes_are_read() {
 fn json_is_bounded_as_well() {
     use crate::wire::Json;
     let absent = format!("[{}null]", "null,".repeat(1 << 18));
-    is_refused(decode::<Json<Vec<Option<Large>>>>(&text(&absent)), absent.len());
+    is_refused(decode::<Json<Vec<Option<Large>>>>(&text(&absent)), absent.len() + 8);
+    // Many texts share what they have.
+    let short = format!("[{}null]", "null,".repeat(1 << 12));
+    let shorts = vec![short.as_str(); 64];
+    let bytes = postcard::to_allocvec(&shorts).unwrap();
+    assert!(read_serde::<Vec<Json<Vec<Option<Large>>>>>(&bytes[..]).is_err());
+    assert!(read_serde::<Vec<Json<Vec<Option<Large>>>>>(&counted(1, &bytes[1..], 1)).is_ok());
+    let mut words = (shorts.len() as u64).to_le_bytes().to_vec();
+    for short in &shorts {
+        words.extend(text(short));
+        words.resize(words.len().next_multiple_of(8), 0);
+    }
+    is_refused(decode::<Vec<Json<Vec<Option<Large>>>>>(&words), words.len() - 8);
     let empty = format!("[{}[]]", "[],".repeat(1 << 18));
     let read = decode::<Json<Vec<Vec<u8>>>>(&text(&empty)).unwrap();
     assert_eq!(read.0.len(), (1 << 18) + 1);
