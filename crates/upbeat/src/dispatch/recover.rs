@@ -26,7 +26,7 @@ impl Dispatcher {
         for session in &hot[behind..] {
             self.contained(|| self.drain(session, main));
         }
-        // A request that has waited may panic as well, and each of the tasks that a turn polls; messages go before them.
+        // A request that has waited may panic as well, and each of the tasks that a turn polls.
         let mut panics = 0..POLLS_PER_TURN;
         while self.pressed.is_any()
             && !self.contained(|| self.see_to_pressed(true, main))
@@ -35,9 +35,7 @@ impl Dispatcher {
         while self.work.roster.any()
             && !self.contained(|| self.run_woken(main))
             && panics.next().is_some()
-        {
-            self.contained(|| self.look_between(main));
-        }
+        {}
         if self.home.board().is_marked() {
             self.sweep();
         }

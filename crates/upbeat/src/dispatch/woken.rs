@@ -148,7 +148,7 @@ impl Dispatcher {
     /// its budget.
     #[cold]
     #[inline(never)]
-    pub(super) fn look_between(self: &Rc<Self>, main: Main<'_>) {
+    fn look_between(self: &Rc<Self>, main: Main<'_>) {
         if self.pressed.pumps() {
             self.pump(1);
         }
