@@ -247,10 +247,7 @@ impl Dispatcher {
         self.waits.waited.set(true);
         self.life.drives.waits_for_node();
         self.come_to_rest();
-        let sources = self.events.sources.take();
-        let is_unattended = has_events(&sources);
-        self.events.sources.set(sources);
-        if !self.work.roster.may_sleep() || self.anything_came() || is_unattended {
+        if !self.work.roster.may_sleep() || self.anything_came() {
             return false;
         }
         self.count(Counter::Sleeps);
