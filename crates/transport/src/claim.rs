@@ -26,11 +26,12 @@ use std::time::Duration;
 use upbeat_core::name::{NodeName, ProgramName};
 use upbeat_memory::credentials;
 
-/// The number of attempts to lock a file that its owner removed meanwhile, or whose directory was removed.
+/// The number of attempts to lock a file that its owner removed meanwhile, or whose directory was removed. With the time
+/// between them they outlast a sweep that waits for the end of a process.
 const TRIES: usize = 500;
 
 /// The time between two attempts while another process removes the files of a dead node of that name, which takes a
-/// few system calls.
+/// few system calls, or [`ENDING`] where that node's process is about to end.
 const SWEEP: Duration = Duration::from_millis(1);
 
 /// The time within which a process ends that has begun to: it gives up its locks first, and its sockets later.

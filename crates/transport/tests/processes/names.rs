@@ -3,9 +3,16 @@
 use super::{Other, connect, kill};
 use crate::common::{self, Directory, alone, home, program};
 use rustix::fs::FlockOperation;
+use std::path::PathBuf;
 use upbeat_transport::error::{BindError, OpenError};
 use upbeat_transport::local_node::LocalNode;
 use upbeat_transport::shared::{self, Listener};
+use upbeat_transport::socket_directory::SocketDirectory;
+
+/// Returns the path of the lock file of a node's name.
+fn lock_of(place: &SocketDirectory, home: &LocalNode) -> PathBuf {
+    place.socket_path(home.program().name(), home.name().unwrap()).with_extension("lock")
+}
 
 #[test]
 fn a_name_taken_by_another_process() {
@@ -39,8 +46,7 @@ fn a_name_whose_socket_answers_is_taken() {
     let (place, home) = (directory.place(), home("node"));
     let mut other = Other::start("node", place.directory());
     other.expect("bound");
-    let lock =
-        place.socket_path(home.program().name(), home.name().unwrap()).with_extension("lock");
+    let lock = lock_of(&place, &home);
     std::fs::remove_file(&lock).unwrap();
     for is_there in [false, false, true, true] {
         if is_there {
@@ -68,8 +74,7 @@ fn a_name_of_a_process_that_is_ending_is_free() {
     let _alone = alone();
     let directory = Directory::new();
     let (place, home) = (directory.place(), home("node"));
-    let lock =
-        place.socket_path(home.program().name(), home.name().unwrap()).with_extension("lock");
+    let lock = lock_of(&place, &home);
     for sweeps in [false, true, false, true] {
         let mut other = Other::start("node", place.directory());
         other.expect("bound");
