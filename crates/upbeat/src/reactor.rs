@@ -61,11 +61,6 @@ impl Source {
     }
 }
 
-/// Returns whether there are events besides those of the wake queue, which a turn checks by itself.
-pub(crate) fn has_events(sources: &[Source]) -> bool {
-    sources.iter().any(|source| *source != Source::Roster)
-}
-
 const ONCE: epoll::EventFlags =
     epoll::EventFlags::IN.union(epoll::EventFlags::RDHUP).union(epoll::EventFlags::ONESHOT);
 

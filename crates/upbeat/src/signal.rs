@@ -127,6 +127,7 @@ mod tests {
     use crate::{Counter, Node, Waiting};
     use std::future::Future;
     use std::io::{Read, Write};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::pin::pin;
     use std::time::Duration;
 
@@ -155,5 +156,25 @@ mod tests {
             theirs.write_all(&[2]).unwrap();
             crate::within(Duration::from_secs(20), wait).await.unwrap().unwrap();
         });
+    }
+
+    /// The epoll tells an event of a descriptor of the application once; here, before the main future panics.
+    #[test]
+    fn an_event_that_a_panic_has_left_is_attended() {
+        let node = Node::builder("left").local_only().waiting(Waiting::Sleeping).build().unwrap();
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let wait = node.spawn(async move {
+            wait_readable(&Dispatcher::current("test"), &ours).await.unwrap();
+        });
+        node.block_on(crate::yield_now());
+        assert!(node.may_wait());
+        theirs.write_all(&[1]).unwrap();
+        let panics = || node.block_on(async { panic!("it goes through") });
+        catch_unwind(AssertUnwindSafe(panics)).unwrap_err();
+        // A loop of the application does not sleep over it.
+        assert!(!node.may_wait());
+        let waits = async { crate::within(Duration::from_secs(20), wait).await.is_ok() };
+        assert!(node.block_on(waits));
     }
 }

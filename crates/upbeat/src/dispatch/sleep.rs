@@ -3,7 +3,7 @@
 use super::checks::LastCheck;
 use super::{Dispatcher, Main};
 use crate::contain::wake;
-use crate::reactor::{Source, has_events};
+use crate::reactor::Source;
 use crate::wait::{Idle, IdlePolicy, Ticker};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -215,8 +215,8 @@ impl Dispatcher {
     /// Sleeps until something arrives. Returns false if something has arrived before.
     fn sleep(self: &Rc<Self>) -> bool {
         self.come_to_rest();
+        let sleeps = self.work.roster.may_sleep() && !self.anything_came();
         let mut sources = self.events.sources.take();
-        let sleeps = self.work.roster.may_sleep() && !self.anything_came() && !has_events(&sources);
         if sleeps {
             self.count(Counter::Sleeps);
             self.show_counters();
@@ -284,6 +284,7 @@ impl Dispatcher {
         let hot = self.peers.hot.hold();
         self.home.board().is_marked()
             || self.flow.budgets.has_replied()
+            || self.events.is_any_left()
             || hot.iter().any(|session| {
                 session.is_unflushed()
                     || session.has_frame()

@@ -6,7 +6,7 @@ use super::sessions::Place;
 use crate::contain::wake;
 use crate::driver::{Driver, Main, answer, take_frames};
 use crate::error::Why;
-use crate::reactor::{Reactor, Source, has_events, has_hung_up};
+use crate::reactor::{Reactor, Source, has_hung_up};
 use crate::session::{Fault, Session, misbehaved};
 use crate::timer::Timers;
 use crate::wake::{MAIN, TaskId};
@@ -37,6 +37,14 @@ impl Events {
             (RefCell::default(), Cell::default(), RefCell::default());
         Events { reactor, timers, sources, applications, next_descriptor: Cell::new(0) }
     }
+
+    /// Returns whether a panic has left an event unattended that the epoll does not tell again.
+    pub(super) fn is_any_left(&self) -> bool {
+        let sources = self.sources.take();
+        let any = sources.iter().any(|source| matches!(source, Source::Application(_)));
+        self.sources.set(sources);
+        any
+    }
 }
 
 /// The sources of events that are not attended yet. They are kept where one of them panics: the epoll tells an event of
@@ -66,7 +74,7 @@ impl Dispatcher {
     /// Handles the sockets that have an event. Returns whether there was any besides the wake queue's, which a
     /// turn checks by itself.
     pub(super) fn attend(self: &Rc<Self>, sources: Vec<Source>) -> bool {
-        let any = has_events(&sources);
+        let any = sources.iter().any(|source| *source != Source::Roster);
         let mut unattended = Unattended { events: &self.events, sources, next: 0 };
         while let Some(source) = unattended.next() {
             match source {
