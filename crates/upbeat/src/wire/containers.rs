@@ -3,6 +3,7 @@
 //! In a message and in a schema, each of them has the form of the value that it holds, or of the `Vec` of its
 //! elements, so that the two sides may choose different types.
 
+use super::metered::ALLOCATED;
 use super::{ByReference, Carried, Describe, Input, Output, Wire, WireError, reserved};
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -53,7 +54,7 @@ macro_rules! transparent {
 
 /// Charges for a value that is allocated by itself.
 fn allocated<T>(input: &Input<'_>) -> Result<(), WireError> {
-    input.meter().map_or(Ok(()), |meter| meter.charge_allocated(size_of::<T>()))
+    input.charge(size_of::<T>() + ALLOCATED)
 }
 
 transparent! {
@@ -104,6 +105,22 @@ fn has_room<T>(elements: usize) -> Result<(), WireError> {
     reserved::<T>(elements).map(drop)
 }
 
+/// Makes a container that has the memory of the vector.
+fn kept<T, C: From<Vec<T>>>(items: Vec<T>) -> Result<C, WireError> {
+    Ok(items.into())
+}
+
+/// Makes a container that has other memory than the vector.
+fn moved<T, C: From<Vec<T>>>(items: Vec<T>) -> Result<C, WireError> {
+    has_room::<T>(items.len())?;
+    Ok(items.into())
+}
+
+fn linked<T>(items: Vec<T>) -> Result<LinkedList<T>, WireError> {
+    has_room::<Link<T>>(items.len())?;
+    Ok(items.into_iter().collect())
+}
+
 /// Carries a sequence like a `Vec`. `$make` makes the container of the elements that were read.
 macro_rules! sequence {
     ($([$($bounds:tt)*] $type:ty, $make:expr, $write:expr;)*) => {$(
@@ -140,13 +157,13 @@ macro_rules! sequence {
 type Link<T> = (usize, usize, T);
 
 sequence! {
-    [] Box<[T]>, |items| Ok(items.into()), |items: &[T], out| ByReference::write(items, out);
-    [] Arc<[T]>, |items| has_room::<T>(items.len()).map(|()| items.into()), |items: &[T], out| ByReference::write(items, out);
-    [] Rc<[T]>, |items| has_room::<T>(items.len()).map(|()| items.into()), |items: &[T], out| ByReference::write(items, out);
-    [+ Clone] Cow<'static, [T]>, |items| Ok(items.into()), |items: &[T], out| ByReference::write(items, out);
-    [] VecDeque<T>, |items| Ok(items.into()), write_deque;
-    [] LinkedList<T>, |items| has_room::<Link<T>>(items.len()).map(|()| items.into_iter().collect()), write_list;
-    [+ Ord] BinaryHeap<T>, |items| Ok(items.into()), |heap: &BinaryHeap<T>, out| ByReference::write(heap.as_slice(), out);
+    [] Box<[T]>, kept, |items: &[T], out| ByReference::write(items, out);
+    [] Arc<[T]>, moved, |items: &[T], out| ByReference::write(items, out);
+    [] Rc<[T]>, moved, |items: &[T], out| ByReference::write(items, out);
+    [+ Clone] Cow<'static, [T]>, kept, |items: &[T], out| ByReference::write(items, out);
+    [] VecDeque<T>, kept, write_deque;
+    [] LinkedList<T>, linked, write_list;
+    [+ Ord] BinaryHeap<T>, kept, |heap: &BinaryHeap<T>, out| ByReference::write(heap.as_slice(), out);
 }
 
 fn write_deque<T: Wire>(deque: &VecDeque<T>, out: &mut Output<'_>) -> Result<(), WireError> {

@@ -1,7 +1,7 @@
 //! The source of a value that is read: the open frame of a lane, a buffer of the peer, or private bytes.
 
 use super::in_place::{Hold, Lease, Unread};
-use super::metered::{Meter, Metered};
+use super::metered::{Meter, Metered, values_of_one};
 use super::output::postcard_error;
 use super::shallow::{STACK_BYTES_MAX, Shallow, here};
 use super::{MessageContext, WireError, reserve};
@@ -174,7 +174,7 @@ impl<'a> Input<'a> {
         let meter = Meter::of(end.saturating_sub(at));
         let shared = Shared { end, copy: OnceCell::new(), meter };
         let mut inner = Input { from, at, end, context, tolerant, shared: Some(&shared) };
-        let value = read(&mut inner)?;
+        let value = values_of_one(|| read(&mut inner))?;
         self.at = inner.at;
         Ok(value)
     }
@@ -361,7 +361,7 @@ fn from_postcard<T: DeserializeOwned>(
     let too_deep = Cell::new(false);
     let mut input = postcard::Deserializer::from_flavor(Shallow::new(bytes, &too_deep));
     let part = Metered::new(&mut input, meter, size_of::<T>());
-    let value = meter.reads(|| T::deserialize(part)).map_err(|error| {
+    let value = T::deserialize(part).map_err(|error| {
         meter.reason(|| match too_deep.get() {
             true => WireError::Invalid { what: "value of an endurable depth" },
             false => postcard_error(&error),

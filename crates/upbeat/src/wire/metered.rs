@@ -21,7 +21,7 @@ use upbeat_core::limits::{VALUES_BYTES_ALWAYS, VALUES_BYTES_MAX, VALUES_PER_BYTE
 /// The charge for an element without any size: a message may count any number of them.
 const EMPTY: usize = 8;
 /// The charge for a value behind a pointer, besides its size.
-const ALLOCATED: usize = 16;
+pub(super) const ALLOCATED: usize = 16;
 /// The charges up to which no memory is asked for.
 const UNASKED: usize = 1 << 20;
 /// The memory that is asked for, as a multiple of the charges: they may double before it is asked for again, and a vector
@@ -30,9 +30,20 @@ const ASKED: usize = 4;
 /// A long message may take so many times its bytes, whatever the limit.
 const LONG: usize = 8;
 
+#[cfg(feature = "json")]
 thread_local! {
-    /// The memory that JSON within the value that serde reads may take beyond the multiple of its own bytes.
+    /// The memory that JSON within the values that are read may take beyond the multiple of its own bytes.
     static BEYOND: Cell<usize> = const { Cell::new(VALUES_BYTES_ALWAYS) };
+}
+
+/// Reads the values of a meter. JSON within those of serde has no meter of theirs, and shares what it may always take.
+pub(super) fn values_of_one<T>(read: impl FnOnce() -> T) -> T {
+    #[cfg(feature = "json")]
+    let around = BEYOND.replace(VALUES_BYTES_ALWAYS);
+    let value = read();
+    #[cfg(feature = "json")]
+    BEYOND.set(around);
+    value
 }
 
 /// The charges for the values of one message.
@@ -43,8 +54,6 @@ pub(super) struct Meter {
     left: Cell<usize>,
     /// The reason why serde was stopped.
     stopped: Cell<Option<WireError>>,
-    /// The memory that JSON within the values may take beyond the multiple of its own bytes.
-    beyond: Cell<usize>,
 }
 
 impl Meter {
@@ -59,16 +68,7 @@ impl Meter {
             asks_at: Cell::new(UNASKED),
             left: Cell::new(UNASKED),
             stopped: Cell::new(None),
-            beyond: Cell::new(VALUES_BYTES_ALWAYS),
         }
-    }
-
-    /// Has serde read a value. JSON within it takes from what this meter has for that.
-    pub(super) fn reads<T>(&self, read: impl FnOnce() -> T) -> T {
-        let around = BEYOND.replace(self.beyond.get());
-        let value = read();
-        self.beyond.set(BEYOND.replace(around));
-        value
     }
 
     /// Reads JSON of so many bytes within a value that serde reads.
@@ -83,11 +83,6 @@ impl Meter {
 
     fn charged(&self) -> usize {
         self.asks_at.get() - self.left.get()
-    }
-
-    /// Charges for a value behind a pointer.
-    pub(super) fn charge_allocated(&self, bytes: usize) -> Result<(), WireError> {
-        self.charge(bytes.saturating_add(ALLOCATED))
     }
 
     /// Charges for a value that is made next.

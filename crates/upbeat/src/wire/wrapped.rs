@@ -181,7 +181,7 @@ mod json {
             input.sequence(|input| {
                 let text = String::take(input)?;
                 let meter = input.meter().expect("a sequence has a meter");
-                meter.reads(|| read(&text, meter)).map(Json)
+                read(&text, meter).map(Json)
             })
         }
     }
