@@ -28,6 +28,9 @@ pub(crate) trait Chain {
     async fn standing(&self) -> (u64, u64);
     async fn counted(&self, counter: u64) -> u64;
     async fn nap(&self, ms: u64, value: u64) -> u64;
+    /// Stops the whole node for so long.
+    #[oneway]
+    async fn hold_up(&self, ms: u64);
     /// Waits so long and is counted then, also without its caller: for two seconds at most.
     async fn finish(&self, ms: u64);
     /// Works like `finish`, with more time.
@@ -208,6 +211,10 @@ impl Chain for Knot {
             Err(CallError::Deadline(_)) => std::future::pending().await,
             Err(error) => Err(error.to_string()),
         }
+    }
+
+    async fn hold_up(&self, ms: u64) {
+        std::thread::sleep(Duration::from_millis(ms));
     }
 
     async fn nap(&self, ms: u64, value: u64) -> u64 {
