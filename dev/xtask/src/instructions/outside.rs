@@ -59,13 +59,15 @@ pub(crate) enum Lines {
 /// Writes the program below the target directory and builds it as a user would.
 pub(crate) fn build(root: &Path, billed: Billed, lines: Lines) -> Result<Program, String> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
-    let directory = root.join(target);
+    let target = root.join(target);
+    // All programs share their dependencies, which take most of the time of a build.
+    let built = target.join("outside-built");
     let (name, features) = match billed {
         Billed::Yes => ("outside", "true"),
         Billed::No => ("outside-unbilled", "false"),
     };
     let lined = if lines == Lines::Yes { "-lines" } else { "" };
-    let directory = directory.join(format!("{name}{lined}"));
+    let directory = target.join(format!("{name}{lined}"));
     fs::create_dir_all(&directory)
         .map_err(|error| format!("cannot make {}: {error}", directory.display()))?;
     let upbeat = root.join("crates/upbeat");
@@ -84,7 +86,7 @@ pub(crate) fn build(root: &Path, billed: Billed, lines: Lines) -> Result<Program
 
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--release", "--quiet", "--target-dir"]).arg(directory.join("target"));
+    command.args(["build", "--release", "--quiet", "--target-dir"]).arg(&built);
     command.current_dir(&directory);
     for name in std::env::vars_os().map(|(name, _)| name).filter(changes_the_build) {
         command.env_remove(name);
@@ -97,7 +99,9 @@ pub(crate) fn build(root: &Path, billed: Billed, lines: Lines) -> Result<Program
     if !status.success() {
         return Err(format!("the program in {} could not be built", directory.display()));
     }
-    let binary = directory.join("target/release/outside");
+    let binary = directory.join("outside");
+    fs::copy(built.join("release/outside"), &binary)
+        .map_err(|error| format!("cannot copy {}: {error}", binary.display()))?;
     Ok(Program { directory, binary, lines })
 }
 
