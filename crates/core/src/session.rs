@@ -21,7 +21,7 @@ mod expiries;
 mod growth;
 mod slabs;
 
-pub use self::charge::Charge;
+pub use self::charge::{Awaits, Charge};
 pub use self::expiries::Expiries;
 pub use self::growth::Growth;
 pub use self::inbound::{Inbound, Placed};

@@ -13,6 +13,9 @@ use crate::mutant::{Mutant, mutated};
 /// taken again, admitted or not, when the reply has come. Otherwise two nodes whose budgets are full of handlers
 /// that call each other would wait for ever. The tables of open calls bound the number of such handlers.
 ///
+/// A handler that waits for another one, such as the holder of a lock, stays charged. But a session that holds nothing
+/// else counts as one that holds nothing, up to its share: the other handler may wait for a request of this session.
+///
 /// ```
 /// use upbeat_core::flow::{Budget, Share};
 ///
@@ -33,6 +36,8 @@ pub struct Budget {
 pub struct Share {
     limit: u64,
     held: u64,
+    /// The held bytes of handlers that wait for another handler of the node.
+    waiting: u64,
 }
 
 impl Budget {
@@ -67,7 +72,7 @@ impl Budget {
     #[inline]
     pub fn admits(&self, share: &Share, bytes: u64) -> bool {
         let spare = bytes <= Budget::price(MEDIUM_BYTES_MAX)
-            && share.held == 0
+            && share.held == share.waiting
             && !mutated(Mutant::NoSpare);
         if mutated(Mutant::AdmitsAll) {
             return true;
@@ -105,12 +110,22 @@ impl Share {
     /// Panics when the limit is 0, since no request would ever be accepted.
     pub const fn new(limit: u64) -> Share {
         assert!(limit > 0, "a session without a budget accepts nothing");
-        Share { limit, held: 0 }
+        Share { limit, held: 0, waiting: 0 }
     }
 
     /// Returns the held bytes.
     pub const fn held(&self) -> u64 {
         self.held
+    }
+
+    /// Records that a charged handler waits for another handler of its node.
+    pub const fn begin_waiting(&mut self, bytes: u64) {
+        self.waiting += bytes;
+    }
+
+    /// Records that such a handler waits for it no longer.
+    pub const fn end_waiting(&mut self, bytes: u64) {
+        self.waiting -= bytes;
     }
 }
 

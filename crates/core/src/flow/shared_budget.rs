@@ -7,8 +7,8 @@ use alloc::sync::Arc;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// The budget for accepted requests, with two flags for the sessions that share it: whether bytes were released,
-/// and whether the budget is filled.
+/// The budget for accepted requests, with two flags for the sessions that share it: whether bytes were released
+/// or a session is admitted again, and whether the budget is filled.
 ///
 /// ```
 /// use upbeat_core::flow::{SharedBudget, Share};
@@ -53,8 +53,13 @@ impl SharedBudget {
         result
     }
 
-    /// Returns whether bytes were released since the last call. The requests that wait in all sessions must then
-    /// be tried again.
+    /// Notes that a session may be admitted that was not before, although no bytes were released.
+    pub fn admit_more(&self) {
+        self.freed.set(true);
+    }
+
+    /// Returns whether requests may be admitted that were not before the last call. The requests that wait in all
+    /// sessions must then be tried again.
     #[inline(always)]
     pub fn take_freed(&self) -> bool {
         self.freed.get() && self.freed.replace(false) && !mutated(Mutant::RoomUnoffered)

@@ -5,7 +5,7 @@ use crate::fault::Rule;
 use crate::flow::{Budget, ReceiverAction, Share};
 use crate::limits::{
     CALLS_PER_SESSION_MAX, COPIED_BYTES_MAX, FLUSH_MESSAGES, GRANT_KEPT_NS, IN_RING_BYTES_MAX,
-    PLACES_MAX, SESSION_BUDGET_BYTES,
+    MEDIUM_BYTES_MAX, PLACES_MAX, SESSION_BUDGET_BYTES,
 };
 use proptest::prelude::*;
 
@@ -384,23 +384,51 @@ fn terms() -> Terms {
 fn a_handler_that_waits_for_another_node_holds_nothing_meanwhile() {
     let (session, shared_budget) = (session(terms()), SharedBudget::new(1_000));
     let mut charge = Charge::new(1_000);
-    charge.polled(false, &session, &shared_budget);
+    charge.polled(Awaits::Other, &session, &shared_budget);
     assert_eq!(
         (charge.held(), shared_budget.budget().held(), shared_budget.take_filled()),
         (1_000, 1_000, true)
     );
     assert!(!session.inbound().is_clear() && !session.may_accept(false, None, &shared_budget));
-    charge.polled(true, &session, &shared_budget);
+    charge.polled(Awaits::Reply, &session, &shared_budget);
     assert!(shared_budget.take_freed() && session.may_accept(false, None, &shared_budget));
     assert!(!session.may_accept(true, None, &shared_budget), "a granted request has a place");
-    charge.polled(false, &session, &shared_budget);
-    charge.polled(false, &session, &shared_budget);
+    charge.polled(Awaits::Other, &session, &shared_budget);
+    charge.polled(Awaits::Other, &session, &shared_budget);
     charge.release(&session, &shared_budget);
     charge.release(&session, &shared_budget);
     assert_eq!(
         (charge.held(), shared_budget.budget().held(), shared_budget.take_freed()),
         (0, 0, true)
     );
+}
+
+#[test]
+fn a_session_whose_handlers_wait_for_others_is_admitted_up_to_its_share() {
+    let (waits, shared_budget) = (session(terms()), SharedBudget::new(300));
+    let other = session(terms());
+    let mut charges = [300, 400, 300].map(Charge::new);
+    let mut polled = |at: usize, awaits, session| {
+        charges[at].polled(awaits, session, &shared_budget);
+        shared_budget.take_freed()
+    };
+    assert!(!polled(0, Awaits::Other, &waits) && !waits.may_accept(false, None, &shared_budget));
+    assert!(polled(0, Awaits::Handler, &waits) && waits.may_accept(false, None, &shared_budget));
+    let long = Some(MEDIUM_BYTES_MAX + 1);
+    assert!(!waits.may_accept(false, long, &shared_budget), "a long request finds no room");
+    // The next handler that waits for something else is the last.
+    polled(1, Awaits::Other, &waits);
+    assert!(!waits.may_accept(false, None, &shared_budget));
+    assert!(other.may_accept(false, None, &shared_budget));
+    assert!(polled(1, Awaits::Handler, &waits) && waits.may_accept(false, None, &shared_budget));
+    polled(2, Awaits::Handler, &waits);
+    assert!(!waits.may_accept(false, None, &shared_budget), "the share is used up");
+    polled(2, Awaits::Reply, &waits);
+    assert!(waits.may_accept(false, None, &shared_budget));
+    for mut charge in charges {
+        charge.release(&waits, &shared_budget);
+    }
+    assert_eq!(shared_budget.budget().held(), 0);
 }
 
 #[test]

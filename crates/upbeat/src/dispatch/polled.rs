@@ -17,6 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use upbeat_core::bill::way::Point;
 use upbeat_core::limits::HANDLER_BUDGET_NS;
+use upbeat_core::session::Awaits;
 use upbeat_memory::ticks::{Ticks, ticks};
 
 /// The most checkpoints between two stamps.
@@ -111,9 +112,14 @@ impl Polled {
         self.note.set(Note { reason: Reason::Call, answer: true, checkpoints: 0 });
     }
 
+    /// Returns what the future waits for, as far as the charge of its request depends on it.
     #[inline(always)]
-    pub(super) fn answer_awaited(&self) -> bool {
-        self.note.get().answer
+    pub(super) fn awaits(&self) -> Awaits {
+        match self.note.get() {
+            Note { answer: true, .. } => Awaits::Reply,
+            Note { reason: Reason::Lock | Reason::Condition, .. } => Awaits::Handler,
+            _ => Awaits::Other,
+        }
     }
 
     #[inline(always)]

@@ -73,20 +73,21 @@ impl Charge {
     #[inline(always)]
     pub(crate) fn new(node: &Rc<Dispatcher>, session: &Rc<Session>, bytes: u64) -> Charge {
         let mut charge = session::Charge::new(bytes);
-        let awaits_reply = node.run.polled.answer_awaited();
-        session.charge(&mut charge, awaits_reply, node.flow.budgets.requests());
+        let awaits = node.run.polled.awaits();
+        session.charge(&mut charge, awaits, node.flow.budgets.requests());
         if charge.held() != 0 {
             node.close_if_full();
+            node.press_if_freed();
         }
         Charge { node: Rc::clone(node), session: Rc::clone(session), charge }
     }
 
-    /// Charges the bytes again after the handler was polled and waits on: for a reply, or for something on this node.
+    /// Charges the bytes again after the handler was polled and waits on.
     #[inline]
     pub(crate) fn again(&mut self) {
         let Charge { node, session, charge } = self;
-        let awaits_reply = node.run.polled.answer_awaited();
-        session.charge(charge, awaits_reply, node.flow.budgets.requests());
+        let awaits = node.run.polled.awaits();
+        session.charge(charge, awaits, node.flow.budgets.requests());
         node.close_if_full();
         node.press_if_freed();
     }

@@ -12,7 +12,7 @@ use std::task::Waker;
 use upbeat_core::flow::{Budget, ReceiverAction, SharedBudget};
 use upbeat_core::frame::{CallNumber, Flags, Head};
 use upbeat_core::limits::{CONTROL_SLOTS, SESSION_BUDGET_BYTES, TAKEN_BYTES_MAX};
-use upbeat_core::session::{self, Cancelled, Charge, Grant, RequestPlacement};
+use upbeat_core::session::{self, Awaits, Cancelled, Charge, Grant, RequestPlacement};
 use upbeat_memory::ticks::{Ticks, ticks};
 
 /// The settings with which a node's sessions send and accept.
@@ -304,16 +304,10 @@ impl Session {
         self.core.forget_requests(shared_budget)
     }
 
-    /// Charges a handler that has become a task, was polled, and waits: for a reply of another node, or for something
-    /// here.
+    /// Charges a handler that has become a task, was polled, and waits.
     #[inline(always)]
-    pub(crate) fn charge(
-        &self,
-        charge: &mut Charge,
-        awaits_reply: bool,
-        shared_budget: &SharedBudget,
-    ) {
-        charge.polled(awaits_reply, &self.core, shared_budget);
+    pub(crate) fn charge(&self, charge: &mut Charge, awaits: Awaits, shared_budget: &SharedBudget) {
+        charge.polled(awaits, &self.core, shared_budget);
     }
 
     /// Releases the bytes that such a handler holds.

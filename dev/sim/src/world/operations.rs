@@ -4,6 +4,7 @@ use upbeat_core::channel;
 use upbeat_core::channel::stream::{ArgumentReader, BatchTail, Ended, ResultWriter, Wanted};
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::{CallNumber, FailCode, Head};
+use upbeat_core::session::Awaits;
 
 use super::flows::{Far, Flow};
 use super::{Fault, Held, State, World};
@@ -102,7 +103,7 @@ impl World {
             task.state = State::Streams;
             self.nodes[node].lock.lacking -= 1;
         }
-        self.charge(node, at, true);
+        self.charge(node, at, Awaits::Reply);
         self.flows.all[flow].waits = Some(at);
         Ok(())
     }

@@ -7,7 +7,7 @@ use upbeat_core::flow::Budget;
 use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
 use upbeat_core::lease::Lease;
 use upbeat_core::orphan::is_too_late;
-use upbeat_core::session::Charge;
+use upbeat_core::session::{Awaits, Charge};
 
 use super::lend::when;
 use super::{Calls, Fault, Gone, Held, Node, Open, Payload, State, Task, Waiter, World};
@@ -164,7 +164,8 @@ impl World {
         if let (Some(call), Some(end)) = (held.call, self.end(node, peer)) {
             end.core.serving().insert(call, at)?;
         }
-        self.charge(node, at, false);
+        let awaits = if ask.need == Need::Nothing { Awaits::Other } else { Awaits::Handler };
+        self.charge(node, at, awaits);
         Ok(at)
     }
 
@@ -191,8 +192,8 @@ impl World {
         }
         match ask.behaviour {
             Behaviour::Back { to, depth } => self.call_back(node, at, to, depth)?,
-            Behaviour::Streams => self.charge(node, at, true),
-            _ => {}
+            Behaviour::Streams => self.charge(node, at, Awaits::Reply),
+            _ => self.charge(node, at, Awaits::Other),
         }
         Ok(())
     }
@@ -204,16 +205,16 @@ impl World {
         if let Some(call) = self.issue(node, ask, Some(at))? {
             let task = self.nodes[node].tasks[at].as_mut().expect("it was just kept");
             task.state = State::Calls { peer: to, call };
-            self.charge(node, at, true);
+            self.charge(node, at, Awaits::Reply);
         }
         Ok(())
     }
 
-    /// A handler was polled, and waits: for the reply of another node, or for something on this node.
-    pub(super) fn charge(&mut self, node: usize, at: usize, awaits_reply: bool) {
+    /// A handler was polled, and waits.
+    pub(super) fn charge(&mut self, node: usize, at: usize, awaits: Awaits) {
         let Node { shared_budget, tasks, .. } = &mut self.nodes[node];
         if let Some(task) = &mut tasks[at] {
-            task.charge.polled(awaits_reply, &task.session, shared_budget);
+            task.charge.polled(awaits, &task.session, shared_budget);
             self.close_if_full(node);
         }
     }
@@ -235,7 +236,7 @@ impl World {
         };
         task.state = State::Until(0);
         self.nodes[node].calls.due_at(0);
-        self.charge(node, at, false);
+        self.charge(node, at, Awaits::Other);
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 use upbeat_core::channel::export::{
     Directory, Expression, Nameless, NotRead, Number, Part, Routed,
 };
+use upbeat_core::session::Awaits;
 
 use super::super::{Fault, Held, State, World};
 use super::Exports;
@@ -136,7 +137,7 @@ impl World {
             task.state = State::Streams;
             self.nodes[node].lock.lacking -= 1;
         }
-        self.charge(node, at, true);
+        self.charge(node, at, Awaits::Reply);
         let waiting = Waiting { node, at, id, export, path: found, is_served: false };
         self.exports.waiting.push(waiting);
         Ok(())
