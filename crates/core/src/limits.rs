@@ -238,6 +238,10 @@ pub const METHODS_PER_SERVICE_MAX: usize = 512;
 /// whole text.
 pub const SIGNATURE_BYTES_MAX: usize = 1024;
 
+/// Bytes of the text of a signature up to which each use of a type is written out. Behind them, a type that was begun
+/// before is written as a name and a number, and the method is bound only to a method with the same signature.
+pub const SCHEMA_REPEATS_BYTES_MAX: usize = 64 * 1024;
+
 /// Fields with a default in the types of one method. A method with more of them is bound only to a method with the
 /// same signature.
 pub const DEFAULT_FIELDS_MAX: usize = 48;

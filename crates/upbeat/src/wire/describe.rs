@@ -2,7 +2,9 @@
 
 use super::Wire;
 use std::any::TypeId;
-use upbeat_core::limits::DEFAULT_FIELDS_MAX;
+use std::collections::HashMap;
+use std::ops::Range;
+use upbeat_core::limits::{DEFAULT_FIELDS_MAX, SCHEMA_REPEATS_BYTES_MAX};
 use upbeat_core::method::{DefaultField, MethodHash, Signature, Tolerance};
 
 /// The text of a schema being written.
@@ -25,8 +27,10 @@ pub struct Describe {
     exact: u32,
     /// Where the named type that is written begins in `base`, with its arguments.
     begin: usize,
-    /// The named types around the current one.
-    open: Vec<TypeId>,
+    /// The named types around the current one, each with the place of its arguments and its name in `text`.
+    open: Vec<(TypeId, Range<usize>)>,
+    /// The numbers of the named types that were begun so far, in the order of their beginnings.
+    begun: HashMap<TypeId, usize>,
 }
 
 impl Describe {
@@ -74,24 +78,48 @@ impl Describe {
     }
 
     /// Writes the schema of the type `T`, which has a name and may have arguments. Inside of the type's own schema, only
-    /// the arguments and the name are written.
+    /// the arguments and the name are written. In a long text, a type that was begun before is its name and its number,
+    /// since types that use each other twice would double the text at each level.
     pub fn named<T: 'static>(
         &mut self,
         name: &str,
         arguments: impl FnOnce(&mut Describe),
         body: impl FnOnce(&mut Describe),
     ) {
-        let around = std::mem::replace(&mut self.begin, self.base.len());
-        arguments(self);
-        self.text(name);
         // Another type may have the same name.
         let id = TypeId::of::<T>();
-        if !self.open.contains(&id) {
-            self.open.push(id);
-            body(self);
-            self.open.pop();
+        let next = self.begun.len();
+        let number = *self.begun.entry(id).or_insert(next);
+        if number < next && self.is_long() {
+            return self.text(&format!("{name}#{number}"));
+        }
+        let around = std::mem::replace(&mut self.begin, self.base.len());
+        let begin = self.text.len();
+        arguments(self);
+        self.text(name);
+        let head = begin..self.text.len();
+        match self.open.iter().rposition(|(open, _)| *open == id) {
+            Some(at) => {
+                let same = |(_, inner): &&(_, Range<usize>)| {
+                    self.text[inner.clone()] == self.text[head.clone()]
+                };
+                let between = self.open[at + 1..].iter().filter(same).count();
+                if between > 0 {
+                    self.text(&format!("^{between}"));
+                }
+            }
+            None => {
+                self.open.push((id, head));
+                body(self);
+                self.open.pop();
+            }
         }
         self.begin = around;
+    }
+
+    /// Returns whether the text is so long that it does not write types out again.
+    fn is_long(&self) -> bool {
+        self.text.len() > SCHEMA_REPEATS_BYTES_MAX
     }
 
     /// Writes the schema of a type.
@@ -107,12 +135,14 @@ impl Describe {
 
     /// Returns the schema, and the differences that two sides endure in it.
     pub(crate) fn into_parts(self) -> (String, Tolerance) {
+        let is_long = self.is_long();
         let Describe { text, base, fields, .. } = self;
         // Fields of two types of one name may share a place: nobody could tell which of them the other side has.
         let shared = |at: usize| fields[..at].iter().any(|field| field.place == fields[at].place);
-        let tolerance = match fields.len() <= DEFAULT_FIELDS_MAX && !(1..fields.len()).any(shared) {
-            true => Tolerance::new(MethodHash::of(&base), fields),
-            false => Tolerance::new(MethodHash::of(&text), Vec::new()),
+        let is_exact = is_long || fields.len() > DEFAULT_FIELDS_MAX;
+        let tolerance = match is_exact || (1..fields.len()).any(shared) {
+            true => Tolerance::new(MethodHash::of(&text), Vec::new()),
+            false => Tolerance::new(MethodHash::of(&base), fields),
         };
         (text, tolerance)
     }

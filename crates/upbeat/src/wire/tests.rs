@@ -12,6 +12,7 @@ use upbeat_core::limits::{EMPTY_ELEMENTS_MAX, KEPT_ARGUMENT_BYTES_MAX};
 
 mod memory;
 
+mod schemas;
 mod types;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::Wire)]
@@ -408,7 +409,7 @@ fn a_type_inside_of_another_of_the_same_name_is_in_the_schema() {
 
 /// Returns the differences that a method with these arguments endures.
 fn tolerance_of<A: Wire>() -> upbeat_core::method::Tolerance {
-    super::signature_parts::<A, ()>("S", "m", false).1
+    super::signature::<A, ()>("S", "m", false).tolerance().clone()
 }
 
 #[test]
