@@ -212,24 +212,15 @@ impl BindReply {
 /// A method that a callee offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offered<'a> {
-    service: &'a str,
-    name: &'a str,
-    text: &'a str,
+    signature: &'a Signature,
     number: u16,
-    tolerance: Option<&'a Tolerance>,
 }
 
 impl<'a> Offered<'a> {
-    /// Creates the offer of a service's method with the text of its signature and its number, which is at least 1
-    /// and below [`METHODS_PER_SESSION_MAX`].
-    pub const fn new(service: &'a str, name: &'a str, text: &'a str, number: u16) -> Offered<'a> {
-        Offered { service, name, text, number, tolerance: None }
-    }
-
-    /// Returns the offer of a method that is also bound where this tolerance endures the caller's.
-    #[must_use]
-    pub const fn with_tolerance(self, tolerance: &'a Tolerance) -> Offered<'a> {
-        Offered { tolerance: Some(tolerance), ..self }
+    /// Creates the offer of the method with this signature and this number, which is at least 1 and below
+    /// [`METHODS_PER_SESSION_MAX`]. The method is also bound where its tolerance endures the caller's.
+    pub const fn new(signature: &'a Signature, number: u16) -> Offered<'a> {
+        Offered { signature, number }
     }
 }
 
@@ -241,26 +232,23 @@ impl<'a> Offered<'a> {
 ///
 /// let add = Signature::new("Counter", "add", "Counter.add(n: u64) -> u64").unwrap();
 /// let old = Signature::new("Counter", "reset", "Counter.reset()").unwrap();
-/// let request = BindRequest::new("Counter", &[add, old]).unwrap();
-/// let offered = Offered::new("Counter", "add", "Counter.add(n: u64) -> u64", 1);
-/// let reply = bind(&request, &[offered]);
+/// let request = BindRequest::new("Counter", &[add.clone(), old]).unwrap();
+/// let reply = bind(&request, &[Offered::new(&add, 1)]);
 /// assert_eq!(reply.methods(), [Bound::Number(1), Bound::Missing]);
 /// ```
 pub fn bind(request: &BindRequest, offered: &[Offered<'_>]) -> BindReply {
-    let service = || offered.iter().filter(|offer| *offer.service == *request.service);
+    let service = || offered.iter().filter(|offer| offer.signature.service() == &*request.service);
     let find = |asked: &RequestedMethod| {
-        let same_name = || service().filter(|offer| *offer.name == *asked.name);
-        let endures = |offer: &&Offered<'_>| {
-            offer.tolerance.is_some_and(|tolerance| tolerance.endures(&asked.tolerance))
-        };
-        if let Some(offer) = same_name().find(|offer| MethodHash::of(offer.text) == asked.hash) {
+        let same_name = || service().filter(|offer| offer.signature.name() == &*asked.name);
+        let is_equal = |offer: &&Offered<'_>| offer.signature.hash() == asked.hash;
+        if let Some(offer) = same_name().find(is_equal) {
             return Bound::Number(offer.number);
         }
+        let endures = |offer: &&Offered<'_>| offer.signature.tolerance().endures(&asked.tolerance);
         match same_name().find(endures) {
             Some(offer) => Bound::Tolerant(offer.number),
-            None => same_name().next().map_or(Bound::Missing, |offer| {
-                let end = offer.text.floor_char_boundary(SIGNATURE_BYTES_MAX);
-                Bound::Clash { theirs: offer.text[..end].into() }
+            None => same_name().next().map_or(Bound::Missing, |offer| Bound::Clash {
+                theirs: offer.signature.text().into(),
             }),
         }
     };

@@ -165,7 +165,7 @@ fn signature(name: &str, types: &str) -> Signature {
 /// Returns requests and replies of a binding.
 fn bindings() -> [Vec<Vec<u8>>; 2] {
     let known = [signature("add", "(u64)"), signature("other", "(u8)")];
-    let offers = known.each_ref().map(|of| Offered::new(of.service(), of.name(), of.text(), 7));
+    let offers = known.each_ref().map(|of| Offered::new(of, 7));
     let replies = [bind(&REQUEST, &offers), bind(&REQUEST, &[])];
     [vec![REQUEST.encode()], replies.iter().map(BindReply::encode).collect()]
 }

@@ -32,8 +32,8 @@ pub trait Client: Sized {
     /// The name of the service.
     const SERVICE: &'static str;
 
-    /// Returns the methods that the client calls, in the order of their indexes.
-    fn signatures() -> Vec<Signature>;
+    /// Returns the methods that the client calls, in the order of their indexes, which are described once in a process.
+    fn signatures() -> &'static [Signature];
 
     /// Returns the client for a bound service.
     fn from_bound(bound: Bound) -> Self;

@@ -76,7 +76,7 @@ pub trait HandleClient: Sized {
     const SERVICE: &'static str;
 
     /// Returns the methods that the handle calls, in the order of their indexes.
-    fn signatures() -> Vec<Signature>;
+    fn signatures() -> &'static [Signature];
 
     /// Returns the handle for a service.
     fn from_bound(handle: BoundHandle) -> Self;
@@ -176,7 +176,7 @@ pub(crate) fn open<C: HandleClient>(
 struct Shared {
     target: Target,
     service: &'static str,
-    signatures: Vec<Signature>,
+    signatures: &'static [Signature],
     idle: Mutex<Vec<Caller>>,
     /// The sessions of the asynchronous calls.
     sides: Arc<Mutex<Sides>>,
@@ -187,7 +187,7 @@ struct Shared {
 impl Shared {
     /// Opens a session for a blocking thread.
     fn open(&self, terms: ConnectTerms) -> Result<Caller, ConnectError> {
-        Caller::connect(&self.target, self.service, &self.signatures, None, terms)
+        Caller::connect(&self.target, self.service, self.signatures, None, terms)
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Caller>> {

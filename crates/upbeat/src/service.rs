@@ -31,14 +31,14 @@ pub use layers::{CallInfo, Layer, Layered, Next};
 pub use outcome::{Outcome, Refusal};
 pub use rules::{Needs, Rule, Rules, Series, Turn, needs};
 
-use crate::dispatch::{Dispatcher, Entry, Handed, Method, NodeSession, Request};
+use crate::dispatch::{Dispatcher, Entry, Handed, Method, NodeSession, Offer, Request};
 use crate::execution::Execution;
 use crate::sample::{Names, Sample, Stamps, Unsampled};
 use crate::session::Session;
 use crate::statistics::{Collected, MethodCounts};
 use crate::warning::{Problem, warn_of};
 use crate::wire::{
-    AnyContent, Attaching, Incoming, Input, MessageContext, Wire, WireError, signature_parts,
+    AnyContent, Attaching, Incoming, Input, MessageContext, Wire, WireError, signature,
 };
 use counted::Tallied;
 use layers::Answer;
@@ -162,9 +162,8 @@ impl<W: Wraps> Methods<'_, W> {
             Some(tally) => Box::new(Tallied { method, tally }),
         };
         let service = self.service;
-        let (text, tolerance) = signature_parts::<A::Owned, R::Value>(service, name, ONEWAY);
-        let (text, tolerance) = (text.into(), Box::new(tolerance));
-        (self.enter)(Entry { service, name, text, tolerance, method });
+        let signature = signature::<A::Owned, R::Value>(service, name, ONEWAY);
+        (self.enter)(Entry { offer: Box::new(Offer { service, name, signature }), method });
     }
 }
 

@@ -69,7 +69,6 @@ pub(crate) use content::{AnyContent, Payload};
 #[doc(hidden)]
 pub use context::MessageContext;
 pub(crate) use context::{Attaching, CallSide};
-pub(crate) use describe::signature_parts;
 pub use describe::{Describe, signature, signature_text};
 pub use fills::Fills;
 pub(crate) use fills::try_fill;

@@ -222,6 +222,11 @@ fn schemas() {
     assert_ne!(schema::<Pair<Pair<u8, 1>, 2>>(), schema::<Pair<Pair<u16, 1>, 2>>());
     assert_ne!(schema::<Pair<u8, 1>>(), schema::<Pair<u8, 2>>());
     let signatures = CounterClient::signatures();
+    assert!(std::ptr::eq(signatures, CounterClient::signatures()), "described again");
+    assert!(
+        std::ptr::eq(signatures, <CounterHandle as upbeat::handle::HandleClient>::signatures()),
+        "described for handles"
+    );
     let names: Vec<&str> = signatures.iter().map(|signature| signature.name()).collect();
     assert_eq!(
         names,

@@ -21,7 +21,7 @@ fn signatures(service: &str, side: &BTreeMap<String, u8>) -> Vec<Signature> {
 
 fn offered(signatures: &[Signature]) -> Vec<Offered<'_>> {
     let all = (1..).zip(signatures);
-    all.map(|(number, of)| Offered::new(of.service(), of.name(), of.text(), number)).collect()
+    all.map(|(number, of)| Offered::new(of, number)).collect()
 }
 
 fn bounded(bytes: Vec<u8>) -> Vec<u8> {
@@ -92,9 +92,9 @@ proptest! {
 #[test]
 fn a_clash_names_both_signatures() {
     let ours = Signature::new("Counter", "add", "Counter.add(n: u64) -> u64").unwrap();
-    let theirs = Offered::new("Counter", "add", "Counter.add(n: u32) -> u32", 1);
+    let theirs = Signature::new("Counter", "add", "Counter.add(n: u32) -> u32").unwrap();
     let request = BindRequest::new("Counter", &[ours]).unwrap();
-    let reply = bind(&request, &[theirs]);
+    let reply = bind(&request, &[Offered::new(&theirs, 1)]);
     let clashes: Vec<Clash> = reply.clashes(&request, "counter").collect();
     let text = clashes[0].to_string();
     assert_eq!((clashes.len(), clashes[0].method()), (1, "add"));
@@ -106,9 +106,8 @@ fn a_clash_names_both_signatures() {
 fn only_clashes_that_leave_no_method_make_a_binding_useless() {
     let method = |name, text: &str| Signature::new("S", name, text).unwrap();
     let is_useless = |ours: &[Signature]| {
-        let (same, other) =
-            (Offered::new("S", "same", "S.same()", 1), Offered::new("S", "other", "S.other()", 2));
-        bind(&BindRequest::new("S", ours).unwrap(), &[same, other]).is_useless()
+        let theirs = [method("same", "S.same()"), method("other", "S.other()")];
+        bind(&BindRequest::new("S", ours).unwrap(), &offered(&theirs)).is_useless()
     };
     let (same, other) = (method("same", "S.same()"), method("other", "S.other(n: u8)"));
     let missing = method("missing", "S.missing()");
@@ -146,17 +145,18 @@ fn methods_that_differ_in_fields_with_a_default_are_bound_tolerantly() {
         Tolerance::new(MethodHash::of(base), fields.iter().map(field).collect())
     };
     let theirs = tolerance("base", &[("A 0", "note: String"), ("A 1", "count: u32")]);
-    let offer = Offered::new("S", "add", "S.add(theirs)", 3).with_tolerance(&theirs);
+    let silent = Signature::new("S", "add", "S.add(theirs)").unwrap();
+    let offer = silent.clone().with_tolerance(theirs.clone());
     let bound = |text, ours| {
         let add = Signature::new("S", "add", text).unwrap().with_tolerance(ours);
         let request = BindRequest::new("S", &[add]).unwrap();
         assert_eq!(BindRequest::decode(&request.encode()), Ok(request.clone()));
-        let reply = bind(&request, &[offer]);
+        let reply = bind(&request, &[Offered::new(&offer, 3)]);
         assert_eq!(BindReply::decode(&reply.encode(), &request), Ok(reply.clone()));
         reply.methods()[0].clone()
     };
     let clash = Bound::Clash { theirs: "S.add(theirs)".into() };
-    assert_eq!(bound("S.add(theirs)", theirs.clone()), Bound::Number(3));
+    assert_eq!(bound("S.add(theirs)", theirs), Bound::Number(3));
     assert_eq!(bound("S.add(ours)", tolerance("base", &[])), Bound::Tolerant(3));
     let same = [("A 0", "note: String"), ("B 0", "count: u32")];
     assert_eq!(bound("S.add(ours)", tolerance("base", &same)), Bound::Tolerant(3));
@@ -166,8 +166,7 @@ fn methods_that_differ_in_fields_with_a_default_are_bound_tolerantly() {
     // A callee that says nothing of its fields endures nothing.
     let request = Signature::new("S", "add", "S.add(ours)").unwrap();
     let request = BindRequest::new("S", &[request]).unwrap();
-    let silent = Offered::new("S", "add", "S.add(theirs)", 3);
-    assert_eq!(bind(&request, &[silent]).methods(), [clash]);
+    assert_eq!(bind(&request, &[Offered::new(&silent, 3)]).methods(), [clash]);
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn client(service: &Service, bounds: &Bounds) -> TokenStream {
         impl #trait_client for #client #clause {
             const SERVICE: &'static str = #wire_name;
 
-            fn signatures() -> ::std::vec::Vec<#signature> {
+            fn signatures() -> &'static [#signature] {
                 #signatures
             }
 
@@ -96,7 +96,7 @@ fn handle(service: &Service, bounds: &Bounds) -> TokenStream {
         impl #trait_handle for #handle #clause {
             const SERVICE: &'static str = #wire_name;
 
-            fn signatures() -> ::std::vec::Vec<#signature> {
+            fn signatures() -> &'static [#signature] {
                 <#client as #trait_client>::signatures()
             }
 
@@ -207,11 +207,17 @@ fn signatures(service: &Service) -> TokenStream {
         }
     });
     let count = service.methods.len();
+    let ty = service.runtime.signature_type();
+    // The signatures are made before the lock is taken, which a child would find locked that is forked meanwhile.
     quote! {
+        static SIGNATURES: ::std::sync::OnceLock<::std::vec::Vec<#ty>> = ::std::sync::OnceLock::new();
+        if let ::core::option::Option::Some(signatures) = SIGNATURES.get() {
+            return signatures;
+        }
         #[allow(unused_mut)]
         let mut signatures = ::std::vec::Vec::with_capacity(#count);
         #(#pushes)*
-        signatures
+        SIGNATURES.get_or_init(|| signatures)
     }
 }
 

@@ -33,7 +33,8 @@ impl Dispatcher {
         if self.life.closing.get() {
             return Err(ServeError::ShutDown { service });
         }
-        let is_served = |entries: &[Entry]| entries.iter().any(|entry| entry.service == service);
+        let is_served =
+            |entries: &[Entry]| entries.iter().any(|entry| entry.offer.service == service);
         if is_served(&self.entries()) || is_served(&self.served.offered.borrow()) {
             let node = self.home.name().map(ToString::to_string).unwrap_or_default();
             return Err(ServeError::AlreadyServed { service, node });
@@ -171,10 +172,7 @@ impl Dispatcher {
         let offered: Vec<Offered<'_>> = methods
             .iter()
             .zip(1..)
-            .map(|(entry, number)| {
-                Offered::new(entry.service, entry.name, &entry.text, number)
-                    .with_tolerance(&entry.tolerance)
-            })
+            .map(|(entry, number)| Offered::new(&entry.offer.signature, number))
             .collect();
         let reply = bind(&request, &offered).encode();
         session.reply(call, &reply, &mut Unsampled);

@@ -208,7 +208,7 @@ impl Dispatcher {
                 let Some(entry) = entries.get(usize::from(method) - 1) else { return false };
                 let budget = entry.method.budget();
                 if exceeds(gap, budget) {
-                    self.note_over_run((entry.service, entry.name), (gap, budget), why);
+                    self.note_over_run((entry.offer.service, entry.offer.name), (gap, budget), why);
                 }
                 return true;
             }
@@ -268,7 +268,7 @@ impl Dispatcher {
             // Reading and writing long values is no fault of the handler.
             let allowed = budget + self.ticks_of(TASK_BUDGET_NS);
             if matches!(why, LongPoll::Blocked(_)) || why == LongPoll::Ran && ran > allowed {
-                self.note_over_run((entry.service, entry.name), (ran, budget), why);
+                self.note_over_run((entry.offer.service, entry.offer.name), (ran, budget), why);
             }
         }
         self.run.over_runs.keep_judgement(before);

@@ -26,7 +26,7 @@ impl Dispatcher {
     fn handler_of(&self, method: u16) -> Who {
         let methods = self.entries();
         match methods.get(usize::from(method).wrapping_sub(1)) {
-            Some(entry) => Who::Handler { service: entry.service, method: entry.name },
+            Some(entry) => Who::Handler { service: entry.offer.service, method: entry.offer.name },
             None => Who::Other,
         }
     }

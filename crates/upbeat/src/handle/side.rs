@@ -243,12 +243,12 @@ impl Side {
     fn start(shared: &Shared, number: u64, terms: ConnectTerms) -> std::io::Result<Side> {
         let watch = Arc::new(Watch::new()?);
         let (target, service) = (shared.target.clone(), shared.service);
-        let (signatures, to) = (shared.signatures.clone(), target.to.clone());
+        let (signatures, to) = (shared.signatures, target.to.clone());
         let sides = Arc::clone(&shared.sides);
         let side =
             Side { sides: Arc::clone(&sides), number, watch: Arc::clone(&watch), to, service };
         let run = move || {
-            let opened = open(&target, service, &signatures, &watch, terms);
+            let opened = open(&target, service, signatures, &watch, terms);
             if let Some(bell) = tell(&sides, number, opened) {
                 hear(&sides, number, bell, &watch);
             }

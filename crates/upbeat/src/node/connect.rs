@@ -44,7 +44,7 @@ pub struct Connect<'n, C> {
     wait_for: Option<Duration>,
     state: State<'n>,
     service: &'static str,
-    signatures: fn() -> Vec<Signature>,
+    signatures: fn() -> &'static [Signature],
     from_bound: fn(Bound) -> C,
 }
 
@@ -102,7 +102,7 @@ impl<'n, C> Connect<'n, C> {
 
     /// Begins to connect.
     fn begin(&self, whom: Whom) -> Result<State<'n>, ConnectError> {
-        let request = client::request(self.service, &(self.signatures)())?;
+        let request = client::request(self.service, (self.signatures)())?;
         let connecting = connect(self.node, whom, request, self.service, self.wait_for);
         let connecting: FirstConnecting<'n> = Box::pin(connecting);
         Ok(State::Connecting(connecting.into()))

@@ -163,7 +163,7 @@ pub fn signature_text<A: Wire, R: Wire>(service: &str, method: &str, oneway: boo
 }
 
 /// Returns the text of a signature, and the differences that the method endures.
-pub(crate) fn signature_parts<A: Wire, R: Wire>(
+fn signature_parts<A: Wire, R: Wire>(
     service: &str,
     method: &str,
     oneway: bool,

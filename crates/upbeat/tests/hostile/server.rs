@@ -13,6 +13,7 @@ use upbeat::{CallError, InPlace, Node, within};
 use upbeat_core::bind::{BIND, BindRequest, Offered, bind};
 use upbeat_core::frame::{CallNumber, Flags, Head, Kind, Placed};
 use upbeat_core::limits::SLAB_GENERATION;
+use upbeat_core::method::Signature;
 use upbeat_core::name::ProgramId;
 use upbeat_memory::region::Region;
 use upbeat_memory::slab::Borrowed;
@@ -249,11 +250,9 @@ impl Imp {
             let length = u64::from_le_bytes(payload[..8].try_into().unwrap()) as usize;
             let request = BindRequest::decode(&payload[8..8 + length]).unwrap();
             // Every method is there, with any signature that the caller asks for.
-            let texts: Vec<_> = (1..).zip(signatures()).collect();
-            let offered: Vec<_> = texts
-                .iter()
-                .map(|(number, (name, text))| Offered::new("Target", name, text, *number))
-                .collect();
+            let signatures = signatures();
+            let offered: Vec<_> =
+                (1..).zip(&signatures).map(|(number, of)| Offered::new(of, number)).collect();
             let reply = bind(&request, &offered).encode();
             let mut bytes = (reply.len() as u64).to_le_bytes().to_vec();
             bytes.extend(reply);
@@ -300,17 +299,17 @@ impl Imp {
     }
 }
 
-/// The names of the methods and the texts of their signatures.
-fn signatures() -> Vec<(&'static str, String)> {
-    use upbeat::wire::signature_text as text;
+/// The signatures of the methods.
+fn signatures() -> [Signature; 6] {
+    use upbeat::wire::signature;
     type Outcome = Result<String, String>;
-    vec![
-        ("add", text::<(u64, u64), u64>("Target", "add", false)),
-        ("blob", text::<(u64,), Vec<u8>>("Target", "blob", false)),
-        ("forever", text::<(), ()>("Target", "forever", false)),
-        ("bytes", text::<(Vec<u8>,), Vec<u8>>("Target", "bytes", false)),
-        ("mirror", text::<(InPlace<u8>,), InPlace<u8>>("Target", "mirror", false)),
-        ("record", text::<(Twig,), Outcome>("Target", "record", false)),
+    [
+        signature::<(u64, u64), u64>("Target", "add", false),
+        signature::<(u64,), Vec<u8>>("Target", "blob", false),
+        signature::<(), ()>("Target", "forever", false),
+        signature::<(Vec<u8>,), Vec<u8>>("Target", "bytes", false),
+        signature::<(InPlace<u8>,), InPlace<u8>>("Target", "mirror", false),
+        signature::<(Twig,), Outcome>("Target", "record", false),
     ]
 }
 

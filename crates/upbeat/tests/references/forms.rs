@@ -169,8 +169,8 @@ fn handlers_that_wait_keep_what_they_were_given() {
 #[test]
 fn a_reference_is_on_the_wire_what_owns_the_same() {
     let _watchdog = Watchdog::new("references and values");
-    let of = |signatures: Vec<upbeat::wire::Signature>| {
-        let named = signatures.into_iter().map(|one| (one.name().to_owned(), format!("{one:?}")));
+    let of = |signatures: &[upbeat::wire::Signature]| {
+        let named = signatures.iter().map(|one| (one.name().to_owned(), format!("{one:?}")));
         named.collect::<std::collections::BTreeMap<_, _>>()
     };
     let (borrows, owns) = (of(StoreClient::signatures()), of(owned::StoreClient::signatures()));
