@@ -15,7 +15,7 @@ use crate::complaint::Complaints;
 use crate::parse;
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
-use syn::Item;
+use syn::{Attribute, File, Item};
 
 /// Returns the code that replaces a trait under `#[upbeat::service]`.
 pub(crate) fn service(options: TokenStream, item: TokenStream) -> TokenStream {
@@ -48,7 +48,28 @@ pub(crate) fn service(options: TokenStream, item: TokenStream) -> TokenStream {
     let server = server::emit(&service, &bounds);
     let stubs = stub::emit(&service, &bounds);
     let streams = streams::emit(&service);
-    quote!(#errors #interface #server #stubs #streams)
+    let beside = allowing(&service.lints(), quote!(#server #stubs #streams));
+    quote!(#errors #interface #beside)
+}
+
+/// Returns the items with attributes that allow these lints.
+fn allowing(lints: &[Attribute], items: TokenStream) -> TokenStream {
+    if lints.is_empty() {
+        return items;
+    }
+    let Ok(mut file) = syn::parse2::<File>(items.clone()) else { return items };
+    for item in &mut file.items {
+        let attributes = match item {
+            Item::Const(item) => &mut item.attrs,
+            Item::Enum(item) => &mut item.attrs,
+            Item::Impl(item) => &mut item.attrs,
+            Item::Struct(item) => &mut item.attrs,
+            Item::Trait(item) => &mut item.attrs,
+            _ => continue,
+        };
+        attributes.extend(lints.iter().cloned());
+    }
+    quote!(#file)
 }
 
 fn not_a_trait(item: &Item) -> syn::Error {

@@ -3,7 +3,7 @@
 use crate::runtime::Runtime;
 use crate::types::is_long_array;
 use proc_macro2::Ident;
-use syn::{Attribute, ItemTrait, TraitItemFn, Type, Visibility};
+use syn::{Attribute, ItemTrait, Meta, TraitItemFn, Type, Visibility, parse_quote};
 
 /// A service: the trait as it was written, and the facts that the parser found about it.
 pub(crate) struct Service {
@@ -23,6 +23,12 @@ impl Service {
 
     pub(crate) fn visibility(&self) -> &Visibility {
         &self.written.vis
+    }
+
+    /// Returns the lints that the trait and its methods allow.
+    pub(crate) fn lints(&self) -> Vec<Attribute> {
+        let methods = self.methods.iter().flat_map(|method| lints(&method.written.attrs));
+        lints(&self.written.attrs).chain(methods).collect()
     }
 
     /// Returns the name of the service in messages.
@@ -68,7 +74,7 @@ impl Method {
 
     /// Returns the attributes that decide whether the method is compiled.
     pub(crate) fn conditions(&self) -> impl Iterator<Item = &Attribute> + Clone {
-        self.written.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg"))
+        conditions(&self.written.attrs)
     }
 }
 
@@ -102,6 +108,23 @@ pub(crate) enum Outcome {
         value: Box<Type>,
         error: Box<Type>,
     },
+}
+
+/// Returns the attributes among these that decide whether an item is compiled.
+pub(crate) fn conditions(attributes: &[Attribute]) -> impl Iterator<Item = &Attribute> + Clone {
+    attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"))
+}
+
+/// Returns the lints that these attributes allow or expect, as attributes that allow them: emitted code may have them
+/// or not.
+pub(crate) fn lints(attributes: &[Attribute]) -> impl Iterator<Item = Attribute> {
+    attributes.iter().filter_map(|attribute| match &attribute.meta {
+        Meta::List(list) if list.path.is_ident("allow") || list.path.is_ident("expect") => {
+            let lints = &list.tokens;
+            Some(parse_quote!(#[allow(#lints)]))
+        }
+        _ => None,
+    })
 }
 
 /// Returns a name without the `r#` that lets a keyword be a name.

@@ -4,12 +4,13 @@
 
 mod options;
 mod serde;
+mod parameters;
 mod fields;
 mod schema;
 
 use crate::complaint::Complaints;
 use crate::emit::streams::fixed_forms;
-use crate::model::plain_name;
+use crate::model::{lints, plain_name};
 use options::Options;
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -76,13 +77,25 @@ fn is_carried(input: &DeriveInput) -> WherePredicate {
     parse_quote!(#predicate)
 }
 
-/// Returns generics in which every type parameter is `Wire`, or `Plain`.
+/// Returns generics in which every type parameter is `Wire`, or `Plain`. The parts of a type that serde carries as a
+/// whole, such as maps, are `Wire` if serde carries the parameters as well.
 fn bounded(input: &DeriveInput, options: &Options) -> Generics {
     let mut generics = input.generics.clone();
-    let bound = if options.plain { options.runtime.plain() } else { options.runtime.wire() };
+    let (plain, wire, serde) =
+        (options.runtime.plain(), options.runtime.wire(), options.runtime.serde());
     for parameter in &mut generics.params {
-        if let GenericParam::Type(parameter) = parameter {
-            parameter.bounds.push(parse_quote!(#bound));
+        let GenericParam::Type(parameter) = parameter else { continue };
+        let bounds = &mut parameter.bounds;
+        if options.plain {
+            bounds.push(parse_quote!(#plain));
+        } else if parameters::is_marker(input, &parameter.ident) {
+            bounds.push(parse_quote!('static));
+        } else {
+            bounds.push(parse_quote!(#wire));
+            if parameters::is_bounded_by_serde(input, &parameter.ident) {
+                bounds.push(parse_quote!(#serde::Serialize));
+                bounds.push(parse_quote!(#serde::de::DeserializeOwned));
+            }
         }
     }
     generics
@@ -117,7 +130,8 @@ fn by_serde(input: &DeriveInput, options: &Options, schema: &TokenStream) -> Tok
     let defaults = fields::default_trait(input);
     let implementation = implementation(input, options, schema, &quote!());
     let forms = forms(input, options);
-    quote!(const _: () = { #way #defaults #implementation #(#forms)* };)
+    let lints = lints(&input.attrs);
+    quote!(#(#lints)* const _: () = { #way #defaults #implementation #(#forms)* };)
 }
 
 /// Returns code that refuses fields under `Serde` that describe themselves, if the type has no generics: constants cannot
@@ -144,7 +158,9 @@ fn plain(input: &DeriveInput, options: &Options, schema: &TokenStream) -> TokenS
     let trait_plain = options.runtime.plain();
     let many = many(input, options);
     let implementation = implementation(input, options, schema, &many);
+    let lints = lints(&input.attrs);
     quote! {
+        #(#lints)*
         const _: () = {
             #way
 

@@ -330,7 +330,7 @@ pub use upbeat_macros::Wire;
 /// |---|---|
 /// | `needs(…)` | locks that must be free and conditions that must hold, tried before the body; arguments are there as references. If one fails, nothing of the body has run: it is run as a task from its beginning, where it waits by itself, or is sent back |
 /// | `budget = "…"` | how long a handler may run without a pause, in `us`, `ms` or `s` |
-/// | `yields` | a `checkpoint().await` at the head of each loop that is written out in the body, outside of closures and macros: others may run in between |
+/// | `yields` | a `checkpoint().await` at the head of each loop that is written out in the body, outside of closures and macros: others may run in between, so that a loop over `cell.borrow().iter()`, which borrows until its end, is refused |
 /// | `outlives = "…"` | a handler goes on, as a task, when its caller gives up or is lost, for so long at most, and no longer than its caller's deadline; without, it is dropped, or goes on for 10 s if its method is one-way |
 /// | `max_bytes = …` | the most bytes of arguments that the method takes, as a constant expression: calls with more are refused before any memory is asked for them. What the node takes at most (`Builder::max_message_bytes`) holds beside it |
 /// | `execution = "…"` | `am`, `orpc`, `trpc`, `trpc-back` or `adaptive`, whatever the node is told |

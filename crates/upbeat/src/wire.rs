@@ -17,7 +17,7 @@
 //! - `String`, `Box<str>`, `Arc<str>`, `Rc<str>`, `Cow<'static, str>`, and `&str` as an argument;
 //! - `Vec<T>`, `VecDeque<T>`, `LinkedList<T>`, `BinaryHeap<T>`, `Box<[T]>`, `Arc<[T]>`, `Rc<[T]>`, `Cow<'static, [T]>`,
 //!   `InPlace<T>` of plain data, `Bytes` and `BytesMut` (feature `bytes`) for `u8`, and `&[T]` as an argument;
-//! - `[T; N]` of plain data;
+//! - `[T; N]` of plain data, `bool`, `char`, `String`, `usize` or `isize`; serde carries up to 32 elements in a field;
 //! - `HashMap<K, V>`, `BTreeMap<K, V>`; `HashSet<T>`, `BTreeSet<T>`;
 //! - `Option<T>`, `Result<T, E>`, `Bound<T>`, tuples of up to twelve;
 //! - `Range<T>`, `RangeInclusive<T>`, `RangeFrom<T>`, `RangeTo<T>`;

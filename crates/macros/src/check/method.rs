@@ -247,7 +247,8 @@ fn output(signature: &Signature, oneway: bool, complaints: &mut Complaints) {
             ty,
             format!(
                 "a caller gets the method's error or the runtime's, in one level, so the error \
-                 must be seen: write `Result<T, E>` in full instead of `{}`",
+                 must be seen: write `Result<T, E>` in full instead of `{}`; a type of your own that is called \
+                 `Result` needs another name here",
                 shown(ty)
             ),
         );

@@ -3,6 +3,7 @@
 
 use super::part::by_reference;
 use crate::complaint::Complaints;
+use crate::model::{conditions, lints};
 use crate::parse::{ImplOptions, is_oneway, plain_ident};
 use crate::rules::{self, Rule};
 use crate::runtime::Runtime;
@@ -11,8 +12,8 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    Block, ExprClosure, ExprForLoop, ExprLoop, ExprWhile, FnArg, ImplItem, ImplItemFn, Item,
-    ItemImpl, parse_quote,
+    Block, Expr, ExprClosure, ExprForLoop, ExprLoop, ExprMethodCall, ExprWhile, FnArg, ImplItem,
+    ImplItemFn, Item, ItemImpl, parse_quote,
 };
 
 /// Returns the name of the method that tests the needs of `method`.
@@ -104,7 +105,8 @@ fn entry(runtime: &Runtime, function: &ImplItemFn, rule: &Rule) -> TokenStream {
         None => quote!(::core::option::Option::None),
     };
     let needs = !rule.needs.is_empty();
-    quote!((#name, #kind {
+    let conditions = conditions(&function.attrs);
+    quote!(#(#conditions)* (#name, #kind {
         execution: #execution,
         budget_ns: #budget,
         outlives_ns: #outlives,
@@ -137,7 +139,10 @@ fn test(runtime: &Runtime, function: &ImplItemFn, rule: &Rule) -> ImplItem {
             _ => quote!(_: #ty),
         }
     });
+    let (conditions, lints) = (conditions(&function.attrs), lints(&function.attrs));
     parse_quote! {
+        #(#conditions)*
+        #(#lints)*
         #[doc(hidden)]
         #[allow(unused_variables, clippy::ptr_arg, clippy::trivially_copy_pass_by_ref)]
         fn #name(&self, __needs: &mut #needs #(, #arguments)*) -> bool {
@@ -155,10 +160,10 @@ fn yields(runtime: &Runtime, function: &mut ImplItemFn, complaints: &mut Complai
         );
         return;
     }
-    let mut loops = Loops { checkpoint: runtime.checkpoint(), count: 0 };
+    let mut loops = Loops { checkpoint: runtime.checkpoint(), count: 0, complaints };
     loops.visit_block_mut(&mut function.block);
     if loops.count == 0 {
-        complaints.about(
+        loops.complaints.about(
             &function.sig.ident,
             "there is no loop to yield in: leave `yields` out, or write `upbeat::checkpoint().await` \
              where it may make way",
@@ -167,27 +172,80 @@ fn yields(runtime: &Runtime, function: &mut ImplItemFn, complaints: &mut Complai
 }
 
 /// The loops of a body, but not those of closures and of items in it.
-struct Loops {
+struct Loops<'c> {
     checkpoint: TokenStream,
     count: u32,
+    complaints: &'c mut Complaints,
 }
 
-impl Loops {
+impl Loops<'_> {
     fn enter(&mut self, body: &mut Block) {
         self.count += 1;
         let checkpoint = &self.checkpoint;
         body.stmts.insert(0, parse_quote!(#checkpoint().await;));
     }
+
+    /// Complains about a borrow in the head of a loop, which lasts as long as the loop, and so at its checkpoints.
+    fn check_head(&mut self, head: &Expr, instead: &str) {
+        let mut borrows = Borrows::default();
+        borrows.visit_expr_mut(&mut head.clone());
+        for borrow in borrows.found {
+            self.complaints.about(
+                &borrow.method,
+                format!(
+                    "this borrow lasts as long as the loop, which lets other handlers run in between (`yields`), and \
+                     they panic if they borrow as well: {instead}, or leave `yields` out"
+                ),
+            );
+        }
+    }
 }
 
-impl VisitMut for Loops {
+/// Returns whether a condition is or contains a `let`.
+fn contains_let(condition: &Expr) -> bool {
+    match condition {
+        Expr::Let(_) => true,
+        Expr::Binary(binary) => contains_let(&binary.left) || contains_let(&binary.right),
+        _ => false,
+    }
+}
+
+/// The borrows of a `RefCell` in an expression that last as long as the expression.
+#[derive(Default)]
+struct Borrows {
+    found: Vec<ExprMethodCall>,
+}
+
+impl VisitMut for Borrows {
+    fn visit_expr_method_call_mut(&mut self, call: &mut ExprMethodCall) {
+        visit_mut::visit_expr_method_call_mut(self, call);
+        let is_borrow = call.method == "borrow" || call.method == "borrow_mut";
+        if is_borrow && call.args.is_empty() {
+            self.found.push(call.clone());
+        }
+    }
+
+    fn visit_block_mut(&mut self, _: &mut Block) {}
+
+    fn visit_expr_closure_mut(&mut self, _: &mut ExprClosure) {}
+}
+
+impl VisitMut for Loops<'_> {
     fn visit_expr_for_loop_mut(&mut self, one: &mut ExprForLoop) {
         visit_mut::visit_expr_for_loop_mut(self, one);
+        self.check_head(&one.expr, "loop over a copy or over indexes");
         self.enter(&mut one.body);
     }
 
     fn visit_expr_while_mut(&mut self, one: &mut ExprWhile) {
         visit_mut::visit_expr_while_mut(self, one);
+        // The values of a plain condition are dropped before the body.
+        if contains_let(&one.cond) {
+            self.check_head(
+                &one.cond,
+                "take the value in the body, `loop { let Some(value) = … else { break }; … }`",
+            );
+        }
         self.enter(&mut one.body);
     }
 

@@ -2,7 +2,7 @@
 
 use super::implementation::needs_name;
 use super::part::by_reference;
-use crate::model::{Method, Service};
+use crate::model::{Method, Service, lints};
 use crate::types::has_self;
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -36,10 +36,11 @@ fn method(method: &Method) -> TraitItem {
 fn needs(service: &Service, method: &Method) -> TraitItem {
     let name = needs_name(method.name());
     let needs = service.runtime.needs_type();
-    let conditions = method.conditions();
+    let (conditions, lints) = (method.conditions(), lints(&method.written.attrs));
     let types = method.arguments.iter().map(|argument| by_reference(&argument.ty));
     parse_quote! {
         #(#conditions)*
+        #(#lints)*
         #[doc(hidden)]
         fn #name(&self, _: &mut #needs #(, _: #types)*) -> bool {
             true

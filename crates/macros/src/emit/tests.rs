@@ -314,6 +314,26 @@ fn something_wrong_leaves_everything_to_be_used() {
 }
 
 #[test]
+fn documents_with_links_are_where_the_links_lead_somewhere() {
+    let code = "trait Log {
+        /// Adds, unlike [`Self::reset`].
+        async fn read(&self) -> Vec<u8>;
+        #[oneway]
+        async fn reset(&self);
+    }";
+    let file = emitted("", code);
+    let copies = |of: &str| {
+        let all = file.items.iter().filter(|item| match item {
+            Item::Impl(item) => item.trait_.is_none() && text(&item.self_ty).starts_with(of),
+            _ => false,
+        });
+        all.map(|item| text(item).matches("[`Self::reset`]").count()).sum::<usize>()
+    };
+    assert_eq!((copies("LogClient"), copies("LogBlocking")), (1, 1));
+    assert_eq!(copies("LogFilling"), 0);
+}
+
+#[test]
 fn what_is_no_trait_stays_as_it_is() {
     for code in ["struct Counter { a: u8 }", "fn f() {}", "mod m {}"] {
         let file = emitted("", code);

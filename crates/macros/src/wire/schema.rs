@@ -6,6 +6,7 @@
 
 use super::fields::is_whole;
 use super::options::{FieldOptions, Options, none};
+use super::parameters::is_marker;
 use super::serde::is_skipped;
 use crate::complaint::Complaints;
 use crate::model::plain_name;
@@ -43,7 +44,7 @@ pub(super) fn emit(
         }
         Data::Union(_) => {}
     }
-    let arguments = arguments(input);
+    let arguments = arguments(input, options);
     let mut body = body.finish();
     if !options.plain && is_whole(input) {
         body = quote!(out.exact(|out| { #body }));
@@ -51,14 +52,17 @@ pub(super) fn emit(
     quote!(out.named::<Self>(#name, |out| { #arguments }, |out| { #body });)
 }
 
-/// Returns the arguments of a generic type.
-fn arguments(input: &DeriveInput) -> TokenStream {
+/// Returns the arguments of a generic type, without parameters of which no value travels.
+fn arguments(input: &DeriveInput, options: &Options) -> TokenStream {
     let mut body = Body::default();
     for parameter in &input.generics.params {
         match parameter {
             GenericParam::Lifetime(_) => continue,
             GenericParam::Type(parameter) => {
                 let name = &parameter.ident;
+                if !options.plain && is_marker(input, name) {
+                    continue;
+                }
                 body.text(if body.is_empty() { "<" } else { ", " });
                 body.code(quote!(out.of::<#name>();));
             }

@@ -44,6 +44,12 @@ pub(super) fn default_path(field: &Field) -> Option<Path> {
     })
 }
 
+/// Returns whether serde asks nothing of a parameter by itself, because an attribute states what it asks.
+pub(super) fn states_bounds(attributes: &[Attribute]) -> bool {
+    let stating = ["bound", "with", "serialize_with", "deserialize_with"];
+    options(attributes).any(|option| stating.iter().any(|name| option.path().is_ident(name)))
+}
+
 /// Whether the fields of a type that are missing are those of its default value.
 pub(super) fn has_default(attributes: &[Attribute]) -> bool {
     options(attributes).any(|option| option.path().is_ident("default"))

@@ -49,10 +49,24 @@ fn schemas_show_names_and_order() {
 
 #[test]
 fn generic_types_write_their_arguments_first() {
-    let schema = schema("struct A<T: Clone, const N: usize>(#[wire(opaque = \"c/1\")] C);");
+    let schema = schema("struct A<T: Clone, const N: usize>(#[wire(opaque = \"c/1\")] C<T>);");
     let start = "out.named::<Self>(\"A\",|out|{out.text(\"<\");out.of::<T>();out.text(\",\");\
                  out.text(&::std::string::ToString::to_string(&N));out.text(\">\");},|out|";
     assert!(schema.starts_with(start), "{schema}");
+}
+
+#[test]
+fn parameters_are_bounded_as_serde_bounds_them() {
+    let bounds = |code: &str| {
+        let text = derived(code);
+        let (wire, serde) = ("T:::upbeat::wire::Wire", "::Serialize+");
+        (text.contains(wire), text.contains(&format!("{wire}+::upbeat::__private::serde{serde}")))
+    };
+    assert_eq!(bounds("struct A<T> { all: BTreeMap<String, T> }"), (true, true));
+    assert_eq!(bounds("struct A<T>(#[wire(opaque = \"c/1\")] C<T>);"), (true, false));
+    assert_eq!(bounds("struct A<T>(#[serde(skip)] Option<T>);"), (true, false));
+    assert_eq!(bounds("#[serde(bound = \"\")] struct A<T>(T);"), (true, false));
+    assert_eq!(bounds("struct A<T>(u8, std::marker::PhantomData<Vec<T>>);"), (false, false));
 }
 
 #[test]

@@ -118,6 +118,36 @@ impl<T: Plain, const N: usize> Wire for [T; N] {
     }
 }
 
+/// Carries arrays of types that are not plain data: their elements one after another.
+macro_rules! array {
+    ($($type:ty),*) => {$(
+        impl<const N: usize> Wire for [$type; N] {
+            const TOLERANT: bool = <$type>::TOLERANT;
+            const BYTES_LIKELY: usize = N * <$type>::BYTES_LIKELY.next_multiple_of(8);
+
+            fn describe(out: &mut Describe) {
+                out.text("[");
+                out.of::<$type>();
+                out.text(&format!("; {N}]"));
+            }
+
+            fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+                <$type>::put_all(self, out)
+            }
+
+            fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
+                let mut items = std::array::from_fn(|_| None);
+                for item in &mut items {
+                    *item = Some(<$type>::take(input)?);
+                }
+                Ok(items.map(|item| item.expect("each item was read")))
+            }
+        }
+    )*};
+}
+
+array!(bool, char, String, usize, isize);
+
 impl Wire for bool {
     const TOLERANT: bool = false;
 

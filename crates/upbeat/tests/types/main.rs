@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod defaults;
+mod forms;
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};

@@ -49,7 +49,7 @@ struct Wide {
 
 #[derive(Serialize, Deserialize, upbeat::Wire)]
 struct Names {
-    names: [String; 3],
+    names: [Vec<u8>; 3],
 }
 
 fn main() {}

@@ -48,7 +48,7 @@ pub(super) fn head(
     };
     let inline = (form != Form::Caller).then(|| quote!(#[inline]));
     let name = method.name();
-    let attributes = attributes(service, method);
+    let attributes = attributes(service, method, form);
     let names = method.arguments.iter().map(|argument| &argument.name);
     let inputs = method.arguments.iter().map(|argument| &argument.ty);
     let output = output(service, method, form, types);
@@ -146,11 +146,14 @@ fn filled(service: &Service, outcome: &Outcome) -> TokenStream {
 }
 
 /// The attributes of a method that its stubs have as well, with a document if it has none.
-fn attributes(service: &Service, method: &Method) -> Vec<Attribute> {
+fn attributes(service: &Service, method: &Method, form: Form) -> Vec<Attribute> {
     let written = method.written.attrs.iter();
-    let shared = |attribute: &&Attribute| {
-        ["doc", "cfg", "deprecated"].iter().any(|name| attribute.path().is_ident(name))
+    // A link to another method of `Self` may lead nowhere in the form that lacks some methods.
+    let names: &[&str] = match form {
+        Form::Filling => &["cfg", "deprecated"],
+        _ => &["doc", "cfg", "deprecated"],
     };
+    let shared = |attribute: &&Attribute| names.iter().any(|name| attribute.path().is_ident(name));
     let mut attributes: Vec<Attribute> = written.filter(shared).cloned().collect();
     if !attributes.iter().any(|attribute| attribute.path().is_ident("doc")) {
         let text = format!("Calls [`{}::{}`].", service.name(), method.name());

@@ -1,7 +1,7 @@
 //! The methods of a client that loan a buffer: one beside each method whose last argument is read in place.
 
 use super::Bounds;
-use crate::model::{Method, Outcome, Service, plain_name};
+use crate::model::{Argument, Method, Outcome, Service, plain_name};
 use crate::types::in_place_item;
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
@@ -37,7 +37,7 @@ pub(super) fn method(
     };
     let names: Vec<_> = before.iter().map(|argument| &argument.name).collect();
     let types: Vec<_> = before.iter().map(|argument| &argument.ty).collect();
-    let items = format_ident!("{}_items", plain_name(&last.name));
+    let items = items_name(before, &last.name);
     let wire_name = method.wire_name();
     let conditions = method.conditions();
     let about = format!(
@@ -55,6 +55,15 @@ pub(super) fn method(
             self.bound.loan(#index, #wire_name, (#(#names,)*), #items)
         }
     })
+}
+
+/// Returns the name of the argument for the number of items: a name that no other argument has.
+fn items_name(before: &[Argument], last: &Ident) -> Ident {
+    let mut name = format_ident!("{}_items", plain_name(last));
+    while before.iter().any(|argument| argument.name == name) {
+        name = format_ident!("{name}_");
+    }
+    name
 }
 
 /// Returns the name of the method that loans, unless the service has such a method itself.

@@ -115,6 +115,10 @@ proptest! {
         travels(&Cow::<'static, [u32]>::Owned(words.clone()));
         travels(&Rc::new(text.clone()));
         travels(&Arc::new((text.clone(), words.clone())));
+        travels(&[text.clone(), String::new(), text.clone()]);
+        travels(&[true, false, turn == 0]);
+        travels(&[turn, usize::MAX]);
+        travels(&['a', 'ß']);
         travels(&LinkedList::from_iter(bytes.clone()));
         travels(&LinkedList::from_iter(texts.clone()));
         let mut turned = VecDeque::from(bytes.clone());
@@ -181,6 +185,8 @@ proptest! {
             endures::<(Bound<u8>, Wrapping<u16>, Saturating<i8>, Reverse<String>)>(bytes);
             endures::<(Box<str>, Arc<[u64]>, Rc<[String]>, Cow<'static, [u8]>)>(bytes);
             endures::<VecDeque<[u8; 512]>>(bytes);
+            endures::<Vec<[String; 3]>>(bytes);
+            endures::<([bool; 9], [char; 2], [usize; 2])>(bytes);
             endures::<LinkedList<u8>>(bytes);
             endures::<BinaryHeap<Option<u8>>>(bytes);
             endures::<(Bytes, BytesMut, Uuid)>(bytes);

@@ -1,0 +1,187 @@
+//! Types and services that compile, and without warnings.
+#![deny(warnings)]
+
+use super::common::{Directory, Watchdog, node};
+use serde::{Deserialize, Serialize};
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::marker::PhantomData;
+use upbeat::{InPlace, Waiting};
+
+/// A result with one parameter, whose name all generated code must leave alone.
+type Result<T> = std::result::Result<T, String>;
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, upbeat::Wire)]
+struct Table<T> {
+    rows: BTreeMap<String, T>,
+    more: HashMap<u8, Vec<T>>,
+}
+
+/// Neither serde nor the library carries it.
+#[derive(Debug, PartialEq)]
+struct User;
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, upbeat::Wire)]
+struct Id<T> {
+    n: u64,
+    of: PhantomData<T>,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, upbeat::Wire)]
+struct Node<T> {
+    value: T,
+    next: Option<Box<Node<T>>>,
+    #[wire(default)]
+    seen: HashSet<String>,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, upbeat::Wire)]
+struct Arrays {
+    bits: [bool; 4],
+    names: [String; 3],
+    sizes: [usize; 2],
+    letters: [char; 1],
+}
+
+#[derive(Serialize, Deserialize, upbeat::Wire)]
+#[allow(deprecated)]
+struct Holder {
+    old: OldOrder,
+}
+
+#[derive(Serialize, Deserialize)]
+#[deprecated]
+struct OldOrder {
+    id: u64,
+}
+
+#[allow(deprecated)]
+impl upbeat::Wire for OldOrder {
+    fn describe(out: &mut upbeat::wire::Describe) {
+        out.text("OldOrder");
+    }
+
+    fn put(
+        &self,
+        out: &mut upbeat::wire::Output<'_>,
+    ) -> std::result::Result<(), upbeat::wire::WireError> {
+        self.id.put(out)
+    }
+
+    fn take(
+        input: &mut upbeat::wire::Input<'_>,
+    ) -> std::result::Result<Self, upbeat::wire::WireError> {
+        u64::take(input).map(|id| OldOrder { id })
+    }
+}
+
+/// Its methods have names and types about which the compiler warns.
+#[upbeat::service]
+trait Forms {
+    async fn table(&self, table: Table<u16>) -> Table<u16>;
+    async fn id(&self, id: Id<User>) -> Id<User>;
+    async fn list(&self, list: Node<String>) -> Node<String>;
+    async fn arrays(&self, arrays: Arrays, bits: [bool; 40], names: [String; 3]) -> [String; 3];
+    async fn long(&self, bits: [bool; 5000], names: [String; 100]) -> String;
+    async fn put(&self, page_items: u64, page: InPlace<u8>) -> u64;
+    #[allow(non_snake_case)]
+    async fn getOrder(&self, longName: u64) -> u64;
+    #[expect(deprecated, reason = "tried too")]
+    async fn old(&self, order: OldOrder, holder: Holder) -> u64;
+    async fn audit(&self) -> std::result::Result<u64, String>;
+}
+
+struct All(Cell<u64>);
+
+#[upbeat::service]
+impl Forms for All {
+    async fn table(&self, table: Table<u16>) -> Table<u16> {
+        table
+    }
+
+    async fn id(&self, id: Id<User>) -> Id<User> {
+        id
+    }
+
+    async fn list(&self, list: Node<String>) -> Node<String> {
+        list
+    }
+
+    async fn arrays(&self, arrays: Arrays, bits: [bool; 40], names: [String; 3]) -> [String; 3] {
+        assert_eq!((arrays.bits[1], bits[39]), (true, true));
+        names
+    }
+
+    async fn long(&self, bits: [bool; 5000], names: [String; 100]) -> String {
+        let [.., last] = names;
+        if bits[4999] { last } else { String::new() }
+    }
+
+    async fn put(&self, page_items: u64, page: InPlace<u8>) -> u64 {
+        page_items + page.len() as u64
+    }
+
+    #[allow(non_snake_case)]
+    #[method(needs(*longName > 0))]
+    async fn getOrder(&self, longName: u64) -> u64 {
+        longName
+    }
+
+    #[allow(deprecated)]
+    async fn old(&self, order: OldOrder, holder: Holder) -> u64 {
+        order.id + holder.old.id
+    }
+
+    #[cfg(any())]
+    #[method(needs(self.0.get() > 1))]
+    async fn audit(&self) -> Result<u64> {
+        Ok(0)
+    }
+
+    #[cfg(not(any()))]
+    #[method(needs(self.0.get() > 0))]
+    async fn audit(&self) -> Result<u64> {
+        Ok(self.0.get())
+    }
+}
+
+fn names() -> [String; 3] {
+    ["a", "", "c"].map(str::to_owned)
+}
+
+#[test]
+#[allow(deprecated)]
+fn unusual_forms_are_carried() {
+    let _watchdog = Watchdog::new("forms");
+    let directory = Directory::new();
+    let node = node("forms", &directory.path(), Waiting::Sleeping);
+    node.serve(FormsServer::new(All(Cell::new(3)))).unwrap();
+    node.block_on(async {
+        let forms: FormsClient = node.connect("forms").await.unwrap();
+        let table = || Table {
+            rows: BTreeMap::from([("row".to_owned(), 7)]),
+            more: HashMap::from([(1, vec![2, 3])]),
+        };
+        assert_eq!(forms.table(table()).await, Ok(table()));
+        assert_eq!(forms.id(Id { n: 4, of: PhantomData }).await, Ok(Id { n: 4, of: PhantomData }));
+        let end = || Node { value: "end".into(), next: None, seen: HashSet::new() };
+        let list =
+            || Node { value: "begin".into(), next: Some(Box::new(end())), seen: HashSet::new() };
+        assert_eq!(forms.list(list()).await, Ok(list()));
+        let bits = std::array::from_fn(|at| at == 39);
+        let arrays = Arrays {
+            bits: [false, true, false, true],
+            names: names(),
+            sizes: [1, 2],
+            letters: ['x'],
+        };
+        assert_eq!(forms.arrays(arrays, bits, names()).await, Ok(names()));
+        let names = std::array::from_fn(|at| at.to_string());
+        assert_eq!(forms.long([true; 5000], names).await.as_deref(), Ok("99"));
+        assert_eq!(forms.put(2, vec![1, 2, 3].into()).await, Ok(5));
+        assert_eq!(forms.getOrder(8).await, Ok(8));
+        let holder = Holder { old: OldOrder { id: 1 } };
+        assert_eq!(forms.old(OldOrder { id: 2 }, holder).await, Ok(3));
+        assert_eq!(forms.audit().await, Ok(3));
+    });
+}
