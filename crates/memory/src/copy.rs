@@ -8,7 +8,9 @@
 //! at once. A long copy may copy some bytes twice; the other side sees the bytes that the copy
 //! stores last.
 
-#[cfg(any(miri, not(target_arch = "x86_64")))]
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+mod aarch64;
+#[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
 mod narrow;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod x86_64;
@@ -19,7 +21,9 @@ use crate::sync::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use crate::sync::{AtomicU16, AtomicU32};
 use std::ptr::NonNull;
 
-#[cfg(any(miri, not(target_arch = "x86_64")))]
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+use aarch64 as wide;
+#[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
 use narrow as wide;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use x86_64 as wide;
@@ -208,5 +212,5 @@ pub(crate) unsafe fn load_bytes(from: *const u8) -> [u8; WORD] {
     }
 }
 
-#[cfg(all(test, target_arch = "x86_64", not(miri)))]
+#[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 mod tests;
