@@ -20,8 +20,8 @@ const LONG: usize = 4 << 20;
 #[cfg(not(miri))]
 const LARGE_PAGE: usize = 2 << 20;
 
-/// The size of a cache line in bytes.
-const LINE: usize = 64;
+/// The alignment of zeroed words: a pair of lines of 64 bytes, or the longest line of a processor.
+pub(crate) const LINE: usize = 128;
 
 /// Creates an empty vector with room for `count` items, all of which the caller will write at once. Returns none
 /// if there is no memory for them.

@@ -79,10 +79,11 @@ impl Region {
     pub fn heap(words: usize) -> Region {
         // The allocation has one line more than the region, so that the first word can start a
         // cache line.
-        let cells: Arc<[AtomicU64]> = (0..words + 8).map(|_| AtomicU64::new(0)).collect();
+        let spare = fresh::LINE / WORD;
+        let cells: Arc<[AtomicU64]> = (0..words + spare).map(|_| AtomicU64::new(0)).collect();
         let start = Arc::as_ptr(&cells).cast::<AtomicU64>().cast_mut();
-        let skip = start.align_offset(64).min(8);
-        // SAFETY: `skip` is at most 8 and the allocation has `words + 8` words.
+        let skip = start.align_offset(fresh::LINE).min(spare);
+        // SAFETY: `skip` is at most `spare` and the allocation has `words + spare` words.
         let base = unsafe { NonNull::new_unchecked(start.add(skip)) };
         Region { base, words, writable: true, _keep: Arc::new(Backing::Heap(cells)) }
     }

@@ -100,3 +100,13 @@ fn an_access_out_of_bounds_or_a_store_to_a_read_only_region_panics() {
     assert!(refused(&mut || _ = read_only.take(0)));
     assert!(refused(&mut || read_only.toggle(0, 1)));
 }
+
+/// Slots and headers of lanes share no line and no pair of lines with others.
+#[test]
+fn the_words_of_a_heap_begin_a_pair_of_lines() {
+    for words in [1, 9, 100, 1024] {
+        for region in [Region::heap(words), Region::try_heap(words).unwrap()] {
+            assert_eq!(region.bytes_at(0, words * WORD).align_offset(128), 0, "{words} words");
+        }
+    }
+}
