@@ -88,10 +88,10 @@ impl Note {
 
     fn set(&self) {
         // The release fence orders the note behind the message, also where the caller executed no
-        // fence.
+        // fence. The flag is set by an operation that keeps the order of other peers' notes.
         fence(Ordering::Release);
         self.region.store_byte(FIRST + self.session, 1);
-        self.region.give(SUMMARY, 1);
+        self.region.set_bits(SUMMARY, 1);
     }
 }
 

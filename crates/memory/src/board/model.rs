@@ -6,6 +6,8 @@ use loom::thread;
 /// The board has the bytes of one word, and the lane is one word of another region.
 const BOARD_WORDS: usize = FIRST / WORD + 1;
 const SESSION: usize = 1;
+/// The session of a second peer.
+const OTHER: usize = 2;
 
 /// How a sweep clears a note.
 #[derive(Clone, Copy)]
@@ -106,4 +108,49 @@ fn without_the_noters_fence_a_sleeper_misses_a_note() {
 #[should_panic(expected = "the sleeper missed a note")]
 fn without_the_sleepers_fence_it_misses_a_note() {
     note_against_sleep(true, false);
+}
+
+/// Models two peers that write to their lanes and note them, and a reader that sweeps the board once meanwhile. Panics
+/// if, in the end, a message was neither seen nor is noted. The second peer may set the flag by a plain store, which
+/// ends the order that the first peer's flag gave.
+fn two_notes_against_sweep(stores: bool) {
+    loom::model(move || {
+        let (region, lanes) = (Region::heap(BOARD_WORDS), Region::heap(2));
+        let board = Board::new(region.clone());
+        let peers = [(SESSION, false), (OTHER, stores)].map(|(session, stores)| {
+            let (note, lane, region) =
+                (Note::new(region.clone(), session), lanes.part(session - 1, 1), region.clone());
+            thread::spawn(move || {
+                lane.store(0, 1);
+                if stores {
+                    fence(Ordering::Release);
+                    region.store_byte(FIRST + session, 1);
+                    region.publish(SUMMARY, 1);
+                } else {
+                    note.set();
+                }
+            })
+        });
+        let mut seen = [false; 2];
+        let mut sweep = || {
+            if board.is_marked() {
+                board.sweep(8, |session| seen[session - 1] |= lanes.load(session - 1) == 1);
+            }
+        };
+        sweep();
+        peers.into_iter().for_each(|peer| peer.join().unwrap());
+        sweep();
+        assert_eq!(seen, [true; 2], "a note was lost");
+    });
+}
+
+#[test]
+fn notes_of_two_peers_are_not_lost() {
+    two_notes_against_sweep(false);
+}
+
+#[test]
+#[should_panic(expected = "a note was lost")]
+fn a_flag_that_is_stored_loses_the_note_of_another_peer() {
+    two_notes_against_sweep(true);
 }

@@ -171,11 +171,9 @@ impl Region {
     /// Does nothing, since a model has no cache lines.
     pub(crate) fn prefetch_for_store(&self, _: usize) {}
 
-    /// Stores a word with release ordering, where the other side uses [`Region::take`]. On real
-    /// hardware a store cannot come between the two halves of an exchange. Loom does not know that
-    /// of plain stores, so the model uses an exchange here as well.
-    pub fn give(&self, at: usize, value: u64) {
-        self.word(at).swap(value, Ordering::Release);
+    /// Sets the bits of `mask` in a word in one step, with release ordering.
+    pub fn set_bits(&self, at: usize, mask: u64) {
+        self.word(at).fetch_or(mask, Ordering::Release);
     }
 
     /// Stores one byte.

@@ -316,13 +316,14 @@ impl Region {
         self.word_mut(at).store(value, Ordering::Release);
     }
 
-    /// Stores a word with release ordering, where the other side uses [`Region::take`].
+    /// Sets the bits of `mask` in a word in one step, with release ordering. The other side uses [`Region::take`], and
+    /// then sees what each side has written that has set bits before: a plain store would hide the stores of others.
     ///
     /// # Panics
     /// Panics when the region is read-only, or `at` is outside.
     #[inline]
-    pub fn give(&self, at: usize, value: u64) {
-        self.publish(at, value);
+    pub fn set_bits(&self, at: usize, mask: u64) {
+        self.word_mut(at).fetch_or(mask, Ordering::Release);
     }
 
     /// Stores one byte with relaxed ordering.
