@@ -216,8 +216,9 @@ mod counter {
     #[inline(always)]
     pub(super) fn after() -> u64 {
         let now;
-        // SAFETY: as above; the barrier has no operands.
-        unsafe { asm!("isb", "mrs {}, cntvct_el0", out(reg) now, options(nostack)) };
+        // The first barrier waits for the loads, and the second one keeps the counter from being read meanwhile.
+        // SAFETY: as above; the barriers change no register.
+        unsafe { asm!("dsb ishld", "isb", "mrs {}, cntvct_el0", out(reg) now, options(nostack)) };
         now
     }
 
