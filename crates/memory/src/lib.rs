@@ -6,6 +6,11 @@
 //! shared memory can make a function of this crate read or write outside a mapping, or return a
 //! reference into memory that another thread or process may change.
 
+#[cfg(not(all(target_endian = "little", target_pointer_width = "64")))]
+compile_error!(
+    "Upbeat needs a little-endian processor with words of 64 bits: lanes and exports are shared as such words"
+);
+
 pub mod sync;
 
 pub mod ticks;
