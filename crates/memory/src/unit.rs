@@ -155,6 +155,14 @@ pub fn between<T>(region: &Region, units: &[(usize, u64)], read: impl FnOnce() -
     stand(region, units).then_some(found)
 }
 
+/// Reads words each of which is of its own moment, such as a value of one word. Later reads see no older state.
+#[inline(always)]
+pub fn apart<T>(read: impl FnOnce() -> T) -> T {
+    let found = read();
+    fence(Ordering::Acquire);
+    found
+}
+
 /// Returns whether no unit has changed since its version was loaded.
 #[inline]
 pub fn stand(region: &Region, units: &[(usize, u64)]) -> bool {

@@ -1,4 +1,4 @@
-//! Models of an owner and a reader of two units, in every order that the memory model allows.
+//! Models of an owner and readers of units, in every order that the memory model allows.
 
 use super::*;
 use loom::thread;
@@ -132,4 +132,168 @@ fn units_are_read_as_of_one_moment() {
         update(&region, SECOND, 1, Writes::Whole);
         reader.join().unwrap();
     });
+}
+
+/// Models two values of one word, of which the owner changes the first one and then the second one. Panics if a reader
+/// that has found the second change does not find the first one.
+fn two_words(reader_fences: bool) {
+    loom::model(move || {
+        let region = Region::heap(6);
+        let theirs = region.clone();
+        let reader = thread::spawn(move || {
+            let read = |at: usize| match reader_fences {
+                true => apart(|| theirs.load(at + 1)),
+                false => theirs.load(at + 1),
+            };
+            let (second, first) = (read(SECOND), read(FIRST));
+            assert!(first >= second, "the second change without the first");
+        });
+        for at in [FIRST, SECOND] {
+            let update = begin(&region, at, 0);
+            region.store(at + 1, 7);
+            drop(update);
+        }
+        reader.join().unwrap();
+    });
+}
+
+#[test]
+fn values_of_one_word_are_read_in_order() {
+    two_words(true);
+}
+
+#[test]
+#[should_panic(expected = "the second change without the first")]
+fn without_the_readers_fence_values_of_one_word_are_read_out_of_order() {
+    two_words(false);
+}
+
+/// Models values of one word of two halves, which have no version. The owner may store the halves apart, as it does with
+/// words that have a version, and the reader may load them apart. Panics if halves of two changes are read.
+fn one_word(stores_whole: bool, loads_whole: bool) {
+    loom::model(move || {
+        let region = Region::heap(3);
+        let theirs = region.clone();
+        let reader = thread::spawn(move || {
+            let word = apart(|| theirs.load(FIRST + 1));
+            let other = if loads_whole { word } else { theirs.load(FIRST + 1) };
+            let (low, high) = (word as u32, (other >> 32) as u32);
+            assert_eq!(low, high, "a torn word");
+        });
+        let update = begin(&region, FIRST, 0);
+        if !stores_whole {
+            region.store(FIRST + 1, 7);
+        }
+        region.store(FIRST + 1, 7 << 32 | 7);
+        drop(update);
+        reader.join().unwrap();
+    });
+}
+
+#[test]
+fn an_array_of_one_word_is_not_torn() {
+    one_word(true, true);
+}
+
+#[test]
+#[should_panic(expected = "a torn word")]
+fn a_word_that_is_stored_in_halves_is_torn() {
+    one_word(false, true);
+}
+
+#[test]
+#[should_panic(expected = "a torn word")]
+fn a_word_that_is_loaded_in_halves_is_torn() {
+    one_word(true, false);
+}
+
+/// Models a pointer, a unit of its own, that the owner redirects before it changes the value to which the pointer led.
+/// Panics if a reader that follows the pointer finds a value to which the pointer never led.
+fn routed(reader_fences: bool) {
+    const POINTER: usize = 0;
+    const OLD: usize = 2;
+    const NEW: usize = 4;
+    loom::model(move || {
+        let region = Region::heap(6);
+        region.store(POINTER + 1, OLD as u64);
+        let theirs = region.clone();
+        let reader = thread::spawn(move || {
+            let mut reader = UnitReader::<2>::new(&theirs);
+            match reader_fences {
+                true => reader.look_first(POINTER),
+                false => reader.look(POINTER),
+            }
+            let to = theirs.load(POINTER + 1) as usize;
+            reader.look_first(to);
+            let found = reader.read(|region| region.load(to + 1));
+            assert!(
+                found.is_none_or(|value| value == 0),
+                "a value of another moment than its route"
+            );
+        });
+        let update = begin(&region, POINTER, 0);
+        region.store(POINTER + 1, NEW as u64);
+        drop(update);
+        let update = begin(&region, OLD, 2);
+        region.store(OLD + 1, 7);
+        drop(update);
+        reader.join().unwrap();
+    });
+}
+
+#[test]
+fn a_value_and_its_route_are_of_one_moment() {
+    routed(true);
+}
+
+#[test]
+#[should_panic(expected = "a value of another moment than its route")]
+fn without_the_fence_behind_a_look_a_route_leads_to_another_moment() {
+    routed(false);
+}
+
+/// Models a unit that moves to another region while the owner updates it. One reader reads the region before, and
+/// another one reads it and then the region to which the owner has told it the unit has moved. Panics if words of two
+/// updates are read, or an older value after a later one. The update may end in the region before.
+fn moved(ends_elsewhere: bool) {
+    const TOLD: usize = 3;
+    let find = |region: &Region| {
+        let found = read(region, &[FIRST], Reads::Whole);
+        assert!(found.as_ref().is_none_or(|words| words[0] == words[1]), "a torn unit");
+        found.map(|words| words[0])
+    };
+    // All orders of three threads take half a minute.
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(move || {
+        let (last, next) = (Region::heap(4), Region::heap(3));
+        let (theirs, others, elsewhere) = (last.clone(), last.clone(), next.clone());
+        let reader = thread::spawn(move || find(&theirs));
+        let follower = thread::spawn(move || {
+            let before = find(&others);
+            if look(&others, TOLD) == 1 {
+                let after = find(&elsewhere);
+                assert!(after.is_none() || after >= before, "an older value");
+            }
+        });
+        let update = open(&last, FIRST, 0);
+        last.store(FIRST + 1, 1);
+        (FIRST..FIRST + 3).for_each(|at| next.store(at, last.load(at)));
+        last.publish(TOLD, 1);
+        next.store(FIRST + 2, 1);
+        update.end(if ends_elsewhere { &next } else { &last }, FIRST);
+        reader.join().unwrap();
+        follower.join().unwrap();
+    });
+}
+
+#[test]
+fn a_unit_that_moves_is_not_torn() {
+    moved(true);
+}
+
+#[test]
+#[should_panic(expected = "a torn unit")]
+fn an_update_that_ends_where_the_unit_was_tears_it() {
+    moved(false);
 }

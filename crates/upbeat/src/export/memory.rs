@@ -5,8 +5,7 @@ use std::cell::Cell;
 use upbeat_core::channel::export::chunks;
 use upbeat_memory::copies::Look;
 use upbeat_memory::region::{Region, WORD};
-use upbeat_memory::sync::{Ordering::Acquire, fence};
-use upbeat_memory::unit::UnitReader;
+use upbeat_memory::unit::{self, UnitReader};
 
 /// The most units that a reader of shared memory reads as one value. Values with more of them are read by a call.
 const UNITS_MAX: usize = 16;
@@ -60,9 +59,7 @@ impl Memory {
     /// Reads a value whose words are each of their own moment. Later reads see no older state.
     #[inline(always)]
     pub(super) fn read_parts<T>(&self, take: impl FnOnce() -> T) -> T {
-        let value = take();
-        fence(Acquire);
-        value
+        unit::apart(take)
     }
 
     /// Reads the value of `units` units whose versions `versions` shows, as the owner left it after one update. Returns
