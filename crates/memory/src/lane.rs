@@ -291,16 +291,27 @@ impl Lanes {
         asked == self.wants_room() && !self.has_frame()
     }
 
-    /// Returns the word that is not 0 while the peer waits for room.
+    /// Returns the peer's request for room, for another thread.
     #[must_use]
-    pub fn peer_room_request(&self) -> Region {
-        self.theirs.part(WANTS_ROOM, 1)
+    pub fn peer_room_request(&self) -> RoomRequest {
+        RoomRequest(self.theirs.word_at(WANTS_ROOM))
     }
 
     /// Returns whether the peer waits for room in its lane; it must then be woken if it sleeps.
     #[inline(always)]
     pub fn peer_wants_room(&self) -> bool {
         self.peer_wants_room.load() != 0
+    }
+}
+
+/// The request for room of a peer, as another thread sees it that makes room: it gives buffers back.
+pub struct RoomRequest(Word);
+
+impl RoomRequest {
+    /// Returns whether the peer waits for room. The proof shows that a fence was executed after the room was made.
+    #[must_use]
+    pub fn is_set(&self, _: FenceProof) -> bool {
+        self.0.load() != 0
     }
 }
 

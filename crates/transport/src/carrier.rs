@@ -387,8 +387,7 @@ impl Carrier {
         let Medium::Lanes { bell, .. } = &self.medium else {
             return Box::new(move || {
                 // The owner shows the wish, and then looks at what was given back, with a fence between them.
-                let _ = fence_full();
-                if wish.load(0) != 0 {
+                if wish.is_set(fence_full()) {
                     wake();
                 }
             });
@@ -396,7 +395,7 @@ impl Carrier {
         let bell = Arc::downgrade(bell);
         Box::new(move || {
             let fenced = fence_full();
-            if wish.load(0) != 0
+            if wish.is_set(fenced)
                 && PeerPage::new(page.clone()).asleep(fenced).is_some()
                 && let Some(bell) = bell.upgrade()
             {
