@@ -1,5 +1,5 @@
 //! Shared memory: segments, rings of slots, slabs of buffers, lanes, node pages, boards, counters,
-//! samples, units, copies and pools, and the memory of a task's future.
+//! samples, units, copies and pools, the signal that wakes a thread, and the memory of a task's future.
 //!
 //! All `unsafe` code is in this crate. The crate moves words and bytes and checks their bounds;
 //! other crates decide what a frame means. Invariant: nothing that another process writes into
@@ -78,6 +78,8 @@ pub mod slab;
 pub mod lane;
 
 pub mod doorbell;
+
+pub mod wake_signal;
 
 #[cfg(feature = "testing")]
 pub mod allocator;

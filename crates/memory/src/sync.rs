@@ -6,6 +6,12 @@
 #[cfg(not(loom))]
 pub use std::sync::atomic::{AtomicU64, Ordering, fence};
 
+#[cfg(not(loom))]
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8};
+
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8};
+
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -13,7 +19,7 @@ pub use loom::sync::atomic::{AtomicU64, Ordering, fence};
 #[cfg(not(any(loom, miri)))]
 pub(crate) use std::sync::atomic::AtomicU16;
 #[cfg(not(loom))]
-pub(crate) use std::sync::atomic::{AtomicU8, AtomicU32};
+pub(crate) use std::sync::atomic::AtomicU32;
 
 /// Orders every earlier write of this thread before every later read.
 ///

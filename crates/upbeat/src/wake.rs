@@ -16,10 +16,11 @@ pub use ready::{Priority, Start};
 use rustix::event::EventfdFlags;
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use upbeat_memory::pool::Key;
 use upbeat_memory::ticks::ticks;
+use upbeat_memory::wake_signal::WakeSignal;
 use upbeat_memory::waker::{WakeTarget, Wakeable};
 
 /// The identity of a task: from the lowest bits its slot (24 bits), its priority (2), flags (6, always 0 here), and
@@ -137,12 +138,11 @@ pub(crate) struct WakeQueue {
     /// The number of the node's thread; 0 when the node has ended.
     thread: AtomicU64,
     list: Mutex<List>,
-    /// 0, or one more than the highest priority of the tasks that other threads have woken.
-    top: AtomicU8,
+    /// Its level is one more than the highest priority of the tasks that other threads have woken.
+    signal: WakeSignal,
     /// 0, or one more than the highest priority of the tasks that are ready or were woken by the node's own thread,
     /// which alone writes this.
     top_here: AtomicU8,
-    asleep: AtomicBool,
     bell: OwnedFd,
     /// The number of computations of the node on other threads that have not ended.
     computing: AtomicUsize,
@@ -168,9 +168,8 @@ impl WakeQueue {
         Ok(Arc::new(WakeQueue {
             thread: AtomicU64::new(here::number()),
             list: Mutex::default(),
-            top: AtomicU8::new(0),
+            signal: WakeSignal::default(),
             top_here: AtomicU8::new(0),
-            asleep: AtomicBool::new(false),
             bell,
             computing: AtomicUsize::new(0),
             contained: AtomicU64::new(0),
@@ -194,8 +193,7 @@ impl WakeQueue {
     #[inline(never)]
     fn push_from_elsewhere(&self, task: TaskId) {
         self.list().woken.push(task);
-        self.top.fetch_max(Priority::of(task) as u8 + 1, Ordering::SeqCst);
-        if self.asleep.load(Ordering::SeqCst) {
+        if self.signal.raise(Priority::of(task) as u8 + 1) {
             // The write fails only if the counter is full, and then the node is awake already.
             let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
         }
@@ -224,7 +222,7 @@ impl WakeQueue {
     /// Returns one more than the highest priority of the ready tasks, or 0 if there are none.
     #[inline]
     fn top(&self) -> u8 {
-        self.top.load(Ordering::Relaxed).max(self.top_here.load(Ordering::Relaxed))
+        self.signal.level().max(self.top_here.load(Ordering::Relaxed))
     }
 
     /// Returns whether a task is ready.
@@ -251,7 +249,7 @@ impl WakeQueue {
 
     /// Wakes the node without a task, unless the node is about to read the list.
     pub(crate) fn nudge(&self) {
-        if self.top.load(Ordering::SeqCst) == 0 {
+        if !self.signal.is_raised() {
             self.push(NO_TASK);
         }
     }
@@ -281,7 +279,7 @@ impl WakeQueue {
             self.top_here.store(0, Ordering::Relaxed);
             here::take(self, &mut each);
         }
-        if self.top.load(Ordering::Relaxed) != 0 {
+        if self.signal.level() != 0 {
             self.take_from_elsewhere(each);
         }
     }
@@ -289,8 +287,7 @@ impl WakeQueue {
     #[cold]
     fn take_from_elsewhere(&self, each: impl FnMut(TaskId)) {
         let mut list = self.list();
-        // This comes before the list is emptied: a thread that adds a task afterwards sets it again.
-        self.top.store(0, Ordering::SeqCst);
+        self.signal.lower();
         empty(&mut list.woken, each);
     }
 
@@ -302,19 +299,18 @@ impl WakeQueue {
 
     /// Announces that the node is about to sleep, and returns whether it may.
     pub(crate) fn may_sleep(&self) -> bool {
-        self.asleep.store(true, Ordering::SeqCst);
-        self.top.load(Ordering::SeqCst) == 0 && !self.any_here()
+        self.signal.may_sleep() && !self.any_here()
     }
 
     /// Returns whether the node sleeps, or is about to.
     #[inline]
     pub(crate) fn is_asleep(&self) -> bool {
-        self.asleep.load(Ordering::Relaxed)
+        self.signal.is_asleep()
     }
 
     /// Announces that the node is awake, and takes the wake-ups off the doorbell.
     pub(crate) fn awake(&self, rung: bool) {
-        self.asleep.store(false, Ordering::SeqCst);
+        self.signal.awake();
         if rung {
             let _ = rustix::io::read(&self.bell, &mut [0u8; 8]);
         }

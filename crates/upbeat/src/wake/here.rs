@@ -36,10 +36,7 @@ pub(super) fn number() -> u64 {
 #[inline]
 pub(super) fn push(roster: &WakeQueue, task: TaskId) -> bool {
     let thread = NUMBER.get();
-    if thread == 0
-        || thread != roster.thread.load(Ordering::Relaxed)
-        || roster.asleep.load(Ordering::Relaxed)
-    {
+    if thread == 0 || thread != roster.thread.load(Ordering::Relaxed) || roster.is_asleep() {
         return false;
     }
     let pushed = with(|woken| {
