@@ -15,6 +15,18 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 const PART: &str = "UPBEAT_TEST_PART";
 const PLACE: &str = "UPBEAT_TEST_PLACE";
 
+/// Returns the emulator under which Cargo runs the tests of another processor, which the system does not know.
+fn emulator() -> Option<Command> {
+    let runner = match cfg!(target_arch = "aarch64") {
+        true => std::env::var("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER").ok()?,
+        false => return None,
+    };
+    let mut words = runner.split_whitespace();
+    let mut command = Command::new(words.next()?);
+    command.args(words);
+    Some(command)
+}
+
 /// The other process.
 pub(crate) struct Other {
     pub(crate) child: Child,
@@ -24,7 +36,10 @@ pub(crate) struct Other {
 impl Other {
     /// Starts it. The test of the name `other` plays the part.
     pub(crate) fn start(part: &str, place: &Path) -> Other {
-        Other::spawn(Command::new(std::env::current_exe().unwrap()), part, place)
+        match emulator() {
+            Some(emulator) => Other::start_under(emulator, part, place),
+            None => Other::spawn(Command::new(std::env::current_exe().unwrap()), part, place),
+        }
     }
 
     /// Starts it under a program that is given it as its last argument.
