@@ -251,8 +251,8 @@ impl<T: Shared> Range<'_, T> {
         sum.and_then(U::sum_of).ok_or(ReadError::Invalid)
     }
 
-    /// Returns the least of a number of each element, or `None` if there are no elements. A floating-point number that is
-    /// none is left out.
+    /// Returns the least of a number of each element, or `None` if there are no numbers. A floating-point number that is
+    /// none (NaN) is left out.
     pub async fn min<U: Numeric>(
         self,
         of: impl FnOnce(&Path<Element, T>) -> Path<Element, U>,

@@ -176,7 +176,7 @@ impl Expression {
     }
 
     /// Evaluates the expression over the words of a value, which `load` gives by their numbers. Returns `None` for the
-    /// least or largest of no numbers.
+    /// least or largest of no numbers, of which a NaN is none.
     pub fn evaluate(&self, mut load: impl FnMut(usize) -> u64) -> Result<Option<Number>, Overflow> {
         let mut count = 0_u64;
         let mut found: Option<Number> = None;
@@ -197,6 +197,9 @@ impl Expression {
             count += 1;
             if self.fold != Fold::Count {
                 let next = number(self.of);
+                if next.is_nan() && matches!(self.fold, Fold::Min | Fold::Max) {
+                    continue;
+                }
                 found = Some(match found {
                     Some(before) => match before.fold(self.fold, next) {
                         None if mutated(Mutant::SumCut) => before,
@@ -264,6 +267,11 @@ impl Number {
             Number::Signed(_) => Number::Signed(bits as i64),
             Number::Float(_) => Number::Float(f64::from_bits(bits)),
         }
+    }
+
+    /// Returns whether this is a floating-point number that is none.
+    fn is_nan(self) -> bool {
+        matches!(self, Number::Float(number) if number.is_nan())
     }
 
     /// Returns whether this is a number of a type.

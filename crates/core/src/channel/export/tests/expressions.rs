@@ -106,6 +106,10 @@ fn numbers_are_folded_and_filtered() {
     let nan = Expression { fold: Fold::Min, ..over(0, 8, 2, 0, Scalar::F64) };
     let found = nan.evaluate(|at| [f64::NAN.to_bits(), 2_f64.to_bits()][at]);
     assert_eq!(found, Ok(Some(Number::Float(2.0))), "a number that is none is left out");
+    for fold in [Fold::Min, Fold::Max] {
+        let found = Expression { fold, ..nan }.evaluate(|_| f64::NAN.to_bits());
+        assert_eq!(found, Ok(None), "there is no number");
+    }
 }
 
 proptest! {
