@@ -162,7 +162,9 @@ impl fmt::Display for Part {
 const LENGTH: usize = 1;
 
 fn is_part(shape: &Shape, at: usize, words: usize) -> bool {
-    if at == 0 && words == shape.words() {
+    // An array without elements begins where something else does.
+    let is_empty = words == 0 && at <= shape.words();
+    if is_empty || (at == 0 && words == shape.words()) {
         return true;
     }
     if let Shape::Packed { .. } = shape {
