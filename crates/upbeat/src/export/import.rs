@@ -3,10 +3,10 @@
 use super::bets::LostBets;
 use super::direct::NodeClient;
 use super::error::{ImportError, ReadError};
-use super::imported::{Imported, Names};
+use super::imported::Imported;
 use super::mapped::NotMapped;
 use super::memory::ATTEMPTS;
-use super::opened::{Answer, Opened};
+use super::opened::{Answer, Names, Opened};
 use super::path::Path;
 use super::routed::Routed;
 use super::served::{NodeExportsClient, NodeExportsHandle, NotOpened};

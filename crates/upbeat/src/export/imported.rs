@@ -6,7 +6,7 @@ use super::error::ReadError;
 use super::location::{Location, State};
 use super::mapped::Mapped;
 use super::memory::Memory;
-use super::opened::Opened;
+use super::opened::{Names, Opened};
 use super::path::Path;
 use super::served::{Asked, NodeExportsHandle, NotRead};
 use super::shared::{Access, Place, Readable, Shared, access};
@@ -15,6 +15,7 @@ use crate::error::CallError;
 use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -32,33 +33,13 @@ pub struct Imported {
     bets: Bets,
     number: u32,
     names: Names,
+    /// Whether the owner has said that the export has ended, which the memory from which it had moved does not say.
+    has_ended: AtomicBool,
     /// When the owner was last known to be alive.
     alive: Mutex<Instant>,
     owner: NodeExportsHandle,
     /// The client of the node that has imported, if a node has.
     client: Option<NodeClient>,
-}
-
-/// The names of an export at its owner.
-pub(super) struct Names {
-    /// The node and the export.
-    whole: Box<str>,
-    /// The bytes of the node's name.
-    node: usize,
-    /// The type.
-    shape: Box<str>,
-}
-
-impl Names {
-    /// Returns the names of an export whose whole name, with a node, is this one.
-    pub(super) fn new(whole: &str, shape: String) -> Names {
-        let node = whole.rfind('/').unwrap_or(0);
-        Names { whole: whole.into(), node, shape: shape.into() }
-    }
-
-    fn export(&self) -> &str {
-        self.whole[self.node..].trim_start_matches('/')
-    }
 }
 
 /// The memory of an export.
@@ -114,6 +95,7 @@ impl Imported {
             bets: Bets::new(lost),
             number,
             names,
+            has_ended: AtomicBool::new(false),
             alive: Mutex::new(Instant::now()),
             owner,
             client,
@@ -142,6 +124,9 @@ impl Imported {
 
     #[cold]
     fn moved(&self) -> Result<Here<'_>, ReadError> {
+        if self.has_ended.load(Relaxed) {
+            return Err(ReadError::Ended);
+        }
         let moved = self.moved.read().unwrap_or_else(PoisonError::into_inner).clone();
         let moved = moved.ok_or(ReadError::Busy)?;
         match moved.location.state(&moved.memory) {
@@ -189,7 +174,7 @@ impl Imported {
 
     /// Returns the name of the owner.
     pub(super) fn node(&self) -> &str {
-        &self.names.whole[..self.names.node]
+        self.names.node()
     }
 
     /// Notes that the owner was alive at this time, if it was, and returns the last such time.
@@ -232,6 +217,9 @@ macro_rules! questions {
                     None => self.owner.$question(number, $($argument),*).await,
                 };
                 self.note_alive(answer.is_ok().then(Instant::now));
+                if let Err(CallError::Method(NotRead::Ended)) = answer {
+                    self.has_ended.store(true, Relaxed);
+                }
                 answer
             }
         )*}

@@ -14,6 +14,32 @@ pub(super) struct Opened {
     pub(super) segment: Option<Arc<Mapped>>,
 }
 
+/// The names of an export at its owner.
+pub(super) struct Names {
+    /// The node and the export.
+    whole: Box<str>,
+    /// The bytes of the node's name.
+    node: usize,
+    /// The type.
+    pub(super) shape: Box<str>,
+}
+
+impl Names {
+    /// Returns the names of an export whose whole name, with a node, is this one.
+    pub(super) fn new(whole: &str, shape: String) -> Names {
+        let node = whole.rfind('/').unwrap_or(0);
+        Names { whole: whole.into(), node, shape: shape.into() }
+    }
+
+    pub(super) fn export(&self) -> &str {
+        self.whole[self.node..].trim_start_matches('/')
+    }
+
+    pub(super) fn node(&self) -> &str {
+        &self.whole[..self.node]
+    }
+}
+
 /// The answer of an owner: the number of the export, the word of its head, the words of a copy, its consistency, and its
 /// memory.
 pub(super) type Answer = (u32, u64, u64, u8, SentSegment);

@@ -204,6 +204,40 @@ fn a_snapshot_of_an_export_that_has_moved_has_its_values() {
     thread.join().unwrap();
 }
 
+/// A reader that did not follow an export learns its end from the owner, and remembers it.
+#[test]
+fn an_export_that_has_moved_and_ended_is_known_to_have_ended() {
+    let _watchdog = Watchdog::new("an export that has moved and ended");
+    let (owner, directory) = owner("ended");
+    let sheet = Sheet { last: None, lines: vec![3], best: 2, bids: [3, 4, 5] };
+    let sheet = owner.export("sheet", sheet).unwrap();
+    let (place, imported, ended) = (directory.path(), Signal::default(), Signal::default());
+    let (has_imported, has_ended) = (imported.clone(), ended.clone());
+    let thread = std::thread::spawn(move || {
+        let reader = node("reader/ended", &place, Waiting::Adaptive);
+        reader.block_on(async {
+            let sheet = soon(reader.import::<Sheet>("owner/ended/sheet")).await.unwrap();
+            assert_eq!(soon(sheet.best().read()).await, Ok(2));
+            has_imported.give();
+            has_ended.await;
+            assert_eq!(soon(sheet.best().read()).await, Err(ReadError::Ended));
+            if !over_streams() {
+                assert_eq!(sheet.best().try_read(), Err(ReadError::Ended));
+            }
+        });
+    });
+    owner.block_on(async {
+        imported.await;
+        (0..300).for_each(|line| sheet.lines().push(line).unwrap());
+        drop(sheet);
+        ended.give();
+        while !thread.is_finished() {
+            upbeat::yield_now().await;
+        }
+    });
+    thread.join().unwrap();
+}
+
 /// The two copies of a guarded export grow together, and what is discarded gives its room back.
 #[test]
 fn a_guarded_export_grows() {
