@@ -94,7 +94,7 @@ impl Memory {
     }
 
     /// Reads a part of the last of two copies, of `words` words each, whose version is at word `version`. Returns `None`
-    /// after some attempts in each of which the owner made two updates.
+    /// after some attempts in each of which the owner ended an update and began the next.
     #[inline]
     pub(super) fn read_copy<T>(
         &self,
