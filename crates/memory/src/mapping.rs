@@ -8,11 +8,21 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
 
+/// The pages of a mapping that a forked child has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InChild {
+    /// None.
+    Nothing,
+    /// The same pages: a child only reads there, as its parent does.
+    TheSame,
+}
+
 /// Pages mapped into this process, which are unmapped when this is dropped.
 pub(crate) struct Mapping {
     base: NonNull<u8>,
     bytes: usize,
     writable: bool,
+    in_child: InChild,
     made: Process,
 }
 
@@ -28,6 +38,7 @@ impl Mapping {
         descriptor: impl AsFd,
         bytes: usize,
         writable: bool,
+        in_child: InChild,
     ) -> Result<Mapping, MapError> {
         let failed = |act| move |error| MapError { act, error };
         let access = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
@@ -39,11 +50,13 @@ impl Mapping {
         let Some(base) = NonNull::new(base.cast::<u8>()) else {
             return Err(MapError { act: "mmap", error: Errno::FAULT });
         };
-        let mapping = Mapping { base, bytes, writable, made: Process::this() };
-        // SAFETY: the range was mapped just above. A forked child loses it, and this process keeps
-        // it.
-        unsafe { rustix::mm::madvise(base.as_ptr().cast(), bytes, Advice::LinuxDontFork) }
-            .map_err(failed("madvise"))?;
+        let mapping = Mapping { base, bytes, writable, in_child, made: Process::this() };
+        if in_child == InChild::Nothing {
+            // SAFETY: the range was mapped just above. A forked child loses it, and this process keeps
+            // it.
+            unsafe { rustix::mm::madvise(base.as_ptr().cast(), bytes, Advice::LinuxDontFork) }
+                .map_err(failed("madvise"))?;
+        }
         Ok(mapping)
     }
 
@@ -56,7 +69,10 @@ impl Mapping {
         };
         let base = base.map_err(|error| MapError { act: "mmap", error })?;
         match NonNull::new(base.cast::<u8>()) {
-            Some(base) => Ok(Mapping { base, bytes, writable: true, made: Process::this() }),
+            Some(base) => {
+                let in_child = InChild::Nothing;
+                Ok(Mapping { base, bytes, writable: true, in_child, made: Process::this() })
+            }
             None => Err(MapError { act: "mmap", error: Errno::FAULT }),
         }
     }
@@ -76,12 +92,12 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // A forked child does not have this mapping, and may have another one at the address.
-        if !self.made.is_this() {
+        // A forked child that does not have this mapping may have another one at the address.
+        if self.in_child == InChild::Nothing && !self.made.is_this() {
             return;
         }
-        // SAFETY: the range was mapped by `new` or `anonymous`, and no region that points into it is
-        // left. The call can fail only for a range that was never mapped, which both functions
+        // SAFETY: the range was mapped by `new` or `anonymous`, in this process or in a parent whose
+        // mapping this process has inherited, and no region that points into it is left. The call can fail only for a range that was never mapped, which both functions
         // exclude.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
     }

@@ -12,9 +12,10 @@
 //! writing forbids that too. A board has no such seal, but it has only one page.
 //!
 //! A forked child does not have the mappings of its parent. A child must not use a segment that was
-//! made before the fork, and does not unmap it (`fork`).
+//! made before the fork, and does not unmap it (`fork`). A segment that its parent has
+//! [opened to read](open_to_read) is there in the child, too.
 
-use crate::mapping::{MapError, Mapping};
+use crate::mapping::{InChild, MapError, Mapping};
 use crate::region::Region;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
@@ -74,7 +75,8 @@ impl Segment {
             .or_else(|_| rustix::fs::memfd_create(label, flags))
             .map_err(failed("memfd_create"))?;
         rustix::fs::ftruncate(&descriptor, bytes as u64).map_err(failed("ftruncate"))?;
-        let mapping = Mapping::new(&descriptor, bytes, true).map_err(unmapped(bytes))?;
+        let mapping = Mapping::new(&descriptor, bytes, true, InChild::Nothing);
+        let mapping = mapping.map_err(unmapped(bytes))?;
         rustix::fs::fcntl_add_seals(&descriptor, writers.seals()).map_err(failed("seal"))?;
         Ok(Segment { region: Region::mapped(mapping), descriptor })
     }
@@ -113,6 +115,21 @@ pub fn open(
     bytes: usize,
     writers: Writers,
 ) -> Result<Region, SegmentError> {
+    Ok(Region::mapped(checked(descriptor, bytes, writers, InChild::Nothing)?))
+}
+
+/// Maps a segment that its owner alone writes, as [`open`] does, for a reader that tells the owner
+/// nothing. A forked child reads there as well.
+pub fn open_to_read(descriptor: BorrowedFd<'_>, bytes: usize) -> Result<Region, SegmentError> {
+    Ok(Region::mapped(checked(descriptor, bytes, Writers::Owner, InChild::TheSame)?))
+}
+
+fn checked(
+    descriptor: BorrowedFd<'_>,
+    bytes: usize,
+    writers: Writers,
+    in_child: InChild,
+) -> Result<Mapping, SegmentError> {
     let failed = |act| move |error| SegmentError::System { act, error };
     let kind = rustix::fs::fstatfs(descriptor).map_err(failed("fstatfs"))?.f_type;
     if kind as i64 != TMPFS_MAGIC {
@@ -135,8 +152,8 @@ pub fn open(
     if writers == Writers::Owner && there < found {
         return Err(SegmentError::Holes { there, wanted: bytes });
     }
-    let mapping = Mapping::new(descriptor, bytes, writers == Writers::Everybody);
-    Ok(Region::mapped(mapping.map_err(unmapped(bytes))?))
+    let mapping = Mapping::new(descriptor, bytes, writers == Writers::Everybody, in_child);
+    mapping.map_err(unmapped(bytes))
 }
 
 fn unmapped(bytes: usize) -> impl FnOnce(MapError) -> SegmentError {

@@ -3,7 +3,7 @@
 use crate::error::descriptors_text;
 use rustix::io::Errno;
 use std::fmt;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use upbeat_core::fault::Rule;
 use upbeat_core::hello::Refusal;
 use upbeat_memory::region::Region;
@@ -121,11 +121,22 @@ impl Segment {
 
     /// Maps the segment after checking its kind, size and seals. The descriptor is closed.
     pub fn open(self) -> Result<Region, SegmentError> {
+        self.open_by(|descriptor, bytes| segment::open(descriptor, bytes, Writers::Owner))
+    }
+
+    /// Maps the segment, as [`open`](Self::open) does, for a reader that tells the peer nothing. A forked child reads
+    /// there as well.
+    pub fn open_to_read(self) -> Result<Region, SegmentError> {
+        self.open_by(segment::open_to_read)
+    }
+
+    fn open_by(
+        self,
+        open: impl FnOnce(BorrowedFd<'_>, usize) -> Result<Region, SegmentError>,
+    ) -> Result<Region, SegmentError> {
         let bytes = self.bytes as usize;
         match self.memory {
-            Memory::Descriptor(descriptor) => {
-                segment::open(descriptor.as_fd(), bytes, Writers::Owner)
-            }
+            Memory::Descriptor(descriptor) => open(descriptor.as_fd(), bytes),
             Memory::Heap(region) => region.ok_or(no_memory(bytes)),
         }
     }

@@ -2,26 +2,28 @@
 //!
 //! All imports of a process share one mapping of a segment. A segment stays mapped until the last import in it is dropped,
 //! also when its owner needs it no more: then the memory is there for this process alone. Such segments are counted, and
-//! are limited.
+//! are limited. A forked child has the mappings of its parent, and those that it maps itself are counted apart.
 
 use super::location::{GIVEN_UP, SHUT_DOWN};
 use super::memory::Memory;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use upbeat_core::limits::{EXPORT_COPIES_BYTES_MAX, EXPORT_COPIES_MAX};
-use upbeat_memory::fork::Process;
+use upbeat_memory::fork::{PerProcess, Process};
 use upbeat_memory::region::WORD;
 use upbeat_transport::carrier::Segment;
 use upbeat_transport::watch::PeerProcess;
 
 /// The segments that are mapped, by file system and file.
-static MAPPED: Mutex<BTreeMap<(u64, u64), Weak<Mapped>>> = Mutex::new(BTreeMap::new());
+static MAPPED: PerProcess<Mutex<Files>> = PerProcess::new();
+
+type Files = BTreeMap<(u64, u64), Weak<Mapped>>;
 
 /// A segment that is mapped, and the process of its owner.
 pub(crate) struct Mapped {
     pub(super) memory: Memory,
     process: Option<Arc<PeerProcess>>,
-    /// A forked child does not have the mapping.
+    /// The process that has asked whose the segment is.
     made: Process,
 }
 
@@ -61,23 +63,23 @@ pub struct MappedMemory {
 /// ```
 #[must_use]
 pub fn mapped_memory() -> MappedMemory {
-    count(&locked(&MAPPED))
+    count(&mapped_here())
 }
 
 /// Returns a segment that has come from this process, mapped.
 pub(super) fn map((segment, pid): (Segment, Option<u32>)) -> Result<Arc<Mapped>, NotMapped> {
-    let mut mapped = locked(&MAPPED);
+    let mut mapped = mapped_here();
     mapped.retain(|_, known| known.strong_count() > 0);
     let file = segment.file();
     let known = file.and_then(|file| mapped.get(&file)?.upgrade());
-    if let Some(known) = known.filter(|known| known.made.is_this()) {
+    if let Some(known) = known {
         return Ok(known);
     }
     let memory = count(&mapped);
     if memory.ended_segments >= EXPORT_COPIES_MAX || memory.ended_bytes >= EXPORT_COPIES_BYTES_MAX {
         return Err(NotMapped::Copies(memory));
     }
-    let region = segment.open().map_err(|error| NotMapped::Broken(error.to_string()))?;
+    let region = segment.open_to_read().map_err(|error| NotMapped::Broken(error.to_string()))?;
     let process = pid.and_then(|pid| process(&mapped, pid));
     let new = Arc::new(Mapped { memory: Memory(region), process, made: Process::this() });
     file.into_iter().for_each(|file| drop(mapped.insert(file, Arc::downgrade(&new))));
@@ -85,17 +87,16 @@ pub(super) fn map((segment, pid): (Segment, Option<u32>)) -> Result<Arc<Mapped>,
 }
 
 /// Returns the process of this number, whose session is open.
-fn process(mapped: &BTreeMap<(u64, u64), Weak<Mapped>>, pid: u32) -> Option<Arc<PeerProcess>> {
+fn process(mapped: &Files, pid: u32) -> Option<Arc<PeerProcess>> {
     let others = mapped.values().filter_map(Weak::upgrade);
     let mut others = others.filter_map(|other| other.process.clone());
     let known = others.find(|process| process.pid() == pid && !process.has_ended());
     known.or_else(|| PeerProcess::of(pid).ok().map(Arc::new))
 }
 
-fn count(mapped: &BTreeMap<(u64, u64), Weak<Mapped>>) -> MappedMemory {
+fn count(mapped: &Files) -> MappedMemory {
     let mut memory = MappedMemory::default();
-    let known = mapped.values().filter_map(Weak::upgrade);
-    for segment in known.filter(|segment| segment.made.is_this()) {
+    for segment in mapped.values().filter_map(Weak::upgrade) {
         let (bytes, ended) = (segment.memory.words() * WORD, segment.has_ended());
         memory.segments += 1;
         memory.bytes += bytes;
@@ -118,20 +119,21 @@ impl Mapped {
 
     /// Returns whether the owner has given the segment up, and marks nothing here any more: not that it shuts down either.
     pub(super) fn was_given_up(&self) -> bool {
-        self.made.is_this() && self.state() == GIVEN_UP
+        self.state() == GIVEN_UP
     }
 
     /// Returns whether the owner's node has shut down.
     pub(super) fn has_shut_down(&self) -> bool {
-        self.made.is_this() && self.state() == SHUT_DOWN
+        self.state() == SHUT_DOWN
     }
 
-    /// Returns the owner's process, if this process can know whether that is alive.
+    /// Returns the owner's process, if this process can know whether that is alive. A forked child cannot, whose parent may
+    /// be the owner.
     pub(super) fn process(&self) -> Option<&PeerProcess> {
         self.process.as_deref().filter(|_| self.made.is_this())
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn mapped_here() -> MutexGuard<'static, Files> {
+    MAPPED.get(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,13 +4,14 @@
 
 use crate::common::process::{Other, input_ends, say};
 use crate::common::{
-    Directory, PROGRAM, Random, SOON, Watchdog, node, seed, setting, shares_memory, soon,
+    Directory, PROGRAM, Random, SOON, Watchdog, block_on, node, seed, setting, shares_memory, soon,
 };
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use upbeat::export::{Export, ImportError, OwnerState, ReadError, mapped_memory};
 use upbeat::{Import, Node, Shared, Waiting};
+use upbeat_memory::fork::in_child;
 
 #[derive(Clone, Debug, PartialEq, Shared)]
 struct Log {
@@ -70,6 +71,7 @@ pub(crate) fn other(part: &str, place: PathBuf) {
         "copies" => copies(&place),
         "huge" => huge(&place),
         "unmapped" => unmapped(&place),
+        "forked" => forked(&place),
         "store" => store(&place),
         part => panic!("the part {part}"),
     }
@@ -259,6 +261,57 @@ fn unmapped(place: &Path) {
     assert!(error.to_string().contains("(`ulimit -v`)"), "{error}");
     limit(4 * size_of::<Huge>() as u64);
     assert_eq!(import().unwrap().index(3).try_read(), Ok(7));
+    owner.end();
+    say("done");
+}
+
+/// A forked child reads in the memory that its parent has mapped, and cannot ask the owner.
+#[test]
+fn a_forked_child_reads_what_its_parent_has_imported() {
+    if shares_memory("a child reads in memory") {
+        played("forked");
+    }
+}
+
+fn forked(place: &Path) {
+    let reader = node("reader", place, Waiting::Adaptive);
+    let mut owner = Other::start("memory store", place);
+    owner.expect("serving");
+    let store: StoreClient = reader.block_on(reader.connect("store")).unwrap();
+    reader.block_on(store.large(Some(7))).unwrap();
+    let by_node: Import<Large> = reader.block_on(reader.import("store/large")).unwrap();
+    let by_handle = upbeat::handle::builder().program(PROGRAM).directory(place);
+    let by_handle: Import<Large> = block_on(by_handle.import("store/large")).unwrap();
+    let mut imports = Some([by_node, by_handle]);
+    for drops in [false, true] {
+        let code = in_child(|| {
+            for import in imports.iter().flatten() {
+                assert_eq!(import.index(3).try_read(), Ok(7));
+                assert_eq!(block_on(import.index(3).read()), Ok(7));
+                let count = block_on(import.whole().range(..9).count());
+                assert_eq!(count, Ok(9));
+                let error = block_on(import.index(3).watch().changed()).unwrap_err();
+                assert!(error.to_string().contains("a forked child cannot use"), "{error}");
+                assert_eq!(import.owner().state, OwnerState::Unknown);
+            }
+            if drops {
+                drop(imports.take());
+                assert_eq!(mapped(), 0);
+            }
+            // The child may have imports of its own.
+            let own = upbeat::handle::builder().program(PROGRAM).directory(place);
+            let own: Import<Large> = block_on(own.import("store/large")).unwrap();
+            assert_eq!(own.index(3).try_read(), Ok(7));
+            assert_eq!(own.owner().state, OwnerState::Alive);
+            assert_eq!(mapped_memory().segments, 1);
+            7
+        });
+        assert_eq!(code, Some(7), "drops: {drops}");
+    }
+    for import in imports.iter().flatten() {
+        assert_eq!(import.index(3).try_read(), Ok(7));
+        assert_eq!(import.owner().state, OwnerState::Alive);
+    }
     owner.end();
     say("done");
 }
