@@ -11,7 +11,7 @@ use super::layout::LENGTH_WORDS;
 /// The word of a slot that was never used.
 const FREE: u64 = 0;
 
-/// The word of a slot whose entry was removed.
+/// The word of a slot whose entry was removed, and that searches for other entries pass.
 const REMOVED: u64 = 1;
 
 /// The words of a slot in front of its key.
@@ -71,10 +71,15 @@ impl Slots {
         word != FREE && word != REMOVED
     }
 
+    /// Returns the slot in which a search for a key begins.
+    fn first(self, tag: u64) -> usize {
+        // The low bits of a tag say less.
+        ((u128::from(tag) * self.len as u128) >> 64) as usize
+    }
+
     /// Returns the slots in the order in which a key is looked for.
     fn order(self, tag: u64) -> impl Iterator<Item = usize> {
-        // The low bits of a tag say less.
-        let first = ((u128::from(tag) * self.len as u128) >> 64) as usize;
+        let first = self.first(tag);
         (0..self.len).map(move |step| (first + step) % self.len)
     }
 
@@ -104,26 +109,43 @@ impl Slots {
         self.order(tag(key)).find(|slot| !Slots::is_entry(load(self.slot(*slot))))
     }
 
-    /// Returns the words that slots get, by the numbers of the slots, when the entry of a slot is removed. A removed entry
-    /// behind which no other lies leaves a free slot, and so do those in front of it.
+    /// Removes the entry of a slot: gives `put` the words that slots get. A slot without an entry becomes free unless another
+    /// entry lies behind it that is looked for there first. So the searches in a map are as short as its entries let them
+    /// be, however many it has had.
     pub fn remove(
         self,
         slot: usize,
         load: &mut impl FnMut(usize) -> u64,
         put: &mut impl FnMut(usize, u64),
     ) {
-        let after = |slot: usize| (slot + 1) % self.len;
-        if self.len > 1 && load(self.slot(after(slot))) != FREE {
-            return put(self.slot(slot), REMOVED);
-        }
-        put(self.slot(slot), FREE);
-        let mut before = slot;
-        for _ in 1..self.len {
-            before = (before + self.len - 1) % self.len;
-            if load(self.slot(before)) != REMOVED {
-                return;
+        let back = self.distance(load(self.slot(slot)), slot);
+        // The slots in front of this one, counted from it, as far as entries behind them need them. 0 is this one.
+        let mut needed = 0;
+        for step in 1..self.len {
+            let at = (slot + step) % self.len;
+            match load(self.slot(at)) {
+                FREE => break,
+                REMOVED => {}
+                word => needed = needed.max((self.distance(word, at) + 1).saturating_sub(step)),
             }
-            put(self.slot(before), FREE);
+            if needed > back {
+                break;
+            }
         }
+        put(self.slot(slot), if needed > 0 { REMOVED } else { FREE });
+        // The searches for other entries do not begin to need the slots further in front, or cease to.
+        for step in 1..=back {
+            let at = (slot + self.len - step) % self.len;
+            match load(self.slot(at)) {
+                REMOVED if step >= needed => put(self.slot(at), FREE),
+                FREE | REMOVED => {}
+                word => needed = needed.max(step + self.distance(word, at) + 1),
+            }
+        }
+    }
+
+    /// Returns the slots from that in which a search for an entry begins to that in which the entry lies, without the last.
+    fn distance(self, tag: u64, slot: usize) -> usize {
+        (slot + self.len - self.first(tag)) % self.len
     }
 }

@@ -80,6 +80,27 @@ impl Map {
         Some(value)
     }
 
+    /// Returns the slots whose entries were removed, and that are not free.
+    fn removed(&self) -> Vec<usize> {
+        (0..self.slots.len).filter(|slot| self.words[self.slots.slot(*slot)] == 1).collect()
+    }
+
+    /// Returns how many slots a search looks at for a key that the map does not have, in the mean of many.
+    fn looks(&self) -> usize {
+        let mut looks = 0;
+        let missing = u64::MAX - 1000..u64::MAX;
+        let found = missing.filter(|key| {
+            let key = self.key(*key);
+            let found = self.slots.find(&key, &mut |at| {
+                looks += 1;
+                self.words[at]
+            });
+            found.is_some()
+        });
+        assert_eq!(found.count(), 0);
+        looks / 1000
+    }
+
     fn entries(&self) -> usize {
         (0..self.slots.len)
             .filter(|slot| Slots::is_entry(self.words[self.slots.slot(*slot)]))
@@ -116,6 +137,13 @@ proptest! {
                 prop_assert_eq!(map.find(key).map(|slot| map.value(slot)), model.get(&key).copied());
             }
             prop_assert_eq!(map.entries(), model.len());
+            for slot in map.removed() {
+                let word = map.slots.slot(slot);
+                map.words[word] = 0;
+                let needs = model.keys().any(|key| map.find(*key).is_none());
+                prop_assert!(needs, "no entry needs slot {slot}");
+                map.words[word] = 1;
+            }
         }
     }
 
@@ -153,6 +181,7 @@ fn a_removed_entry_leaves_a_free_slot_where_nothing_lies_behind_it() {
         assert_eq!(map.find(99), None);
         (0..len as u64).for_each(|key| assert_eq!(map.remove(key), Some(key)));
         assert_eq!(map.entries(), 0);
+        assert_eq!(map.removed(), [0; 0], "no entry needs a slot");
         let mut map = Map::new(0, 4, 1);
         for key in 0..100 {
             assert!(map.insert(key, 0));
@@ -163,20 +192,26 @@ fn a_removed_entry_leaves_a_free_slot_where_nothing_lies_behind_it() {
     assert_eq!(Map::new(0, 0, 1).find(1), None);
 }
 
-/// An entry with a free slot behind it takes the removed ones in front of it along.
+/// A map whose entries come and go, half of its slots in use, and that is full in between.
 #[test]
-fn removed_entries_in_front_of_a_free_slot_leave_free_slots() {
-    let mut map = Map::new(0, 8, 1);
-    (0..7).for_each(|key| assert!(map.insert(key, key)));
-    let word = |map: &Map, slot: usize| map.words[map.slots.slot(slot % 8)];
-    let free = (0..8).find(|slot| word(&map, *slot) == 0).unwrap();
-    for slot in free + 1..free + 8 {
-        let key = map.value(slot % 8);
-        assert_eq!(map.remove(key), Some(key));
-        let left = if slot == free + 7 { 0 } else { 1 };
-        assert_eq!(word(&map, slot), left);
+fn searches_stay_short_however_many_entries_a_map_has_had() {
+    const LEN: u64 = 256;
+    let mut map = Map::new(0, LEN as usize, 1);
+    let mut oldest = 0;
+    (0..LEN / 2).for_each(|key| assert!(map.insert(key, key)));
+    for round in 0..3 {
+        for _ in 0..8 * LEN {
+            assert!(map.insert(oldest + LEN / 2, 0));
+            assert_eq!(map.remove(oldest).map(|_| ()), Some(()));
+            oldest += 1;
+        }
+        let looks = map.looks();
+        assert!(looks < 8, "{looks} looks in round {round}");
+        (0..LEN / 2).for_each(|key| assert!(map.insert(oldest + LEN / 2 + key, 0)));
+        assert_eq!(map.looks(), LEN as usize, "it is full");
+        (0..LEN / 2).for_each(|key| assert!(map.remove(oldest + key).is_some()));
+        oldest += LEN / 2;
     }
-    assert!((0..8).all(|slot| word(&map, slot) == 0));
 }
 
 /// The words of maps lie in the memory of owners and of readers, who may be of other versions.
