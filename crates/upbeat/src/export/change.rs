@@ -30,6 +30,11 @@ impl Changes {
         &self.watchers
     }
 
+    /// Returns whether a unit is being changed.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.get() != NOWHERE
+    }
+
     /// Begins to change the unit whose version is at word `at`. Returns `None` within another change of this unit, which
     /// ends with that one.
     #[inline(always)]

@@ -81,7 +81,23 @@ impl Exports {
         self.directory.borrow()
     }
 
-    /// Returns the words of a part of the value to which a route leads.
+    /// Waits until no update of an export is under way. One is if the closure that makes it drives the node.
+    pub(super) async fn between_updates(
+        &self,
+        number: u32,
+        asker: &impl Asker,
+    ) -> Result<(), NotRead> {
+        loop {
+            let owner = Rc::clone(self.directory().kept(number, asker)?);
+            if !owner.is_updating() {
+                return Ok(());
+            }
+            let watchers = owner.watchers();
+            watchers.more_than(watchers.changes()).await;
+        }
+    }
+
+    /// Returns the words of a part of the value to which a route leads, between updates.
     pub(super) fn words(
         &self,
         number: u32,

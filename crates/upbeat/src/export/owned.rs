@@ -25,12 +25,15 @@ impl<T: Shared, const N: usize> Path<&Owner, FixedVec<T, N>> {
     /// Gives the element back if the vector is full.
     ///
     /// # Panics
-    /// If the path leads to no vector.
+    /// If the path leads to no vector, or if there is no memory for the elements of a vector that grows.
     pub fn push(&self, item: T) -> Result<(), T> {
         let len = self.length().get();
         if len == N as u64 {
             return Err(item);
         }
+        self.make_room::<T>(|writer, at| {
+            item.room(Some((writer, FixedVec::<T, N>::item(at, len as usize))))
+        });
         self.update(|_| {
             self.length().set(len + 1);
             self.index(len as usize).set(item);
@@ -112,7 +115,7 @@ impl<K: Key, V: Shared, const N: usize> Path<&Owner, FixedMap<K, V, N>> {
     /// If the map is full.
     ///
     /// # Panics
-    /// If the path leads to no map.
+    /// If the path leads to no map, or if there is no memory for the elements of a vector that grows.
     pub fn insert(&self, key: &K, value: V) -> Result<(), MapFull> {
         if self.has(key) {
             self.entry(key).set(value);
@@ -122,6 +125,9 @@ impl<K: Key, V: Shared, const N: usize> Path<&Owner, FixedMap<K, V, N>> {
         if len == N as u64 {
             return Err(MapFull);
         }
+        self.make_room::<V>(|writer, at| {
+            value.room(Some((writer, FixedMap::<K, V, N>::value_of(writer, at, key))))
+        });
         self.update(|_| {
             self.change_in_place(|writer, at| {
                 FixedMap::<K, V, N>::put_key(writer, at, key);

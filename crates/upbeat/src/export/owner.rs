@@ -146,6 +146,11 @@ impl Owner {
         self.changes.watchers()
     }
 
+    /// Returns whether readers would find some of the changes of an update, and not the others.
+    pub(super) fn is_updating(&self) -> bool {
+        self.changes.is_open()
+    }
+
     #[inline(always)]
     fn consistency(&self) -> Consistency {
         self.home.first().consistency
@@ -375,10 +380,7 @@ impl<T: Shared> Path<&Owner, T> {
     #[inline]
     pub fn set(&self, value: T) {
         let Place { access, at, version, shift } = self.checked();
-        if T::GROWS {
-            self.reserve(|writer, at| value.room(Some((writer, at))))
-                .unwrap_or_else(|error| panic!("{error}"));
-        }
+        self.make_room::<T>(|writer, at| value.room(Some((writer, at))));
         access.change::<T>(*at, *version, |writer, at| match shift {
             None => value.put(writer, at),
             Some(shift) => {
@@ -387,6 +389,14 @@ impl<T: Shared> Path<&Owner, T> {
                 writer.store(at, others | value.to_word() << shift & mask);
             }
         });
+    }
+
+    /// Makes the room that a change to a value of type `V` needs, before anything of the change is done.
+    #[inline(always)]
+    pub(super) fn make_room<V: Shared>(&self, words: impl FnOnce(&Writer<'_>, usize) -> usize) {
+        if V::GROWS {
+            self.reserve(words).unwrap_or_else(|error| panic!("{error}"));
+        }
     }
 
     /// Makes room for the words of vectors that `words` counts, before a change of the value.
@@ -405,10 +415,12 @@ impl<T: Shared> Path<&Owner, T> {
         access.change_unit((*at, T::WORDS), *version, put);
     }
 
-    /// Changes parts of the value. A reader of the whole value finds all changes or none.
+    /// Changes parts of the value. A reader of the whole value finds all changes or none. While a closure drives the node,
+    /// readers that call wait.
     ///
     /// # Panics
-    /// If the path leads to nothing.
+    /// If the path leads to nothing. If `change` panics, what it has changed stays, and readers find that: only the lock of a
+    /// [`GuardedExport`](super::GuardedExport) undoes it.
     #[inline]
     pub fn update<R>(&self, change: impl FnOnce(&T::Fields<&Owner>) -> R) -> R {
         let place = self.checked();

@@ -175,16 +175,21 @@ impl NodeExports for Exports {
     }
 
     async fn read(&self, export: u32, part: u64) -> Result<Vec<u64>, NotRead> {
-        Ok(self.words(export, (&[], Part::decode(part)), &reader())?)
+        let reader = reader();
+        self.between_updates(export, &reader).await?;
+        Ok(self.words(export, (&[], Part::decode(part)), &reader)?)
     }
 
     async fn read_routed(&self, export: u32, part: Asked) -> Result<Vec<u64>, NotRead> {
-        Ok(self.words(export, (&part.route, part.part()), &reader())?)
+        let reader = reader();
+        self.between_updates(export, &reader).await?;
+        Ok(self.words(export, (&part.route, part.part()), &reader)?)
     }
 
     async fn read_all(&self, export: u32, parts: Vec<Asked>) -> Result<Vec<Vec<u64>>, NotRead> {
         Directory::<()>::check_all(parts.iter().map(Asked::part))?;
         let reader = reader();
+        self.between_updates(export, &reader).await?;
         let mut left = EXPORT_WORDS_MAX;
         let words = parts.iter().map(|asked| {
             let words = self.words(export, (&asked.route, asked.part()), &reader)?;
@@ -203,6 +208,7 @@ impl NodeExports for Exports {
     ) -> Result<(Vec<u64>, u64), NotRead> {
         let (part, reader) = (asked.part(), reader());
         loop {
+            self.between_updates(export, &reader).await?;
             let path = (&*asked.route, part, asked.is_unit);
             let (now, owner) = self.version(export, path, &reader)?;
             if version != Some(now) {
@@ -215,8 +221,10 @@ impl NodeExports for Exports {
 
     async fn evaluate(&self, export: u32, expression: [u64; 5]) -> Result<Option<u64>, NotRead> {
         let expression = Expression::decode(expression).map_err(|_| NotRead::NoPart)?;
+        let reader = reader();
+        self.between_updates(export, &reader).await?;
         let directory = self.directory();
-        let owner = directory.expression(export, &expression, &reader())?;
+        let owner = directory.expression(export, &expression, &reader)?;
         let found = owner.evaluate(&expression).map_err(|_| NotRead::Overflow)?;
         Ok(found.map(Number::bits))
     }
@@ -224,6 +232,7 @@ impl NodeExports for Exports {
     async fn stand(&self, export: u32, parts: Vec<(Asked, u64)>) -> Result<bool, NotRead> {
         Directory::<()>::check_all(parts.iter().map(|(asked, _)| asked.part()))?;
         let reader = reader();
+        self.between_updates(export, &reader).await?;
         for (asked, version) in parts {
             let path = (&*asked.route, asked.part(), asked.is_unit);
             if self.version(export, path, &reader)?.0 != version {

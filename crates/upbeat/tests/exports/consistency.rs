@@ -65,6 +65,45 @@ fn what_is_discarded_or_panics_is_undone() {
     });
 }
 
+/// The owner answers calls in the middle of an update, whose closure drives its node.
+#[test]
+fn an_update_that_drives_its_node_is_found_whole() {
+    let _watchdog = Watchdog::new("an update that drives its node");
+    let directory = crate::common::Directory::new();
+    let node = crate::node("driven", &directory.path(), upbeat::Waiting::Adaptive);
+    let row = node.export("row", Row::of(1)).unwrap();
+    let import = node.block_on(soon(node.import::<Row>("driven/row"))).unwrap();
+    let read = row.whole().update(|parts| {
+        parts.bid().set(2.0);
+        let read = node.spawn(async move { import.whole().read().await });
+        node.block_on(upbeat::sleep(Duration::from_millis(20)));
+        parts.ask().set(2.5);
+        parts.size().set(2);
+        read
+    });
+    assert_eq!(node.block_on(soon(read)).unwrap(), Ok(Row::of(2)));
+}
+
+/// The closure of an update that panics ends it where it is. Only a guard undoes it.
+#[test]
+fn an_update_that_panics_keeps_what_it_has_set() {
+    let directory = crate::common::Directory::new();
+    let node = crate::node("halves", &directory.path(), upbeat::Waiting::Adaptive);
+    let row = node.export("row", Row::of(1)).unwrap();
+    let import = node.block_on(soon(node.import::<Row>("halves/row"))).unwrap();
+    let update = std::panic::AssertUnwindSafe(|| {
+        row.whole().update(|parts| {
+            parts.bid().set(2.0);
+            panic!("an expected panic");
+        });
+    });
+    std::panic::catch_unwind(update).unwrap_err();
+    let found = node.block_on(soon(import.whole().read()));
+    assert_eq!(found, Ok(Row { bid: 2.0, ..Row::of(1) }));
+    row.whole().set(Row::of(3));
+    assert_eq!(node.block_on(soon(import.whole().read())), Ok(Row::of(3)));
+}
+
 #[test]
 fn a_raw_export_has_its_numbers() {
     let _watchdog = Watchdog::new("a raw export");

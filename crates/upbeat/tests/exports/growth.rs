@@ -2,8 +2,9 @@
 
 use crate::common::{Directory, SOON, Signal, Watchdog, node, over_streams, shares_memory, soon};
 use crate::{Row, containers::Shop};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use upbeat::export::{ExportError, ReadError};
+use upbeat::export::{ExportError, FixedMap, FixedVec, ReadError};
 use upbeat::{Node, Shared, Waiting};
 
 #[derive(Clone, Debug, PartialEq, Shared)]
@@ -313,6 +314,33 @@ fn an_export_does_not_grow_beyond_its_limit() {
     assert!(matches!(error, ExportError::Full), "{error}");
     assert_eq!(log.lines().length().get(), number, "it is as it was");
     assert_eq!(log.lines().index(number as usize - 1).get(), Line::of(number - 1));
+}
+
+#[derive(Shared)]
+struct Groups {
+    by_key: FixedMap<u32, Vec<u64>, 2>,
+    in_order: FixedVec<Vec<u64>, 2>,
+}
+
+#[test]
+fn a_value_for_which_there_is_no_room_leaves_its_container_as_it_was() {
+    let (owner, _directory) = owner("no/room");
+    let groups = Groups { by_key: FixedMap::new(), in_order: FixedVec::new() };
+    let groups = owner.export("groups", groups).unwrap();
+    groups.by_key().insert(&1, vec![7]).unwrap();
+    assert!(groups.by_key().remove(&1));
+    let large = || vec![0_u64; 9 << 20];
+    let insert = AssertUnwindSafe(|| groups.by_key().insert(&1, large()));
+    catch_unwind(insert).unwrap_err();
+    assert!(!groups.by_key().has(&1));
+    assert_eq!(groups.by_key().length().get(), 0);
+    let push = AssertUnwindSafe(|| groups.in_order().push(large()));
+    catch_unwind(push).unwrap_err();
+    assert_eq!(groups.in_order().length().get(), 0);
+    groups.by_key().insert(&1, vec![8]).unwrap();
+    groups.in_order().push(vec![9, 10]).unwrap();
+    assert_eq!(groups.by_key().entry(&1).get(), [8]);
+    assert_eq!(groups.in_order().index(0).get(), [9, 10]);
 }
 
 #[test]

@@ -156,6 +156,11 @@ impl<E> Directory<E> {
         }
     }
 
+    /// Returns what is kept of an export, for a reader of it.
+    pub fn kept(&self, number: u32, asker: &impl Asker) -> Result<&E, NotRead> {
+        self.numbered(number, asker).map(|entry| &entry.kept)
+    }
+
     /// Returns the shape of an export, and what is kept of it, for a reader of this part.
     pub fn part(
         &self,

@@ -39,7 +39,7 @@ impl Owner {
         (route, shape): (&Route, &Shape),
         part: Part,
     ) -> Result<Vec<u64>, NotRead> {
-        // The owner's thread, which this is, updates nothing at the moment, but for the other copy.
+        // The owner's thread, which this is, is between two updates, but for those of the other copy.
         let mut copy = self.last_copy();
         let found = route.follow(copy.home.location.words, &mut copy).map_err(NotRead::Missing)?;
         let at = found.at + part.at as usize;

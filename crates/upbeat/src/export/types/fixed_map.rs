@@ -208,12 +208,22 @@ impl<K: Key, V: Shared, const N: usize> Shared for FixedMap<K, V, N> {
 impl<K: Key, V: Shared, const N: usize> Readable for FixedMap<K, V, N> {}
 
 impl<K: Key, V: Shared, const N: usize> FixedMap<K, V, N> {
+    /// Returns the slot in which the map at word `at` has room for a key that it does not have.
+    fn slot_for(to: &Writer<'_>, at: usize, key: &[u64]) -> usize {
+        let slot = slots::<K, V>(at, N).room(key, &mut |at| to.load(at));
+        slot.unwrap_or_else(|| unreachable!("the map has less entries than slots"))
+    }
+
+    /// Returns the word that the value of a key gets which the map at word `at` does not have and has room for.
+    pub(in crate::export) fn value_of(to: &Writer<'_>, at: usize, key: &K) -> usize {
+        slots::<K, V>(at, N).value_of(Self::slot_for(to, at, &key.words()))
+    }
+
     /// Stores the key of an entry that the map at word `at` does not have and has room for. Returns the word of the value,
     /// which is to be stored.
     pub(in crate::export) fn put_key(to: &Writer<'_>, at: usize, key: &K) -> usize {
         let (slots, key) = (slots::<K, V>(at, N), key.words());
-        let slot = slots.room(&key, &mut |at| to.load(at));
-        let slot = slot.unwrap_or_else(|| unreachable!("the map has less entries than slots"));
+        let slot = Self::slot_for(to, at, &key);
         let words = key.iter().enumerate();
         words.for_each(|(at, word)| to.store(slots.key_of(slot) + at, *word));
         to.store(slots.slot(slot), tag(&key));

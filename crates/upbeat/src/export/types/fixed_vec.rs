@@ -93,6 +93,13 @@ impl<T: fmt::Debug, const N: usize> fmt::Debug for FixedVec<T, N> {
     }
 }
 
+impl<T: Shared, const N: usize> FixedVec<T, N> {
+    /// Returns the first word of an element that has words of its own, of the vector at word `at`.
+    pub(in crate::export) const fn item(at: usize, index: usize) -> usize {
+        at + ELEMENTS + index * T::WORDS
+    }
+}
+
 /// Stores the elements of a vector, of which the first one begins at word `first`.
 pub(super) fn put_items<T: Shared>(items: &[T], to: &Writer<'_>, first: usize) {
     if T::PACKED != 0 {
@@ -136,7 +143,7 @@ impl<T: Shared, const N: usize> Shared for FixedVec<T, N> {
     fn room(&self, replaced: Option<(&Writer<'_>, usize)>) -> usize {
         let items = self.0.iter().enumerate();
         let room = |(index, item): (usize, &T)| {
-            item.room(replaced.map(|(writer, at)| (writer, at + ELEMENTS + index * T::WORDS)))
+            item.room(replaced.map(|(writer, at)| (writer, Self::item(at, index))))
         };
         items.map(room).sum()
     }
@@ -149,7 +156,7 @@ impl<T: Shared, const N: usize> Shared for FixedVec<T, N> {
     fn versions(at: usize, show: &mut dyn FnMut(usize)) {
         show(at);
         if T::PACKED == 0 && T::UNITS > 0 {
-            (0..N).for_each(|index| T::versions(at + ELEMENTS + index * T::WORDS, show));
+            (0..N).for_each(|index| T::versions(Self::item(at, index), show));
         }
     }
 
@@ -157,7 +164,7 @@ impl<T: Shared, const N: usize> Shared for FixedVec<T, N> {
         show(at);
         if T::PACKED == 0 {
             for index in 0..N {
-                T::versions_now(memory, (value, at + ELEMENTS + index * T::WORDS), show);
+                T::versions_now(memory, (value, Self::item(at, index)), show);
             }
         }
     }
