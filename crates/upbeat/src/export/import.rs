@@ -122,8 +122,9 @@ impl<T: Shared> Import<T> {
     }
 
     /// Reads several parts as of one moment. The closure reads them by [`try_read`](Path::try_read), and is run again if
-    /// the owner has changed one of them meanwhile. After some attempts, and where a part takes a call, the error is
-    /// [`ReadError::Busy`].
+    /// the owner has changed one of them meanwhile. All that one run of it has read is of one moment, at any time: a read
+    /// that finds anything else is [`ReadError::Busy`], and so is the snapshot after some attempts, and where a part takes a
+    /// call.
     pub fn try_snapshot<R>(
         &self,
         mut read: impl FnMut(&T::Fields<Arc<Snapshot>>) -> Result<R, ReadError>,
@@ -140,6 +141,10 @@ impl<T: Shared> Import<T> {
 
     /// Reads several parts as of one moment. The closure reads them by [`read`](Path::read), and is run again if the owner
     /// has changed one of them meanwhile. After some attempts the owner is asked for all parts at once.
+    ///
+    /// All that one run has read in memory is of one moment, at any time. Parts that are read by calls may be of several
+    /// moments until the run ends, which is then run again: so a closure that may call neither panics nor loops for ever because
+    /// two parts do not fit each other. The reads by calls of one run are 1,024; a further one is [`ReadError::Large`].
     pub async fn snapshot<R>(
         &self,
         mut read: impl AsyncFnMut(&T::Fields<Arc<Snapshot>>) -> Result<R, ReadError>,

@@ -10,6 +10,7 @@ use super::shared::{Readable, Shared, access};
 use crate::error::CallError;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use upbeat_core::channel::export::Consistency;
+use upbeat_core::limits::EXPORT_PARTS_MAX;
 use upbeat_memory::copies::Look;
 
 /// The most versions of memory that a snapshot notes.
@@ -159,18 +160,20 @@ impl Snapshot {
     }
 
     /// Takes a value from one of the copies of the export, and notes the versions that `take` shows. The last one is shown
-    /// before the words of the value are loaded.
+    /// before the words of the value are loaded. All that the run has taken from memory until then is of one moment.
     pub(super) fn load_with<T>(
         &self,
         memory: &Memory,
         take: impl FnOnce(usize, &mut dyn FnMut(usize)) -> Result<Option<T>, ReadError>,
     ) -> Result<T, ReadError> {
         if let Some(look) = self.look {
-            // The words are torn only where the copy does not stand.
-            return take(look.copy(), &mut |_| ())?.ok_or_else(|| self.lose());
+            let found = take(look.copy(), &mut |_| ());
+            return match look.stands(&memory.0, self.location.version()) {
+                true => found?.ok_or_else(|| self.lose()),
+                false => Err(self.lose()),
+            };
         }
-        let mut notes = self.notes();
-        let (first, mut is_busy) = (notes.units.len(), false);
+        let (mut notes, mut is_busy) = (self.notes(), false);
         let found = take(0, &mut |at| {
             let version = upbeat_memory::unit::look(&memory.0, at);
             match version.is_multiple_of(2) && notes.units.len() < UNITS_MAX {
@@ -178,7 +181,7 @@ impl Snapshot {
                 false => is_busy = true,
             }
         });
-        let stands = !is_busy && upbeat_memory::unit::stand(&memory.0, &notes.units[first..]);
+        let stands = !is_busy && upbeat_memory::unit::stand(&memory.0, &notes.units);
         drop(notes);
         match stands {
             true => found?.ok_or_else(|| self.lose()),
@@ -208,14 +211,22 @@ impl Snapshot {
         Some(found.ok_or_else(|| self.lose()))
     }
 
-    /// Returns whether a read that has found this takes a call.
+    /// Returns whether a read that has found this takes a call. A run that has begun in memory which the export has left is
+    /// lost.
     pub(super) fn must_call<T>(&self, found: &Result<T, ReadError>) -> bool {
-        let has_none = self.memory().is_err() && self.notes().granted.is_none();
-        matches!(found, Err(ReadError::Busy)) && has_none
+        let notes = self.notes();
+        let has_begun = self.look.is_some() || !notes.units.is_empty();
+        let may_call = notes.granted.is_none() && !has_begun;
+        drop(notes);
+        matches!(found, Err(ReadError::Busy)) && may_call && self.memory().is_err()
     }
 
-    /// Reads a part by a call, and notes its version.
+    /// Reads a part by a call, and notes its version. A run has a bounded number of such parts, so that a closure ends
+    /// which follows what it finds.
     pub(super) async fn call(&self, asked: Asked) -> Result<Vec<u64>, CallError<NotRead>> {
+        if self.notes().called.len() == EXPORT_PARTS_MAX {
+            return Err(CallError::Method(NotRead::Large));
+        }
         self.imported.bets().call();
         let (words, version) = self.imported.changed(asked.clone(), None).await?;
         self.notes().called.push((asked, version));

@@ -97,6 +97,41 @@ fn a_snapshot_of_a_guarded_export_survives_one_update() {
     });
 }
 
+/// The closure sees what never was together neither before nor after the update that comes between two of its reads.
+#[test]
+fn a_closure_that_reads_in_memory_finds_parts_of_one_moment() {
+    if !crate::common::shares_memory("closures that read in memory") {
+        return;
+    }
+    let _watchdog = Watchdog::new("the reads of a closure");
+    let directory = crate::common::Directory::new();
+    let node = crate::node("moments", &directory.path(), upbeat::Waiting::Adaptive);
+    let cell = node.export("cell", Stock::of(1)).unwrap();
+    let guarded = node.export_guarded("guarded", Stock::of(1)).unwrap();
+    let update = |number| {
+        cell.whole().set(Stock::of(number));
+        guarded.try_lock().unwrap().whole().set(Stock::of(number));
+    };
+    node.block_on(async {
+        for name in ["cell", "guarded"] {
+            let import = node.import::<Stock>(&format!("moments/{name}")).await.unwrap();
+            let (mut runs, mut lost) = (0, 0);
+            let found = import.try_snapshot(|of| {
+                runs += 1;
+                let first = of.rows().index(0).try_read()?;
+                if runs == 1 {
+                    update(7);
+                    update(8);
+                }
+                let second = of.rows().index(1).try_read().inspect_err(|_| lost += 1)?;
+                assert_eq!(first, second, "{name}: two moments");
+                Ok(second)
+            });
+            assert_eq!((found, runs, lost), (Ok(Row::of(8)), 2, 1), "{name}");
+        }
+    });
+}
+
 #[test]
 fn the_errors_of_a_snapshot_are_those_of_its_reads() {
     let _watchdog = Watchdog::new("errors of snapshots");
@@ -129,5 +164,12 @@ fn a_snapshot_by_calls_has_no_more_parts_than_fit() {
             });
             assert_eq!(soon(found).await, if fits { Ok(parts) } else { Err(ReadError::Large) });
         }
+        // A walk that finds no end, because the owner changes the way.
+        let endless = quotes.snapshot(async |of| -> Result<(), ReadError> {
+            loop {
+                of.count().read().await?;
+            }
+        });
+        assert_eq!(soon(endless).await, Err(ReadError::Large));
     });
 }
