@@ -9,6 +9,15 @@ use upbeat_core::channel::export::{Around, Shape, Step};
 /// Scalars, arrays, [`Text`](super::Text), `Option`, [`FixedVec`](super::FixedVec), [`FixedMap`](super::FixedMap),
 /// [`Ref`](super::Ref), `Vec` and structs of such types are shared. A scalar has a word of its own, and in an array or vector
 /// its own size.
+///
+/// A type does not contain itself: the compiler finds a cycle. Let a [`Ref`](super::Ref) lead from one struct to another.
+///
+/// ```compile_fail,E0391
+/// #[derive(upbeat::Shared)]
+/// struct Tree {
+///     kids: Vec<Tree>,
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be exported",
     label = "an export consists of numbers, `bool`, `char`, arrays, `Vec`, `Option`, the types of `upbeat::export` and \

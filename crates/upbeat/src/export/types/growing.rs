@@ -19,7 +19,8 @@ impl<T: Shared> Shared for Vec<T> {
     const WORDS: usize = chunks::HEAD_WORDS;
     const UNITS: usize = 1;
     const IS_UNIT: bool = true;
-    const GROWS: bool = true;
+    // The constant depends on that of the elements, so the compiler refuses a type that contains itself.
+    const GROWS: bool = matches!(T::GROWS, true | false);
 
     type Fields<A: Access> = VecFields<A, T>;
 
