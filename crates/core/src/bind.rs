@@ -3,8 +3,8 @@
 //! The caller asks with a call of method [`BIND`], once per service and session. The callee looks up its methods
 //! ([`bind`]) and replies with a number for each. The runtime sends both, and turns the reply into a table. Either
 //! side may know methods that the other does not: a missing method is an error only when it is called. A method of
-//! the same name with another hash is a clash, unless the two differ only in fields with a default: then the method is
-//! bound in the tolerant form. A clash is an error of the calls of its method, which names both signatures. It is an
+//! the same name with another hash is a clash, unless the two differ only in fields with a default and in variants of
+//! enums that have an `other` variant: then the method is bound in the tolerant form. A clash is an error of the calls of its method, which names both signatures. It is an
 //! error of the binding only where it leaves no method that can be called ([`BindReply::is_useless`]).
 //!
 //! Invariant: a number is given only to a method whose hash is equal on both sides, or whose tolerance endures the
@@ -17,8 +17,8 @@ use core::fmt;
 
 use crate::fault::Rule;
 use crate::limits::{
-    DEFAULT_FIELDS_MAX, IDENT_BYTES_MAX, METHODS_PER_SERVICE_MAX, METHODS_PER_SESSION_MAX,
-    SIGNATURE_BYTES_MAX,
+    DEFAULT_FIELDS_MAX, DEFAULT_FIELDS_PER_REQUEST_MAX, IDENT_BYTES_MAX, METHODS_PER_SERVICE_MAX,
+    METHODS_PER_SESSION_MAX, SIGNATURE_BYTES_MAX,
 };
 use crate::method::{DefaultField, IdentError, MethodHash, Signature, Tolerance, check_ident};
 use crate::record::{Fields, push_text};
@@ -43,7 +43,8 @@ struct RequestedMethod {
 }
 
 impl BindRequest {
-    /// Creates a request for methods of one service. The reply has their order.
+    /// Creates a request for methods of one service. The reply has their order. The methods for whose fields with a
+    /// default there is no room any more are bound only if their signatures are equal.
     pub fn new(service: &str, methods: &[Signature]) -> Result<BindRequest, BindError> {
         check_ident(service).map_err(BindError::Ident)?;
         if methods.len() > METHODS_PER_SERVICE_MAX {
@@ -53,11 +54,18 @@ impl BindRequest {
             let (method, of) = (stray.name().into(), stray.service().into());
             return Err(BindError::OtherService { method, of, service: service.into() });
         }
+        let mut room = DEFAULT_FIELDS_PER_REQUEST_MAX;
         let methods = methods.iter().map(|method| RequestedMethod {
             name: method.name().into(),
             hash: method.hash(),
             text: method.text().into(),
-            tolerance: method.tolerance().clone(),
+            tolerance: match room.checked_sub(method.tolerance().fields().len()) {
+                Some(left) => {
+                    room = left;
+                    method.tolerance().clone()
+                }
+                None => Tolerance::new(method.hash(), Vec::new()),
+            },
         });
         Ok(BindRequest { service: service.into(), methods: methods.collect() })
     }
@@ -111,7 +119,7 @@ impl BindRequest {
 pub enum Bound {
     /// Both sides have the method, with this number.
     Number(u16),
-    /// Both sides have the method, with this number, and differ in fields with a default.
+    /// Both sides have the method, with this number, and differ in fields with a default or in variants.
     Tolerant(u16),
     /// The callee does not have the method.
     Missing,

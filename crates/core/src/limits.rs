@@ -242,9 +242,13 @@ pub const SIGNATURE_BYTES_MAX: usize = 1024;
 /// before is written as a name and a number, and the method is bound only to a method with the same signature.
 pub const SCHEMA_REPEATS_BYTES_MAX: usize = 64 * 1024;
 
-/// Fields with a default in the types of one method. A method with more of them is bound only to a method with the
-/// same signature.
-pub const DEFAULT_FIELDS_MAX: usize = 48;
+/// Fields with a default, and variants of enums with an `other` variant, in the types of one method. A method with more
+/// of them is bound only to a method with the same signature.
+pub const DEFAULT_FIELDS_MAX: usize = 200;
+
+/// Fields with a default, and such variants, in one bind request. The methods for which there is no room any more are
+/// bound only to methods with the same signature.
+pub const DEFAULT_FIELDS_PER_REQUEST_MAX: usize = 24 * 1024;
 
 /// Bytes of an encoded bind request or bind reply.
 pub const BIND_BYTES_MAX: usize = 992 * 1024;
@@ -477,12 +481,13 @@ const _: () = assert!(NAME_BYTES_MAX <= 64 && PROGRAM_BYTES_MAX <= 64);
 
 // A bind request of the largest service, with its names, hashes and texts, fits its bound and a message.
 const _: () = assert!(
-    METHODS_PER_SERVICE_MAX
-        * (IDENT_BYTES_MAX + SIGNATURE_BYTES_MAX + 32 + 16 * DEFAULT_FIELDS_MAX)
+    METHODS_PER_SERVICE_MAX * (IDENT_BYTES_MAX + SIGNATURE_BYTES_MAX + 32)
+        + 16 * DEFAULT_FIELDS_PER_REQUEST_MAX
         + IDENT_BYTES_MAX
         + 16
         <= BIND_BYTES_MAX
 );
+const _: () = assert!(DEFAULT_FIELDS_MAX <= u8::MAX as usize);
 const _: () = assert!(BIND_BYTES_MAX + EXTENSION_BYTES <= TAKEN_BYTES_MIN);
 // A node can send messages as long as those that it accepts.
 const _: () = assert!(TAKEN_BYTES_MIN <= TAKEN_BYTES_MAX && TAKEN_BYTES_MAX <= MESSAGE_BYTES_MAX);

@@ -5,8 +5,9 @@
 //! the hashes of their texts are equal. Invariant: a hash depends only on the whole text, in every build and on
 //! every host.
 //!
-//! Structs may have gained or lost fields with a default. [`Tolerance`] says which changes of that kind two sides
-//! endure: the text without these fields is equal, and so is each of these fields that both sides have.
+//! Structs may have gained or lost fields with a default, and enums with an `other` variant may have gained or lost
+//! variants. [`Tolerance`] says which changes of that kind two sides endure: the text without these fields and variants
+//! is equal, and so is each of them that both sides have.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -135,7 +136,8 @@ impl Signature {
     }
 }
 
-/// The part of a signature that both sides must share if they differ in fields with a default.
+/// The part of a signature that both sides must share if they differ in fields with a default, or in variants of enums
+/// that have an `other` variant.
 ///
 /// ```
 /// use upbeat_core::method::{DefaultField, MethodHash, Tolerance};
@@ -151,44 +153,42 @@ pub struct Tolerance {
     fields: Box<[DefaultField]>,
 }
 
-/// A field with a default in the types of a method.
+/// A field with a default in the types of a method, or a variant of an enum that has an `other` variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DefaultField {
-    /// The hash of the place of the field in the signature.
+    /// The hash of the place of the field in the signature, or of the enum and of the number of the variant.
     pub place: MethodHash,
-    /// The hash of the name and of the schema of the field.
+    /// The hash of the name and of the schema.
     pub content: MethodHash,
 }
 
 impl Tolerance {
-    /// Creates the tolerance of a method: the hash of its text without fields that have a default, and these fields,
-    /// of which there are at most [`DEFAULT_FIELDS_MAX`].
-    pub fn new(base: MethodHash, fields: Vec<DefaultField>) -> Tolerance {
+    /// Creates the tolerance of a method: the hash of its text without the parts that the other side may lack, and these
+    /// parts, of which there are at most [`DEFAULT_FIELDS_MAX`].
+    pub fn new(base: MethodHash, mut fields: Vec<DefaultField>) -> Tolerance {
         assert!(fields.len() <= DEFAULT_FIELDS_MAX);
+        fields.sort_unstable_by_key(|field| field.place);
         Tolerance { base, fields: fields.into() }
     }
 
-    /// Returns the hash of the text without the fields that have a default.
+    /// Returns the hash of the text without the parts that the other side may lack.
     pub fn base(&self) -> MethodHash {
         self.base
     }
 
-    /// Returns the fields that have a default.
+    /// Returns the parts that the other side may lack, in the order of their places.
     pub fn fields(&self) -> &[DefaultField] {
         &self.fields
     }
 
     /// Returns whether two sides understand each other, one of which has this tolerance: they differ in nothing but
-    /// fields with a default, and fields in the same place are equal.
+    /// parts that one of them lacks, and parts in the same place are equal.
     pub fn endures(&self, other: &Tolerance) -> bool {
-        let differs = |ours: &DefaultField, theirs: &DefaultField| {
-            ours.place == theirs.place && ours.content != theirs.content
+        let differs = |theirs: &DefaultField| {
+            let ours = self.fields.binary_search_by_key(&theirs.place, |ours| ours.place);
+            ours.is_ok_and(|at| self.fields[at].content != theirs.content)
         };
-        self.base == other.base
-            && !self
-                .fields
-                .iter()
-                .any(|ours| other.fields.iter().any(|theirs| differs(ours, theirs)))
+        self.base == other.base && !other.fields.iter().any(differs)
     }
 }
 

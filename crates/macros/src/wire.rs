@@ -5,6 +5,7 @@
 mod options;
 mod serde;
 mod parameters;
+mod variants;
 mod fields;
 mod schema;
 
@@ -27,6 +28,7 @@ pub(crate) fn derive(item: TokenStream) -> TokenStream {
     kind(&input, &options, &mut complaints);
     serde::check(&input, options.plain, &mut complaints);
     fields::check(&input, &options, &mut complaints);
+    variants::check(&input, fields::is_whole(&input, &options), &mut complaints);
     let schema = schema::emit(&input, &options, &mut complaints);
     if !complaints.is_empty() {
         let errors = complaints.emit();
@@ -52,6 +54,9 @@ fn kind(input: &DeriveInput, options: &Options, complaints: &mut Complaints) {
              `#[wire(plain)]` out and derive serde's `Serialize` and `Deserialize`",
         ),
         _ => {}
+    }
+    if options.plain && options.whole {
+        complaints.about(&input.ident, "plain data always travels as a whole: leave `whole` out");
     }
     if let Some(lifetime) = input.generics.lifetimes().next() {
         complaints.about(

@@ -272,10 +272,15 @@ pub use upbeat_macros::Shared;
 /// | `plain` | a struct | moved as it lies in memory; zerocopy says which structs can be |
 /// | `name = "…"` | the type | its name in the schema, where the type was renamed |
 /// | `version = 2` | the type | a number behind its name in the schema: another meaning, another type |
+/// | `whole` | the type | always travels through serde, so that a hand-written `Deserialize` checks each value |
 /// | `opaque = "uuid/1"` | a field | what the schema says of a type that is not `Wire` |
+/// | `default`, `default = "path"` | a field | its value where the other side lacks the field |
+/// | `other` | a variant | read for the variants that this side does not know |
 /// | `crate = path` | the type | the runtime, where it has another name |
 ///
-/// Two sides agree on a type if its name, its fields' names and types and their order are the same.
+/// Two sides agree on a type if its name, its fields' names and types and their order are the same. An enum with an `other`
+/// variant may have more variants on one side, and a struct more fields with a default; the guide
+/// (`docs/guide/types.md`) describes both.
 pub use upbeat_macros::Wire;
 /// Makes a service of a trait: a server, a client, and a handle for other threads.
 ///

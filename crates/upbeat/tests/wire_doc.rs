@@ -81,6 +81,7 @@ fn the_bounds_are_those_of_the_code() {
         ("IDENT_BYTES_MAX", limits::IDENT_BYTES_MAX),
         ("SIGNATURE_BYTES_MAX", limits::SIGNATURE_BYTES_MAX),
         ("DEFAULT_FIELDS_MAX", limits::DEFAULT_FIELDS_MAX),
+        ("DEFAULT_FIELDS_PER_REQUEST_MAX", limits::DEFAULT_FIELDS_PER_REQUEST_MAX),
         ("HELLO_BYTES_MAX", limits::HELLO_BYTES_MAX),
         ("ERROR_TEXT_BYTES_MAX", limits::ERROR_TEXT_BYTES_MAX),
         ("HANDSHAKE_MS_MAX", limits::HANDSHAKE_MS_MAX as usize),

@@ -129,6 +129,12 @@ fn the_longest_request_fits_its_bound() {
     };
     let methods: Vec<Signature> = (0..METHODS_PER_SERVICE_MAX).map(method).collect();
     let request = BindRequest::new(&service, &methods).unwrap();
+    let tolerates = |method: &&RequestedMethod| !method.tolerance.fields().is_empty();
+    let tolerant = request.methods.iter().take_while(tolerates).count();
+    assert_eq!(tolerant, DEFAULT_FIELDS_PER_REQUEST_MAX / DEFAULT_FIELDS_MAX);
+    assert!(
+        request.methods[tolerant..].iter().all(|method| method.tolerance.base() == method.hash)
+    );
     assert_eq!(BindRequest::decode(&bounded(request.encode())), Ok(request));
     let more = [methods.as_slice(), &methods[..1]].concat();
     let error = BindError::TooManyMethods { methods: METHODS_PER_SERVICE_MAX + 1 };

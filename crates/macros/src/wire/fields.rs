@@ -1,18 +1,20 @@
 //! The tolerant form of a derived type: field by field, so that the two sides may have different ones.
 //!
 //! A struct with named fields is a word with its bytes and the number of its fields, and then the fields. A struct
-//! without names is its fields, and an enum is the number of its variant and then the fields.
+//! without names is its fields, and an enum is the number of its variant and then the fields. An enum with an `other`
+//! variant is a word with the bytes of the fields and the number of the variant's name, and then the fields.
 
 use super::options::{Default, FieldOptions, Options};
 use super::serde::{default_path, has_default, is_skipped};
+use super::variants;
 use crate::complaint::Complaints;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Data, DeriveInput, Field, Fields};
+use syn::{Data, DataEnum, DeriveInput, Field, Fields, Variant};
 
 /// Returns whether the type travels as a whole in the tolerant form as well, because its fields alone do not give its form.
-pub(super) fn is_whole(input: &DeriveInput) -> bool {
+pub(super) fn is_whole(input: &DeriveInput, options: &Options) -> bool {
     let fields = || match &input.data {
         Data::Struct(data) => data.fields.iter().collect::<Vec<_>>(),
         Data::Enum(data) => data.variants.iter().flat_map(|variant| &variant.fields).collect(),
@@ -26,7 +28,8 @@ pub(super) fn is_whole(input: &DeriveInput) -> bool {
                 .require_list()
                 .is_ok_and(|list| list.tokens.to_string().contains("packed"))
     });
-    is_packed
+    options.whole
+        || is_packed
         || fields().into_iter().any(|field| is_opaque(field).is_some())
         || (has_default(&input.attrs) || !input.generics.params.is_empty())
             && fields().into_iter().any(is_skipped)
@@ -66,7 +69,7 @@ pub(super) fn check(input: &DeriveInput, options: &Options, complaints: &mut Com
         }
         return;
     }
-    let is_whole = is_whole(input);
+    let is_whole = is_whole(input, options);
     let mut behind = false;
     for field in fields.iter().rev() {
         if is_default(field).is_none() {
@@ -81,8 +84,8 @@ pub(super) fn check(input: &DeriveInput, options: &Options, complaints: &mut Com
              `#[serde(skip)]`"
         } else if is_whole {
             "the fields of this struct travel as a whole: write `upbeat::wire::Serde<T>` as the type of a field instead \
-             of `#[wire(opaque = …)]`, leave `#[repr(packed)]` and `#[serde(default)]` over the struct out, and \
-             `#[serde(skip)]` if the struct is generic"
+             of `#[wire(opaque = …)]`, leave `#[wire(whole)]`, `#[repr(packed)]` and `#[serde(default)]` over the struct \
+             out, and `#[serde(skip)]` if the struct is generic"
         } else if behind {
             "fields with a default stand behind all others: move this field to the end of the struct"
         } else {
@@ -94,10 +97,9 @@ pub(super) fn check(input: &DeriveInput, options: &Options, complaints: &mut Com
 
 /// Returns the bodies of `put` and `take` for the tolerant form, or `None` if the type has no such form.
 pub(super) fn emit(input: &DeriveInput, options: &Options) -> Option<(TokenStream, TokenStream)> {
-    if is_whole(input) {
+    if is_whole(input, options) {
         return None;
     }
-    let wire = options.runtime.wire();
     let ok = quote!(::core::result::Result::Ok);
     let (put, take) = match &input.data {
         Data::Struct(data) => {
@@ -111,25 +113,51 @@ pub(super) fn emit(input: &DeriveInput, options: &Options) -> Option<(TokenStrea
                 _ => (quote!(#open #puts #ok(())), quote!(#ok(Self #takes))),
             }
         }
-        Data::Enum(data) => {
-            let variants = data.variants.iter().zip(0_u32..).map(|(variant, number)| {
-                let (name, parts) = (&variant.ident, parts(&variant.fields, options));
-                let Parts { pattern, puts, takes, .. } = parts;
-                let put = quote!(Self::#name #pattern => { <u32 as #wire>::put(&#number, out)?; #puts #ok(()) });
-                (put, quote!(#number => #ok(Self::#name #takes),))
-            });
-            let (puts, takes): (Vec<_>, Vec<_>) = variants.unzip();
-            let error = options.runtime.wire_error();
-            let none =
-                quote!(_ => ::core::result::Result::Err(#error::Invalid { what: "variant" }));
-            (
-                quote!(match *self { #(#puts)* }),
-                quote!(match <u32 as #wire>::take(input)? { #(#takes)* #none }),
-            )
-        }
+        Data::Enum(data) => match variants::other(data) {
+            Some(other) => open_enum(data, other, options),
+            None => closed_enum(data, options),
+        },
         Data::Union(_) => return None,
     };
     Some((quote!({ #put }), quote!({ input.endurable()?; #take })))
+}
+
+/// Returns the bodies of `put` and `take` for an enum of which both sides know all variants.
+fn closed_enum(data: &DataEnum, options: &Options) -> (TokenStream, TokenStream) {
+    let wire = options.runtime.wire();
+    let ok = quote!(::core::result::Result::Ok);
+    let variants = data.variants.iter().zip(0_u32..).map(|(variant, number)| {
+        let (name, parts) = (&variant.ident, parts(&variant.fields, options));
+        let Parts { pattern, puts, takes, .. } = parts;
+        let put =
+            quote!(Self::#name #pattern => { <u32 as #wire>::put(&#number, out)?; #puts #ok(()) });
+        (put, quote!(#number => #ok(Self::#name #takes),))
+    });
+    let (puts, takes): (Vec<_>, Vec<_>) = variants.unzip();
+    let error = options.runtime.wire_error();
+    let none = quote!(_ => ::core::result::Result::Err(#error::Invalid { what: "variant" }));
+    (
+        quote!(match *self { #(#puts)* }),
+        quote!(match <u32 as #wire>::take(input)? { #(#takes)* #none }),
+    )
+}
+
+/// Returns the bodies of `put` and `take` for an enum with a variant that is read for those which the reader does not know.
+fn open_enum(data: &DataEnum, other: &Variant, options: &Options) -> (TokenStream, TokenStream) {
+    let ok = quote!(::core::result::Result::Ok);
+    let variants = data.variants.iter().map(|variant| {
+        let (name, number) = (&variant.ident, variants::number(variant));
+        let Parts { pattern, puts, takes, .. } = parts(&variant.fields, options);
+        let put = quote!(Self::#name #pattern => out.fields(#number, |out| { #puts #ok(()) }),);
+        (put, quote!(#number => #ok(Self::#name #takes),))
+    });
+    let (puts, takes): (Vec<_>, Vec<_>) = variants.unzip();
+    let (other, most) = (&other.ident, u32::MAX);
+    let unknown = quote!(_ => { input.pass_rest(); #ok(Self::#other) });
+    (
+        quote!(match *self { #(#puts)* }),
+        quote!(input.fields((0, #most), |input, number| match number { #(#takes)* #unknown })),
+    )
 }
 
 /// The fields of a struct or a variant, in code.

@@ -7,12 +7,14 @@ use crate::runtime::Runtime;
 use proc_macro2::Span;
 use syn::meta::ParseNestedMeta;
 use syn::spanned::Spanned;
-use syn::{Attribute, DeriveInput, Field, LitInt, Path, Token};
+use syn::{DeriveInput, Field, LitInt, Path, Token, Variant};
 
 /// The options of a type.
 #[derive(Default)]
 pub(super) struct Options {
     pub(super) plain: bool,
+    /// Whether the value always travels through serde, and never field by field.
+    pub(super) whole: bool,
     /// The name in the schema, where it differs from the name of the type.
     pub(super) name: Option<String>,
     pub(super) version: Option<u32>,
@@ -31,6 +33,8 @@ impl Options {
     fn one(&mut self, option: &ParseNestedMeta<'_>) -> syn::Result<()> {
         if option.path.is_ident("plain") {
             self.plain = true;
+        } else if option.path.is_ident("whole") {
+            self.whole = true;
         } else if option.path.is_ident("name") {
             self.name = Some(schema_name(option)?);
         } else if option.path.is_ident("version") {
@@ -41,9 +45,11 @@ impl Options {
             return Err(option.error("`opaque` is said of a field: write it over the field"));
         } else if option.path.is_ident("default") {
             return Err(option.error("`default` is said of a field: write it over the field"));
+        } else if option.path.is_ident("other") {
+            return Err(option.error("`other` is said of a variant: write it over the variant"));
         } else {
             return Err(option.error(
-                "`#[wire]` has no such option on a type; there are `plain`, `name = \"…\"`, \
+                "`#[wire]` has no such option on a type; there are `plain`, `whole`, `name = \"…\"`, \
                  `version = 2` and `crate = path`",
             ));
         }
@@ -108,14 +114,20 @@ fn default(option: &ParseNestedMeta<'_>) -> syn::Result<self::Default> {
     })
 }
 
-/// Complains about each `#[wire(…)]` at a place where it has no meaning.
-pub(super) fn none(attributes: &[Attribute], complaints: &mut Complaints) {
-    for attribute in option::attributes(attributes, "wire") {
-        complaints.about(
-            attribute,
-            "`#[wire]` is written over the type or over a field; leave it out here",
-        );
-    }
+/// Returns the place of the option `other` of a variant, if it has the option.
+pub(super) fn other(variant: &Variant, complaints: &mut Complaints) -> Option<Span> {
+    let mut other = None;
+    option::read_all((&variant.attrs, "wire"), "`#[wire(other)]`", complaints, |option| {
+        if !option.path.is_ident("other") {
+            return Err(option.error(
+                "`#[wire]` has no such option on a variant; there is `other`, for the variant that stands for those of a \
+                 later version",
+            ));
+        }
+        other = Some(option.path.span());
+        Ok(())
+    });
+    other
 }
 
 fn version(option: &ParseNestedMeta<'_>) -> syn::Result<u32> {

@@ -1,20 +1,21 @@
 //! The body of `describe`, which writes the schema of a type.
 //!
 //! A struct is `Name{field: schema, …}`, `Name(schema, …)` or `Name`; an enum is `Name[Variant…]`
-//! with its variants in the same forms. The schema of plain data says so behind the name. A generic type has
+//! with its variants in the same forms, of which those beside an `other` variant may be lacking at the other side. The schema of plain data says so behind the name. A generic type has
 //! its arguments in front, `<u8> Name{…}`, even where it contains itself.
 
 use super::fields::is_whole;
-use super::options::{FieldOptions, Options, none};
+use super::options::{FieldOptions, Options};
 use super::parameters::is_marker;
 use super::serde::is_skipped;
+use super::variants;
 use crate::complaint::Complaints;
 use crate::model::plain_name;
 use crate::types::{self, Place};
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Data, DeriveInput, Field, Fields, GenericParam, Type};
+use syn::{Data, DeriveInput, Field, Fields, GenericParam, Type, Variant};
 
 /// Emits the statements that write the schema to `out`.
 pub(super) fn emit(
@@ -34,11 +35,32 @@ pub(super) fn emit(
         Data::Struct(data) => body.fields(&data.fields, options, complaints),
         Data::Enum(data) => {
             body.text("[");
+            let other = variants::other(data);
+            if let Some(other) = other {
+                let name = plain_name(&other.ident);
+                body.code(quote!(out.other(#name);));
+            }
             for (at, variant) in data.variants.iter().enumerate() {
-                none(&variant.attrs, complaints);
-                body.text(if at == 0 { "" } else { ", " });
-                body.text(&plain_name(&variant.ident));
-                body.fields(&variant.fields, options, complaints);
+                let between = if at == 0 { "" } else { ", " };
+                match other {
+                    None => {
+                        body.text(between);
+                        body.variant(variant, options, complaints);
+                    }
+                    Some(other) => {
+                        let mut inner = Body::default();
+                        inner.variant(variant, options, complaints);
+                        let inner = inner.finish();
+                        let number = match other.ident == variant.ident {
+                            true => quote!(::core::option::Option::None),
+                            false => {
+                                let number = variants::number(variant);
+                                quote!(::core::option::Option::Some(#number))
+                            }
+                        };
+                        body.code(quote!(out.variant(#between, #number, |out| { #inner });));
+                    }
+                }
             }
             body.text("]");
         }
@@ -46,7 +68,7 @@ pub(super) fn emit(
     }
     let arguments = arguments(input, options);
     let mut body = body.finish();
-    if !options.plain && is_whole(input) {
+    if !options.plain && is_whole(input, options) {
         body = quote!(out.exact(|out| { #body }));
     }
     quote!(out.named::<Self>(#name, |out| { #arguments }, |out| { #body });)
@@ -110,6 +132,11 @@ impl Body {
     fn finish(mut self) -> TokenStream {
         self.flush();
         self.statements
+    }
+
+    fn variant(&mut self, variant: &Variant, options: &Options, complaints: &mut Complaints) {
+        self.text(&plain_name(&variant.ident));
+        self.fields(&variant.fields, options, complaints);
     }
 
     fn fields(&mut self, fields: &Fields, options: &Options, complaints: &mut Complaints) {

@@ -101,9 +101,10 @@ fn of_type(name: &str) -> Option<String> {
 
 fn of_variant(name: &str) -> Option<String> {
     Some(match name {
-        "untagged" | "other" => format!(
-            "postcard writes the number of a variant and no names: leave `#[serde({name})]` out"
-        ),
+        "untagged" => "postcard writes the number of a variant and no names: leave `#[serde(untagged)]` out".to_owned(),
+        "other" => "postcard refuses the number of a variant that there is not: leave `#[serde(other)]` out, and write \
+                    `#[wire(other)]` to read the variants of a later version as this one"
+            .to_owned(),
         "skip" | "skip_serializing" | "skip_deserializing" => format!(
             "postcard writes the number of a variant, which skipping would shift: leave \
              `#[serde({name})]` out, or the variant"

@@ -38,6 +38,18 @@ fn schemas_show_names_and_order() {
              out.text(\"}\");});",
         ),
         (
+            "enum E { A(u8), #[wire(other)] B }",
+            "out.named::<Self>(\"E\",|out|{},|out|{out.text(\"[\");out.other(\"B\");\
+             out.variant(\"\",::core::option::Option::Some(3289118412u32),|out|{out.text(\"A(\");\
+             <u8as::upbeat::wire::Wire>::describe(out);out.text(\")\");});\
+             out.variant(\",\",::core::option::Option::None,|out|{out.text(\"B\");});out.text(\"]\");});",
+        ),
+        (
+            "#[wire(whole)] struct A(u8);",
+            "out.named::<Self>(\"A\",|out|{},|out|{out.exact(|out|{out.text(\"(\");\
+             <u8as::upbeat::wire::Wire>::describe(out);out.text(\")\");});});",
+        ),
+        (
             "enum E { A, B(#[wire(opaque = \"c/1\")] C), D { #[serde(skip)] e: u8 } }",
             "out.named::<Self>(\"E\",|out|{},|out|{out.exact(|out|{out.text(\"[A,B(c/1),D{}]\");});});",
         ),
@@ -98,7 +110,28 @@ fn wrong_uses_are_told_once_and_leave_something_to_use() {
         ("#[serde(from = \"u8\")] struct A;".into(), "let the methods take that type"),
         ("enum A { #[serde(skip)] B }".into(), "which skipping would shift"),
         ("enum A { #[serde(other)] B }".into(), "`#[serde(other)]` out"),
-        ("enum A { #[wire(plain)] B }".into(), "leave it out here"),
+        ("enum A { #[wire(plain)] B }".into(), "there is `other`"),
+        ("#[wire(other)] enum A { B }".into(), "`other` is said of a variant"),
+        ("enum A { #[wire(other)] B, #[wire(other)] C }".into(), "leave one `#[wire(other)]` out"),
+        ("enum A { #[wire(other)] B(u32) }".into(), "write it without fields"),
+        ("#[wire(whole)] enum A { B, #[wire(other)] C }".into(), "leave `#[wire(whole)]` out"),
+        (
+            "enum A { B(#[wire(opaque = \"c/1\")] C), #[wire(other)] D }".into(),
+            "travels as a whole",
+        ),
+        (
+            "enum A { ztxtxde, lsexqzd, #[wire(other)] B }".into(),
+            "have the same number in a message",
+        ),
+        (
+            format!(
+                "enum A {{ {} #[wire(other)] B }}",
+                (0..200).map(|at| format!("C{at}, ")).collect::<String>()
+            ),
+            "has at most 200 variants",
+        ),
+        ("#[wire(plain, whole)] struct A { b: u8 }".into(), "leave `whole` out"),
+        ("#[wire(whole)] struct A { #[wire(default)] b: u8 }".into(), "travel as a whole"),
         ("#[wire] struct A;".into(), "selects no option: write `#[wire(plain)]`"),
         ("#[wire(\"plain\")] struct A;".into(), "this is not an option: write `#[wire(plain)]`"),
         ("#[wire(name)] struct A;".into(), "it is given as a text: write `name"),

@@ -20,7 +20,7 @@ use upbeat_core::method::{DefaultField, MethodHash, Signature, Tolerance};
 #[doc(hidden)]
 pub struct Describe {
     text: String,
-    /// The text without fields that have a default.
+    /// The text without the parts that the other side may lack: fields with a default, variants beside an `other` one.
     base: String,
     fields: Vec<DefaultField>,
     /// The number of types around the current one whose parts the other side must not lack.
@@ -47,12 +47,46 @@ impl Describe {
         let begin = self.base.len();
         self.text(name);
         body(self);
-        if self.exact > 0 {
-            return;
+        if self.exact == 0 {
+            let content = MethodHash::of(&self.base[begin..]);
+            self.base.truncate(begin);
+            self.may_lack(index as u64, content);
         }
-        let content = MethodHash::of(&self.base[begin..]);
-        self.base.truncate(begin);
-        let place = MethodHash::of(&self.base[self.begin..]).and(&format!(" {index}"));
+    }
+
+    /// Begins the schema of an enum one of whose variants is read for the variants that a side does not know.
+    #[doc(hidden)]
+    pub fn other(&mut self, name: &str) {
+        // Two sides of which one has no such variant, or another, have another base.
+        self.base.push_str(" other ");
+        self.base.push_str(name);
+    }
+
+    /// Writes a variant of an enum with an `other` variant, behind the punctuation in front of the variant. The other
+    /// side may lack it, unless it is the `other` one, which has no number.
+    #[doc(hidden)]
+    pub fn variant(
+        &mut self,
+        between: &str,
+        number: Option<u32>,
+        body: impl FnOnce(&mut Describe),
+    ) {
+        let begin = self.base.len();
+        self.text(between);
+        let name = self.base.len();
+        body(self);
+        if self.exact == 0 {
+            let content = MethodHash::of(&self.base[name..]);
+            self.base.truncate(begin);
+            if let Some(number) = number {
+                self.may_lack(number.into(), content);
+            }
+        }
+    }
+
+    /// Notes a part of the current type that the other side may lack, by its number in the type.
+    fn may_lack(&mut self, number: u64, content: MethodHash) {
+        let place = MethodHash::of(&self.base[self.begin..]).and(&format!(" {number}"));
         let field = DefaultField { place, content };
         if !self.fields.contains(&field) {
             self.fields.push(field);

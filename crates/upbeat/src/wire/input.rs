@@ -162,6 +162,12 @@ impl<'a> Input<'a> {
         Ok(value)
     }
 
+    /// Passes the rest of a struct or variant that is read.
+    #[doc(hidden)]
+    pub fn pass_rest(&mut self) {
+        self.at = self.end;
+    }
+
     /// Reads the elements of a sequence, which share one copy of what is left if serde reads them.
     pub(super) fn sequence<T>(
         &mut self,

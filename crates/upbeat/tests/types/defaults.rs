@@ -9,7 +9,7 @@ use upbeat::{CallError, ConnectError, Counter, Waiting};
 macro_rules! version {
     ($name:ident { $($structs:item)* } $($more:item)*) => {
         mod $name {
-            use serde::{Deserialize, Serialize};
+            use serde::{Deserialize, Deserializer, Serialize};
             use std::collections::{BTreeMap, HashMap, HashSet};
             use upbeat::{InPlace, Stream, Wire};
 
@@ -39,6 +39,20 @@ macro_rules! version {
                 pub(crate) kept: u32,
             }
 
+            /// A number of at most 100.
+            #[derive(Clone, Debug, PartialEq, Serialize, Wire)]
+            #[wire(whole)]
+            pub(crate) struct Percent(pub(crate) u8);
+
+            impl<'de> Deserialize<'de> for Percent {
+                fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Percent, D::Error> {
+                    match u8::deserialize(input)? {
+                        number @ 0..=100 => Ok(Percent(number)),
+                        _ => Err(serde::de::Error::custom("more than 100 percent")),
+                    }
+                }
+            }
+
             $($more)*
 
             fn seven() -> u32 {
@@ -55,6 +69,7 @@ macro_rules! version {
                 async fn plain(&self, id: u64) -> u64;
                 async fn pack(&self, order: Order, bytes: InPlace<u8>) -> (Order, u64);
                 async fn find(&self, tags: BTreeMap<String, String>, not: HashSet<u8>) -> Order;
+                async fn rate(&self, order: Order, rates: Vec<Percent>) -> Option<Percent>;
             }
 
             #[upbeat::service]
@@ -96,6 +111,10 @@ macro_rules! version {
                 async fn find(&self, tags: BTreeMap<String, String>, not: HashSet<u8>) -> Order {
                     assert!(tags == self::tags() && not == HashSet::from([0]));
                     order()
+                }
+
+                async fn rate(&self, _order: Order, rates: Vec<Percent>) -> Option<Percent> {
+                    rates.into_iter().next_back()
                 }
 
                 async fn pack(&self, order: Order, bytes: InPlace<u8>) -> (Order, u64) {
@@ -251,6 +270,11 @@ macro_rules! trade {
             // The arguments have no struct that changes; the result has.
             let not = std::collections::HashSet::from([0]);
             assert_eq!(shop.find($client::tags(), not).await, Ok(back.clone()));
+            // Serde checks a type that travels as a whole.
+            let rates = |last| vec![$client::Percent(100), $client::Percent(last)];
+            assert_eq!(shop.rate(order.clone(), rates(7)).await, Ok(Some($client::Percent(7))));
+            let refused = shop.rate(order.clone(), rates(101)).await;
+            assert!(matches!(refused, Err(CallError::Failed { .. })), "{refused:?}");
             // Longer than a slot, and than a ring.
             for count in [2, 40, 2000] {
                 let orders = vec![order.clone(); count];

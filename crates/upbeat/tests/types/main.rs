@@ -4,6 +4,7 @@
 mod common;
 mod defaults;
 mod forms;
+mod variants;
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};

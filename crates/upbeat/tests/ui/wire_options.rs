@@ -75,4 +75,10 @@ enum Cases {
     A,
 }
 
+#[derive(upbeat::Wire)]
+#[wire(plain, whole)]
+struct PlainAndWhole {
+    a: u64,
+}
+
 fn main() {}
