@@ -5,8 +5,7 @@ mod method;
 
 use crate::complaint::Complaints;
 use crate::model::{Service, plain_name};
-use crate::parse;
-use crate::runtime::Runtime;
+use crate::parse::{self, TraitOptions};
 use crate::types;
 use std::collections::HashSet;
 use syn::parse::{ParseStream, Parser};
@@ -21,9 +20,10 @@ pub(crate) fn is_reserved(name: &str) -> bool {
 /// Makes a service of a trait, and complains about each rule that the trait violates.
 pub(crate) fn service(
     mut written: ItemTrait,
-    runtime: Runtime,
+    options: TraitOptions,
     complaints: &mut Complaints,
 ) -> Service {
+    let TraitOptions { runtime, name } = options;
     head(&written, complaints);
     let mut methods = Vec::new();
     let mut names = HashSet::new();
@@ -61,7 +61,7 @@ pub(crate) fn service(
             ),
         );
     }
-    Service { written, runtime, methods, sound: complaints.is_empty() }
+    Service { written, runtime, name, methods, sound: complaints.is_empty() }
 }
 
 /// Reports a visibility that is written before a method, and returns the method without the visibility.

@@ -27,7 +27,7 @@ pub(crate) fn service(options: TokenStream, item: TokenStream) -> TokenStream {
         let errors = complaints.emit();
         return quote!(#implementation #errors);
     }
-    let runtime = parse::options(options, &mut complaints);
+    let options = parse::trait_options(options, &mut complaints);
     let written = match parsed {
         Ok(Item::Trait(written)) => written,
         Ok(other) => {
@@ -41,7 +41,7 @@ pub(crate) fn service(options: TokenStream, item: TokenStream) -> TokenStream {
             return quote!(#item #errors);
         }
     };
-    let service = check::service(written, runtime, &mut complaints);
+    let service = check::service(written, options, &mut complaints);
     let errors = complaints.emit();
     let interface = interface::emit(&service);
     let bounds = Bounds::new(&service);

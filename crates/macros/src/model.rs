@@ -10,6 +10,8 @@ pub(crate) struct Service {
     /// The trait, without the attributes that are ours.
     pub(crate) written: ItemTrait,
     pub(crate) runtime: Runtime,
+    /// The name of the service in messages, where it differs from the name of the trait.
+    pub(crate) name: Option<String>,
     /// The methods in their order, each name once.
     pub(crate) methods: Vec<Method>,
     /// Whether the service has no errors.
@@ -33,7 +35,7 @@ impl Service {
 
     /// Returns the name of the service in messages.
     pub(crate) fn wire_name(&self) -> String {
-        plain_name(self.name())
+        self.name.clone().unwrap_or_else(|| plain_name(self.name()))
     }
 }
 

@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use syn::meta::ParseNestedMeta;
 use syn::parse::Parser;
 use syn::{Attribute, LitStr, Meta, Token};
+use upbeat_core::limits::IDENT_BYTES_MAX;
 
 /// Returns the attributes of this name.
 pub(crate) fn attributes<'a>(
@@ -90,4 +91,25 @@ pub(crate) fn rest(option: &ParseNestedMeta<'_>) -> syn::Result<TokenStream> {
 pub(crate) fn text(option: &ParseNestedMeta<'_>, instead: &str) -> syn::Result<LitStr> {
     let given = option.value().and_then(|value| value.parse());
     given.map_err(|_| option.error(format!("it is given as a text: write {instead}")))
+}
+
+/// Reads the name that is given to an option. `what` says what it names.
+pub(crate) fn name(option: &ParseNestedMeta<'_>, what: &str, example: &str) -> syn::Result<String> {
+    let literal = text(option, &format!("`name = {example:?}`"))?;
+    let name = literal.value();
+    let allowed = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
+    if name.is_empty() || !name.chars().all(allowed) {
+        let text = format!(
+            "{what} is made of letters, digits, `_`, `-`, `.` and `:`: write one such as {example:?}"
+        );
+        return Err(syn::Error::new_spanned(literal, text));
+    }
+    if name.len() > IDENT_BYTES_MAX {
+        let bytes = name.len();
+        let text = format!(
+            "{what} has at most {IDENT_BYTES_MAX} bytes and this one has {bytes}: write a shorter one"
+        );
+        return Err(syn::Error::new_spanned(literal, text));
+    }
+    Ok(name)
 }

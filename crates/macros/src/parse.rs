@@ -55,12 +55,24 @@ pub(crate) fn plain_ident(name: &Ident) -> String {
     crate::model::plain_name(name)
 }
 
-/// Reads the options of `#[upbeat::service(…)]`.
-pub(crate) fn options(tokens: TokenStream, complaints: &mut Complaints) -> Runtime {
-    let mut runtime = Runtime::default();
+/// The options of `#[upbeat::service(…)]` over a trait.
+#[derive(Default)]
+pub(crate) struct TraitOptions {
+    pub(crate) runtime: Runtime,
+    /// The name of the service in messages, where it differs from the name of the trait.
+    pub(crate) name: Option<String>,
+}
+
+/// Reads the options of `#[upbeat::service(…)]` over a trait.
+pub(crate) fn trait_options(tokens: TokenStream, complaints: &mut Complaints) -> TraitOptions {
+    let mut options = TraitOptions::default();
     option::read(tokens, "`#[upbeat::service]`", &mut HashSet::new(), complaints, |option| {
         if option.path.is_ident("crate") {
-            runtime = crate_option(option)?;
+            options.runtime = crate_option(option)?;
+            return Ok(());
+        }
+        if option.path.is_ident("name") {
+            options.name = Some(option::name(option, "the name of a service", "orders::Admin")?);
             return Ok(());
         }
         if option.path.is_ident("serial") {
@@ -70,11 +82,12 @@ pub(crate) fn options(tokens: TokenStream, complaints: &mut Complaints) -> Runti
             ));
         }
         Err(option.error(
-            "`#[upbeat::service]` has no such option; write `#[upbeat::service]`, or \
+            "`#[upbeat::service]` has no such option; write `#[upbeat::service]`, \
+             `#[upbeat::service(name = \"orders::Admin\")]` where another service has the name of the trait, or \
              `#[upbeat::service(crate = path)]` where the runtime has another name",
         ))
     });
-    runtime
+    options
 }
 
 /// Reads `crate = path`.

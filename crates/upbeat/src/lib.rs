@@ -364,7 +364,10 @@ pub use upbeat_macros::Wire;
 /// the wire `&str` is `String`, `&[T]` is `Vec<T>` and `&T` is `T`: one side may write the one, and the other side the
 /// other.
 ///
-/// `#[upbeat::service(crate = path)]` names the runtime where it has another name.
+/// | option over the trait | meaning |
+/// |---|---|
+/// | `name = "…"` | the name of the service, which is that of the trait otherwise, without its path: two sides find each other by it, and a node serves each name once. Name one of two traits `Admin` so, as in `name = "orders::Admin"`, or a trait that was renamed |
+/// | `crate = path` | the runtime, where it has another name |
 pub use upbeat_macros::service;
 pub use upbeat_transport::identity::Identity;
 pub use wait::Waiting;

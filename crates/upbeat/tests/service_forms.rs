@@ -119,6 +119,33 @@ mod hidden {
     }
 }
 
+/// Services of two parts of a program whose traits have one name.
+mod orders {
+    #[upbeat::service]
+    pub(crate) trait Admin {
+        async fn count(&self) -> u64;
+    }
+}
+
+mod users {
+    #[upbeat::service(name = "users::Admin")]
+    pub(crate) trait Admin {
+        async fn count(&self) -> u64;
+    }
+}
+
+impl orders::Admin for Mine {
+    async fn count(&self) -> u64 {
+        1
+    }
+}
+
+impl users::Admin for Mine {
+    async fn count(&self) -> u64 {
+        2
+    }
+}
+
 macro_rules! make {
     ($name:ident, $ty:ty, $argument:ident) => {
         #[derive(Serialize, Deserialize, upbeat::Wire)]
@@ -253,6 +280,22 @@ async fn calls(counter: CounterClient) {
     #[allow(deprecated)]
     let last = counter.many(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12).await;
     assert_eq!(last, Ok(12));
+}
+
+#[test]
+fn services_whose_traits_have_one_name_share_a_node() {
+    let program = format!("ui-names-{}", std::process::id());
+    let node = Node::builder("admin").program(&program).local_only().build().unwrap();
+    let mine = Rc::new(Mine { count: Cell::new(0) });
+    node.serve(orders::AdminServer::shared(Rc::clone(&mine))).unwrap();
+    node.serve(users::AdminServer::shared(mine)).unwrap();
+    node.block_on(async {
+        let of_orders: orders::AdminClient = node.connect("admin").await.unwrap();
+        let of_users: users::AdminClient = node.connect("admin").await.unwrap();
+        assert_eq!((of_orders.count().await, of_users.count().await), (Ok(1), Ok(2)));
+    });
+    let [count] = users::AdminClient::signatures().try_into().unwrap();
+    assert_eq!((count.service(), count.text()), ("users::Admin", "users::Admin.count() -> u64"));
 }
 
 fn is_shared<T: Send + Sync + Clone>() {}

@@ -5,7 +5,7 @@ use super::*;
 fn complaints(code: &str) -> Vec<String> {
     let mut complaints = Complaints::default();
     let written = syn::parse_str(code).expect("the test's own code is a trait");
-    let service = service(written, Runtime::default(), &mut complaints);
+    let service = service(written, TraitOptions::default(), &mut complaints);
     assert_eq!(service.sound, complaints.is_empty());
     complaints.texts()
 }

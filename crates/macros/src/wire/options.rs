@@ -36,7 +36,7 @@ impl Options {
         } else if option.path.is_ident("whole") {
             self.whole = true;
         } else if option.path.is_ident("name") {
-            self.name = Some(schema_name(option)?);
+            self.name = Some(option::name(option, "a name in a schema", "geo::Position")?);
         } else if option.path.is_ident("version") {
             self.version = Some(version(option)?);
         } else if option.path.is_ident("crate") {
@@ -134,20 +134,6 @@ fn version(option: &ParseNestedMeta<'_>) -> syn::Result<u32> {
     let number = option.value().and_then(|value| value.parse::<LitInt>());
     let number = number.and_then(|number| number.base10_parse());
     number.map_err(|_| option.error("a version is a whole number: write `version = 2`"))
-}
-
-fn schema_name(option: &ParseNestedMeta<'_>) -> syn::Result<String> {
-    let literal = option::text(option, "`name = \"geo::Position\"`")?;
-    let name = literal.value();
-    let allowed = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
-    if name.is_empty() || !name.chars().all(allowed) {
-        return Err(syn::Error::new_spanned(
-            literal,
-            "a name in a schema is made of letters, digits, `_`, `-`, `.` and `:`: write one such \
-             as \"geo::Position\"",
-        ));
-    }
-    Ok(name)
 }
 
 fn name_and_version(option: &ParseNestedMeta<'_>) -> syn::Result<String> {

@@ -10,7 +10,7 @@ use crate::wire::Wire;
 use std::cell::RefCell;
 use std::rc::Rc;
 use upbeat_core::bill::Counter;
-use upbeat_core::bind::{BIND, BindRequest, Offered, bind};
+use upbeat_core::bind::{BIND, BindRequest, Bound, Offered, bind};
 use upbeat_core::channel::Operation;
 use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
 use upbeat_core::limits::METHODS_PER_SESSION_MAX;
@@ -113,10 +113,13 @@ impl Dispatcher {
     ) {
         let number = head.method & !TOLERANT;
         let methods = self.entries();
-        let Some(entry) = methods.get(usize::from(number).wrapping_sub(1)) else {
+        let method = methods.get(usize::from(number).wrapping_sub(1));
+        // A peer that binds equal types has no reason to pass by a type's own `Deserialize`.
+        let Some(entry) = method.filter(|_| session.is_bound_tolerantly(number)) else {
             drop(methods);
             if head.kind.is_answered() {
-                session.fail(head.call, FailCode::NoSuchMethod, &format!("method {number}"));
+                let text = format!("method {number} in the tolerant form");
+                session.fail(head.call, FailCode::NoSuchMethod, &text);
             }
             return;
         };
@@ -174,8 +177,13 @@ impl Dispatcher {
             .zip(1..)
             .map(|(entry, number)| Offered::new(&entry.offer.signature, number))
             .collect();
-        let reply = bind(&request, &offered).encode();
-        session.reply(call, &reply, &mut Unsampled);
+        let reply = bind(&request, &offered);
+        for bound in reply.methods() {
+            if let Bound::Tolerant(number) = bound {
+                session.bound_tolerantly(*number);
+            }
+        }
+        session.reply(call, &reply.encode(), &mut Unsampled);
     }
 
     /// The peer has given up a call of its own.

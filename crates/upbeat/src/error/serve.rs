@@ -57,7 +57,8 @@ impl fmt::Display for ServeError {
             ServeError::AlreadyServed { service, node } => write!(
                 f,
                 "the node `{node}` serves `{service}` already: call `serve` once for each service; a second \
-                 `{service}` needs a node of its own, or a trait of another name"
+                 `{service}` needs a node of its own, or another name: `#[upbeat::service(name = \"…\")]` over its \
+                 trait"
             ),
             ServeError::TooManyMethods { service, methods, most } => write!(
                 f,

@@ -7,7 +7,7 @@
 
 use super::lent::Body;
 use super::loans::Loans;
-use super::tolerant::TolerantCalls;
+use super::tolerant::Tolerant;
 use super::{Fault, Session, Waiter, misbehaved};
 use crate::error::{CallError, Called};
 use crate::wake::{ForeignWaker, NO_TASK, TaskId};
@@ -124,8 +124,8 @@ pub(super) struct Answers {
     pub(super) arrived: Arrived,
     /// The calls whose callees may ask for more time.
     pub(super) loans: Loans,
-    /// The calls of the peer that are answered in the tolerant form.
-    pub(super) tolerant: TolerantCalls,
+    /// The calls of the peer that are answered in the tolerant form, and the methods that it calls so.
+    pub(super) tolerant: Tolerant,
 }
 
 /// The outcome of a call, when its future asks for it.

@@ -14,6 +14,7 @@ mod raw;
 mod room;
 mod server;
 mod time;
+mod tolerant;
 
 use common::process::{Other, part, say};
 use common::{Directory, Watchdog, alone, node, seed, setting};
