@@ -246,8 +246,7 @@ pub const SCHEMA_REPEATS_BYTES_MAX: usize = 64 * 1024;
 /// of them is bound only to a method with the same signature.
 pub const DEFAULT_FIELDS_MAX: usize = 200;
 
-/// Fields with a default, and such variants, in one bind request. The methods for which there is no room any more are
-/// bound only to methods with the same signature.
+/// The same in one bind request. Methods for which it has no room are bound only to methods with the same signature.
 pub const DEFAULT_FIELDS_PER_REQUEST_MAX: usize = 24 * 1024;
 
 /// Bytes of an encoded bind request or bind reply.

@@ -1,8 +1,8 @@
 //! The signatures of methods and their stable hashes.
 //!
 //! A higher crate defines which types a method may have and how their schemas are written. Here a signature is a
-//! text such as `Counter.add(n: u64) -> u64`, including the schemas. Two sides agree on a method if and only if
-//! the hashes of their texts are equal. Invariant: a hash depends only on the whole text, in every build and on
+//! text such as `Counter.add(u64) -> u64`, including the schemas. Two sides agree on a method if the hashes of their
+//! texts are equal, and no argument of one side has the name of another argument of the other side. Invariant: a hash depends only on the whole text, in every build and on
 //! every host.
 //!
 //! Structs may have gained or lost fields with a default, and enums with an `other` variant may have gained or lost
@@ -153,7 +153,8 @@ pub struct Tolerance {
     fields: Box<[DefaultField]>,
 }
 
-/// A field with a default in the types of a method, or a variant of an enum that has an `other` variant.
+/// A field with a default in the types of a method, a variant of an enum that has an `other` variant, or an argument of a
+/// method with several: the place of an argument is its name, so that two sides may name it differently and not swap two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DefaultField {
     /// The hash of the place of the field in the signature, or of the enum and of the number of the variant.
@@ -184,11 +185,16 @@ impl Tolerance {
     /// Returns whether two sides understand each other, one of which has this tolerance: they differ in nothing but
     /// parts that one of them lacks, and parts in the same place are equal.
     pub fn endures(&self, other: &Tolerance) -> bool {
+        self.base == other.base && !self.contradicts(other)
+    }
+
+    /// Returns whether a part of one side stands in the place of another part of the other side.
+    pub fn contradicts(&self, other: &Tolerance) -> bool {
         let differs = |theirs: &DefaultField| {
             let ours = self.fields.binary_search_by_key(&theirs.place, |ours| ours.place);
             ours.is_ok_and(|at| self.fields[at].content != theirs.content)
         };
-        self.base == other.base && !other.fields.iter().any(differs)
+        other.fields.iter().any(differs)
     }
 }
 

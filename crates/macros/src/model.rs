@@ -59,6 +59,11 @@ impl Method {
         plain_name(self.name())
     }
 
+    /// Returns the names of the arguments, which the two sides compare.
+    pub(crate) fn argument_names(&self) -> impl Iterator<Item = String> {
+        self.arguments.iter().map(|argument| plain_name(&argument.name))
+    }
+
     /// Returns whether some arguments are references.
     pub(crate) fn has_references(&self) -> bool {
         self.arguments.iter().any(|argument| argument.referent.is_some())

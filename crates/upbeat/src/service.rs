@@ -162,7 +162,7 @@ impl<W: Wraps> Methods<'_, W> {
             Some(tally) => Box::new(Tallied { method, tally }),
         };
         let service = self.service;
-        let signature = signature::<A::Owned, R::Value>(service, name, ONEWAY);
+        let signature = signature::<A::Owned, R::Value>(service, name, ONEWAY, rule.arguments);
         (self.enter)(Entry { offer: Box::new(Offer { service, name, signature }), method });
     }
 }

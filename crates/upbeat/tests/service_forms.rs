@@ -294,8 +294,52 @@ fn services_whose_traits_have_one_name_share_a_node() {
         let of_users: users::AdminClient = node.connect("admin").await.unwrap();
         assert_eq!((of_orders.count().await, of_users.count().await), (Ok(1), Ok(2)));
     });
-    let [count] = users::AdminClient::signatures().try_into().unwrap();
+    let [count] = users::AdminClient::signatures() else { panic!("one method") };
     assert_eq!((count.service(), count.text()), ("users::Admin", "users::Admin.count() -> u64"));
+}
+
+/// One version of a service whose method has two arguments of one type.
+macro_rules! moves {
+    ($name:ident, $one:ident, $two:ident) => {
+        mod $name {
+            #[upbeat::service]
+            pub(crate) trait Bank {
+                async fn transfer(&self, $one: u64, $two: u64) -> u64;
+                async fn plain(&self, n: u64) -> u64;
+            }
+
+            impl Bank for super::Mine {
+                async fn transfer(&self, $one: u64, $two: u64) -> u64 {
+                    $one * 10 + $two
+                }
+
+                async fn plain(&self, n: u64) -> u64 {
+                    n
+                }
+            }
+        }
+    };
+}
+
+moves!(first, from, to);
+moves!(swapped, to, from);
+moves!(renamed, source, to);
+
+#[test]
+fn arguments_may_be_renamed_and_not_swapped() {
+    let program = format!("ui-moves-{}", std::process::id());
+    let node = Node::builder("bank").program(&program).local_only().build().unwrap();
+    let mine = Rc::new(Mine { count: Cell::new(0) });
+    node.serve(first::BankServer::shared(mine)).unwrap();
+    node.block_on(async {
+        let bank: renamed::BankClient = node.connect("bank").await.unwrap();
+        assert_eq!(bank.transfer(1, 2).await, Ok(12));
+        let bank: swapped::BankClient = node.connect("bank").await.unwrap();
+        let error = bank.transfer(1, 2).await.unwrap_err();
+        assert!(matches!(error, CallError::Clash(_)), "{error}");
+        assert!(error.to_string().contains("the name of another argument"), "{error}");
+        assert_eq!(bank.plain(3).await, Ok(3));
+    });
 }
 
 fn is_shared<T: Send + Sync + Clone>() {}

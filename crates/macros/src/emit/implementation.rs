@@ -111,6 +111,7 @@ fn entry(runtime: &Runtime, function: &ImplItemFn, rule: &Rule) -> TokenStream {
         budget_ns: #budget,
         outlives_ns: #outlives,
         max_bytes: #max_bytes,
+        arguments: &[],
         needs: #needs,
     }))
 }

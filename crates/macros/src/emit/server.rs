@@ -97,6 +97,7 @@ fn entry(service: &Service, parameter: &Ident, method: &Method) -> TokenStream {
     let name = method.name();
     let wire_name = method.wire_name();
     let conditions = method.conditions();
+    let names = method.argument_names();
     let received = service.runtime.received();
     let types = passed(service, method, kept, |ty| quote!(#received<#ty>));
     let needs = needs_name(name);
@@ -132,7 +133,7 @@ fn entry(service: &Service, parameter: &Ident, method: &Method) -> TokenStream {
         #(#conditions)*
         {
             let service = ::std::rc::Rc::clone(&self.service);
-            let rule = <#parameter as #interface>::__UPBEAT.of(#wire_name);
+            let rule = <#parameter as #interface>::__UPBEAT.of(#wire_name).with_arguments(&[#(#names),*]);
             if const { <#parameter as #interface>::__UPBEAT.guards(#wire_name) } {
                 let series = series.clone();
                 methods.#enter(#wire_name, rule, move |#pattern| {

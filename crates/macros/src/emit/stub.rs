@@ -201,9 +201,10 @@ fn signatures(service: &Service) -> TokenStream {
         let result = result(method);
         let (of, name) = (service.wire_name(), method.wire_name());
         let oneway = matches!(method.outcome, Outcome::Sent);
+        let arguments = method.argument_names();
         quote! {
             #(#conditions)*
-            signatures.push(#signature::<#types, #result>(#of, #name, #oneway));
+            signatures.push(#signature::<#types, #result>(#of, #name, #oneway, &[#(#arguments),*]));
         }
     });
     let count = service.methods.len();

@@ -30,6 +30,16 @@ pub struct Rule {
     pub max_bytes: Option<usize>,
     /// Whether the method needs locks or conditions.
     pub needs: bool,
+    /// The names of the method's arguments.
+    pub arguments: &'static [&'static str],
+}
+
+impl Rule {
+    /// Returns the rules of a method whose arguments have these names.
+    #[must_use]
+    pub const fn with_arguments(self, arguments: &'static [&'static str]) -> Rule {
+        Rule { arguments, ..self }
+    }
 }
 
 /// The rules of a service.
@@ -55,7 +65,14 @@ impl Rules {
             }
             at += 1;
         }
-        Rule { execution: None, budget_ns: None, outlives_ns: None, max_bytes: None, needs: false }
+        Rule {
+            execution: None,
+            budget_ns: None,
+            outlives_ns: None,
+            max_bytes: None,
+            needs: false,
+            arguments: &[],
+        }
     }
 
     /// Returns whether code runs before the body of that method.
@@ -310,6 +327,7 @@ mod tests {
             budget_ns: None,
             outlives_ns: None,
             max_bytes: None,
+            arguments: &[],
             needs: true,
         };
         const RULES: Rules = Rules { serial: false, methods: &[("buy", RULE)] };

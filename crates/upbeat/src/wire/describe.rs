@@ -167,16 +167,26 @@ impl Describe {
         self.text
     }
 
-    /// Returns the schema, and the differences that two sides endure in it.
-    pub(crate) fn into_parts(self) -> (String, Tolerance) {
+    /// Returns the schema, and the differences that two sides endure in it, of a method whose arguments have these names.
+    fn into_parts(self, arguments: &[&str]) -> (String, Tolerance) {
         let is_long = self.is_long();
-        let Describe { text, base, fields, .. } = self;
+        let Describe { text, base, mut fields, .. } = self;
+        let named = |(at, name): (usize, &&str)| DefaultField {
+            place: MethodHash::of("argument ").and(name),
+            content: MethodHash::of(&at.to_string()),
+        };
+        // The only argument cannot be taken for another.
+        let several = if arguments.len() > 1 { arguments } else { &[] };
+        let named: Vec<_> = several.iter().enumerate().map(named).collect();
         // Fields of two types of one name may share a place: nobody could tell which of them the other side has.
         let shared = |at: usize| fields[..at].iter().any(|field| field.place == fields[at].place);
-        let is_exact = is_long || fields.len() > DEFAULT_FIELDS_MAX;
-        let tolerance = match is_exact || (1..fields.len()).any(shared) {
-            true => Tolerance::new(MethodHash::of(&text), Vec::new()),
-            false => Tolerance::new(MethodHash::of(&base), fields),
+        let fits = !is_long && fields.len() + named.len() <= DEFAULT_FIELDS_MAX;
+        let tolerance = match fits && !(1..fields.len()).any(shared) {
+            true => {
+                fields.extend(named);
+                Tolerance::new(MethodHash::of(&base), fields)
+            }
+            false => Tolerance::new(MethodHash::of(&text), named),
         };
         (text, tolerance)
     }
@@ -193,14 +203,15 @@ impl Describe {
 #[must_use]
 #[doc(hidden)]
 pub fn signature_text<A: Wire, R: Wire>(service: &str, method: &str, oneway: bool) -> String {
-    signature_parts::<A, R>(service, method, oneway).0
+    signature_parts::<A, R>(service, method, oneway, &[]).0
 }
 
-/// Returns the text of a signature, and the differences that the method endures.
+/// Returns the text of a signature, and the differences that the method endures, whose arguments have these names.
 fn signature_parts<A: Wire, R: Wire>(
     service: &str,
     method: &str,
     oneway: bool,
+    arguments: &[&str],
 ) -> (String, Tolerance) {
     let mut out = Describe::default();
     out.text(service);
@@ -211,17 +222,22 @@ fn signature_parts<A: Wire, R: Wire>(
         out.text(" -> ");
         out.of::<R>();
     }
-    out.into_parts()
+    out.into_parts(arguments)
 }
 
-/// Returns the signature of a method.
+/// Returns the signature of a method whose arguments have these names.
 ///
 /// # Panics
 /// When the names are longer than their limit, which the stub compiler rules out.
 #[must_use]
 #[doc(hidden)]
-pub fn signature<A: Wire, R: Wire>(service: &str, method: &str, oneway: bool) -> Signature {
-    let (text, tolerance) = signature_parts::<A, R>(service, method, oneway);
+pub fn signature<A: Wire, R: Wire>(
+    service: &str,
+    method: &str,
+    oneway: bool,
+    arguments: &[&str],
+) -> Signature {
+    let (text, tolerance) = signature_parts::<A, R>(service, method, oneway, arguments);
     let signature = Signature::new(service, method, &text).expect("names are within their limits");
     signature.with_tolerance(tolerance)
 }

@@ -409,7 +409,7 @@ fn a_type_inside_of_another_of_the_same_name_is_in_the_schema() {
 
 /// Returns the differences that a method with these arguments endures.
 fn tolerance_of<A: Wire>() -> upbeat_core::method::Tolerance {
-    super::signature::<A, ()>("S", "m", false).tolerance().clone()
+    super::signature::<A, ()>("S", "m", false, &[]).tolerance().clone()
 }
 
 #[test]

@@ -304,12 +304,12 @@ fn signatures() -> [Signature; 6] {
     use upbeat::wire::signature;
     type Outcome = Result<String, String>;
     [
-        signature::<(u64, u64), u64>("Target", "add", false),
-        signature::<(u64,), Vec<u8>>("Target", "blob", false),
-        signature::<(), ()>("Target", "forever", false),
-        signature::<(Vec<u8>,), Vec<u8>>("Target", "bytes", false),
-        signature::<(InPlace<u8>,), InPlace<u8>>("Target", "mirror", false),
-        signature::<(Twig,), Outcome>("Target", "record", false),
+        signature::<(u64, u64), u64>("Target", "add", false, &[]),
+        signature::<(u64,), Vec<u8>>("Target", "blob", false, &[]),
+        signature::<(), ()>("Target", "forever", false, &[]),
+        signature::<(Vec<u8>,), Vec<u8>>("Target", "bytes", false, &[]),
+        signature::<(InPlace<u8>,), InPlace<u8>>("Target", "mirror", false, &[]),
+        signature::<(Twig,), Outcome>("Target", "record", false, &[]),
     ]
 }
 
