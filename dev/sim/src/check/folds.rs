@@ -103,10 +103,11 @@ impl FoldOf {
         }
     }
 
-    /// Returns the least or the largest number, if there is one.
+    /// Returns the least or the largest number, if there is one: a NaN is none.
     fn extreme(&self, numbers: &[Any]) -> Option<Any> {
         let is_min = self.fold == Fold::Min;
-        numbers.iter().copied().reduce(|one, next| match (one, next) {
+        let is_number = |one: &Any| !matches!(one, Any::Float(one) if one.is_nan());
+        numbers.iter().copied().filter(is_number).reduce(|one, next| match (one, next) {
             (Any::Whole(one), Any::Whole(next)) => {
                 Any::Whole(if is_min { one.min(next) } else { one.max(next) })
             }

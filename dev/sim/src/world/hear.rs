@@ -10,7 +10,7 @@ use upbeat_core::session::{Cancelled, UnreadReply};
 
 use std::rc::Rc;
 
-use super::{Fault, Gone, Held, Node, Open, Payload, State, Waiter, World, send};
+use super::{Fault, Gone, Held, Node, Open, Payload, State, Task, Waiter, World, send};
 use crate::check::violated;
 use crate::plan::ANSWER_BYTES_MAX;
 use crate::wire::{Body, Came, Frame, Use};
@@ -348,7 +348,11 @@ impl World {
     /// Returns whether a request may be accepted now, by the bytes that the node really holds.
     fn may(&self, node: usize, peer: usize, bytes: u64) -> bool {
         let (all, own) = self.holds(node, peer);
-        let spare = own == 0 && bytes <= Budget::price(upbeat_core::limits::MEDIUM_BYTES_MAX);
+        let tasks = self.nodes[node].tasks.iter().flatten();
+        let lacks = |task: &&Task| matches!(task.state, State::Lacks(_)) && task.gone != Gone::Lost;
+        let lacking = tasks.filter(|task| task.peer == peer).filter(lacks).map(|task| task.bytes);
+        let spare = own == lacking.sum::<u64>()
+            && bytes <= Budget::price(upbeat_core::limits::MEDIUM_BYTES_MAX);
         own < self.plan.share && (all < self.plan.budget || spare)
     }
 
