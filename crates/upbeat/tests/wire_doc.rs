@@ -80,6 +80,7 @@ fn the_bounds_are_those_of_the_code() {
         ("PROGRAM_BYTES_MAX", limits::PROGRAM_BYTES_MAX),
         ("IDENT_BYTES_MAX", limits::IDENT_BYTES_MAX),
         ("SIGNATURE_BYTES_MAX", limits::SIGNATURE_BYTES_MAX),
+        ("SCHEMA_REPEATS_BYTES_MAX", limits::SCHEMA_REPEATS_BYTES_MAX),
         ("DEFAULT_FIELDS_MAX", limits::DEFAULT_FIELDS_MAX),
         ("DEFAULT_FIELDS_PER_REQUEST_MAX", limits::DEFAULT_FIELDS_PER_REQUEST_MAX),
         ("HELLO_BYTES_MAX", limits::HELLO_BYTES_MAX),
