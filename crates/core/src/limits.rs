@@ -100,8 +100,7 @@ pub const LONG_STEP_BYTES: usize = 256 << 10;
 /// and later messages use the other half.
 pub const LONG_BYTES_MAX: usize = 256 << 20;
 
-/// The generation of the first slab's segment. The generations of the segments in which a lane continues are far
-/// below.
+/// The generation of the first slab's segment. Those of the segments in which a lane continues are far below.
 pub const SLAB_GENERATION: u32 = 1 << 16;
 
 /// Bytes of one extension at the start of a payload (a deadline, a time stamp).
@@ -178,8 +177,7 @@ pub const PLACES_MAX: usize = OPTIMISM + PLACES_RESERVED;
 /// read.
 pub const GRANTS_AHEAD: usize = 4;
 
-/// Nanoseconds for which a grant is kept for a sender that was woken and does not respond. A busy runtime may poll
-/// late, and must then ask again.
+/// Nanoseconds for which a grant is kept for a woken sender. A busy runtime may poll later, and must then ask again.
 pub const GRANT_KEPT_NS: u64 = 100_000_000;
 
 /// Bytes that an accepted request is charged beyond its payload, for its task and its place.
@@ -198,9 +196,11 @@ pub const REMOTE_BYTES: u64 = 256 << 20;
 /// The number of messages of the greatest length that fit those bytes by default.
 pub const REMOTE_MESSAGES_MIN: u64 = 4;
 
-/// Bytes of waiting replies up to which further requests of their session are accepted: as many as the largest
-/// lane holds. A session whose peer does not read thus makes its callee do no more useless work than that.
+/// Bytes of waiting replies up to which further requests of their session are accepted: for a peer that does not read.
 pub const REPLIES_AHEAD_BYTES: u64 = LANE_BYTES_MAX as u64;
+
+/// Bytes of accepted requests up to which a full node accepts more from a session whose handlers all wait for others.
+pub const WAITERS_AHEAD_BYTES: u64 = LANE_BYTES_MAX as u64;
 
 /// Bytes of unread replies that a caller's session copies into its own memory. While it holds less it copies the
 /// next reply; later replies are dropped, and their callers get an error.

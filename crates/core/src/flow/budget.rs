@@ -1,12 +1,14 @@
 //! The bytes that a node may hold for requests that it has accepted and not finished.
 
-use crate::limits::{BUDGET_BYTES, MEDIUM_BYTES_MAX, REQUEST_BYTES, SESSION_BUDGET_BYTES};
+use crate::limits::{
+    BUDGET_BYTES, MEDIUM_BYTES_MAX, REQUEST_BYTES, SESSION_BUDGET_BYTES, WAITERS_AHEAD_BYTES,
+};
 use crate::mutant::{Mutant, mutated};
 
 /// A node's budget of bytes for all its sessions together.
 ///
 /// A request is admitted while less than the budget is held, so a node holds at most the budget and one request
-/// more. A session that holds nothing is always admitted, unless its request is long: a peer whose requests are
+/// more, and what the following rules admit of each session. A session that holds nothing is always admitted, unless its request is long: a peer whose requests are
 /// handled at once is not affected by peers that overload the node.
 ///
 /// A handler that waits for a reply of another node must not be counted meanwhile: its charge is released, and
@@ -14,7 +16,8 @@ use crate::mutant::{Mutant, mutated};
 /// that call each other would wait for ever. The tables of open calls bound the number of such handlers.
 ///
 /// A handler that waits for another one, such as the holder of a lock, stays charged. But a session that holds nothing
-/// else counts as one that holds nothing, up to its share: the other handler may wait for a request of this session.
+/// else counts as one that holds nothing, up to [`WAITERS_AHEAD_BYTES`]: the other handler may wait for a request of
+/// this session.
 ///
 /// ```
 /// use upbeat_core::flow::{Budget, Share};
@@ -73,6 +76,7 @@ impl Budget {
     pub fn admits(&self, share: &Share, bytes: u64) -> bool {
         let spare = bytes <= Budget::price(MEDIUM_BYTES_MAX)
             && share.held == share.waiting
+            && share.waiting < WAITERS_AHEAD_BYTES
             && !mutated(Mutant::NoSpare);
         if mutated(Mutant::AdmitsAll) {
             return true;

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::limits::{
     GRANTS_AHEAD, MEDIUM_BYTES_MAX, OPTIMISM, PLACES_MAX, PLACES_RESERVED, SHORT_BYTES,
+    WAITERS_AHEAD_BYTES,
 };
 use pair::{Pair, act};
 
@@ -282,6 +283,22 @@ fn a_session_that_holds_nothing_is_admitted_unless_its_request_is_long() {
     );
     node.charge(&mut one, 40);
     assert!(node.admits(&other, MEDIUM) && !node.admits(&other, long()));
+}
+
+#[test]
+fn a_session_that_holds_only_waiters_is_admitted_up_to_a_bound() {
+    let (mut node, mut one) = budgets(100, 2 * WAITERS_AHEAD_BYTES);
+    node.charge(&mut one, 100);
+    assert!(!node.admits(&one, MEDIUM));
+    one.begin_waiting(100);
+    assert!(node.admits(&one, MEDIUM) && !node.admits(&one, long()));
+    node.charge(&mut one, WAITERS_AHEAD_BYTES - 100);
+    assert!(!node.admits(&one, 1), "a handler that waits for nobody is among them");
+    one.begin_waiting(WAITERS_AHEAD_BYTES - 100);
+    assert!(!node.admits(&one, 1), "as many bytes wait as may");
+    one.end_waiting(100);
+    node.release(&mut one, 100);
+    assert!(node.admits(&one, 1));
 }
 
 #[test]

@@ -63,17 +63,21 @@ impl Charge {
         session: &Session<S>,
         shared_budget: &SharedBudget,
     ) {
-        self.release(session, shared_budget);
-        (self.held, self.awaits_handler) = (true, awaits_handler);
+        let was_held = core::mem::replace(&mut self.held, true);
+        let awaited_handler = core::mem::replace(&mut self.awaits_handler, awaits_handler);
         shared_budget.with(|budget| {
             session.inbound().with_share(|share| {
-                budget.charge(share, self.bytes);
+                if !was_held {
+                    budget.charge(share, self.bytes);
+                }
                 if awaits_handler {
                     share.begin_waiting(self.bytes);
+                } else if awaited_handler {
+                    share.end_waiting(self.bytes);
                 }
             });
         });
-        if awaits_handler {
+        if awaits_handler && !shared_budget.budget().has_room() {
             shared_budget.admit_more();
         }
         session.look_clear(shared_budget);

@@ -351,7 +351,9 @@ impl World {
         let tasks = self.nodes[node].tasks.iter().flatten();
         let lacks = |task: &&Task| matches!(task.state, State::Lacks(_)) && task.gone != Gone::Lost;
         let lacking = tasks.filter(|task| task.peer == peer).filter(lacks).map(|task| task.bytes);
-        let spare = own == lacking.sum::<u64>()
+        let lacking = lacking.sum::<u64>();
+        let spare = own == lacking
+            && lacking < upbeat_core::limits::WAITERS_AHEAD_BYTES
             && bytes <= Budget::price(upbeat_core::limits::MEDIUM_BYTES_MAX);
         own < self.plan.share && (all < self.plan.budget || spare)
     }
