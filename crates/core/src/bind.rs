@@ -7,8 +7,8 @@
 //! enums that have an `other` variant: then the method is bound in the tolerant form. A clash is an error of the calls of its method, which names both signatures. It is an
 //! error of the binding only where it leaves no method that can be called ([`BindReply::is_useless`]).
 //!
-//! Invariant: a number is given only to a method whose hash and order of arguments are equal on both sides, or whose tolerance endures the
-//! other, and any bytes give a request or a reply within its bounds, or the rule that they break.
+//! Invariant: a number is given only to a method whose hash is equal on both sides and none of whose several arguments has the
+//! name of another argument there, or whose tolerance endures the other, and any bytes give a request or a reply within its bounds, or the rule that they break.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -249,7 +249,7 @@ pub fn bind(request: &BindRequest, offered: &[Offered<'_>]) -> BindReply {
     let find = |asked: &RequestedMethod| {
         let same_name = || service().filter(|offer| offer.signature.name() == &*asked.name);
         let is_equal = |offer: &&Offered<'_>| {
-            let swaps = offer.signature.tolerance().contradicts(&asked.tolerance);
+            let swaps = offer.signature.tolerance().swaps(&asked.tolerance);
             offer.signature.hash() == asked.hash && !swaps
         };
         if let Some(offer) = same_name().find(is_equal) {

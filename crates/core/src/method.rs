@@ -2,8 +2,8 @@
 //!
 //! A higher crate defines which types a method may have and how their schemas are written. Here a signature is a
 //! text such as `Counter.add(u64) -> u64`, including the schemas. Two sides agree on a method if the hashes of their
-//! texts are equal, and no argument of one side has the name of another argument of the other side. Invariant: a hash depends only on the whole text, in every build and on
-//! every host.
+//! texts are equal, and no argument of a method with several has the name of another argument of the other side.
+//! Invariant: a hash depends only on the whole text, in every build and on every host.
 //!
 //! Structs may have gained or lost fields with a default, and enums with an `other` variant may have gained or lost
 //! variants. [`Tolerance`] says which changes of that kind two sides endure: the text without these fields and variants
@@ -159,8 +159,20 @@ pub struct Tolerance {
 pub struct DefaultField {
     /// The hash of the place of the field in the signature, or of the enum and of the number of the variant.
     pub place: MethodHash,
-    /// The hash of the name and of the schema.
+    /// The hash of the name and of the schema; of an argument its position, which is below [`DEFAULT_FIELDS_MAX`].
     pub content: MethodHash,
+}
+
+impl DefaultField {
+    /// Returns the entry of an argument with this name, at this position among several.
+    pub fn argument(name: &str, at: usize) -> DefaultField {
+        let place = MethodHash::of("argument ").and(name);
+        DefaultField { place, content: MethodHash::from_u64(at as u64) }
+    }
+
+    fn is_argument(&self) -> bool {
+        self.content.as_u64() < DEFAULT_FIELDS_MAX as u64
+    }
 }
 
 impl Tolerance {
@@ -185,16 +197,18 @@ impl Tolerance {
     /// Returns whether two sides understand each other, one of which has this tolerance: they differ in nothing but
     /// parts that one of them lacks, and parts in the same place are equal.
     pub fn endures(&self, other: &Tolerance) -> bool {
-        self.base == other.base && !self.contradicts(other)
+        self.base == other.base && !other.fields.iter().any(|theirs| self.contradicts(theirs))
     }
 
-    /// Returns whether a part of one side stands in the place of another part of the other side.
-    pub fn contradicts(&self, other: &Tolerance) -> bool {
-        let differs = |theirs: &DefaultField| {
-            let ours = self.fields.binary_search_by_key(&theirs.place, |ours| ours.place);
-            ours.is_ok_and(|at| self.fields[at].content != theirs.content)
-        };
-        other.fields.iter().any(differs)
+    /// Returns whether an argument of one side has the name of another argument of the other side.
+    pub fn swaps(&self, other: &Tolerance) -> bool {
+        other.fields.iter().any(|theirs| theirs.is_argument() && self.contradicts(theirs))
+    }
+
+    /// Returns whether another part stands here in the place of a part of the other side.
+    fn contradicts(&self, theirs: &DefaultField) -> bool {
+        let ours = self.fields.binary_search_by_key(&theirs.place, |ours| ours.place);
+        ours.is_ok_and(|at| self.fields[at].content != theirs.content)
     }
 }
 

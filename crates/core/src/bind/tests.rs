@@ -163,6 +163,9 @@ fn methods_that_differ_in_fields_with_a_default_are_bound_tolerantly() {
     };
     let clash = Bound::Clash { theirs: "S.add(theirs)".into() };
     assert_eq!(bound("S.add(theirs)", theirs), Bound::Number(3));
+    // A field within the second one has got a default: the texts are equal all the same.
+    let within = tolerance("base", &[("A 0", "note: String"), ("A 1", "count: without a field")]);
+    assert_eq!(bound("S.add(theirs)", within), Bound::Number(3));
     assert_eq!(bound("S.add(ours)", tolerance("base", &[])), Bound::Tolerant(3));
     let same = [("A 0", "note: String"), ("B 0", "count: u32")];
     assert_eq!(bound("S.add(ours)", tolerance("base", &same)), Bound::Tolerant(3));
@@ -216,4 +219,25 @@ fn a_reply_has_numbers_that_a_session_may_give_and_no_others() {
     assert_eq!((decoded(1), decoded(most - 1)), (Ok(true), Ok(true)));
     let broken = Err(Rule::RecordField { field: "number of a method" });
     assert_eq!([decoded(BIND), decoded(most), decoded(u16::MAX)], [broken; 3]);
+}
+
+#[test]
+fn arguments_of_equal_methods_may_be_renamed_and_not_swapped() {
+    let named = |names: &[&str]| {
+        let arguments = names.iter().enumerate().map(|(at, name)| DefaultField::argument(name, at));
+        let tolerance = Tolerance::new(MethodHash::of("S.pay(u64, u64)"), arguments.collect());
+        Signature::new("S", "pay", "S.pay(u64, u64)").unwrap().with_tolerance(tolerance)
+    };
+    let offer = named(&["from", "to"]);
+    let bound = |names: &[&str]| {
+        let request = BindRequest::new("S", &[named(names)]).unwrap();
+        bind(&request, &[Offered::new(&offer, 1)]).methods()[0].clone()
+    };
+    for names in [["from", "to"], ["from", "into"], ["source", "target"]] {
+        assert_eq!(bound(&names), Bound::Number(1), "{names:?}");
+    }
+    let clash = Bound::Clash { theirs: "S.pay(u64, u64)".into() };
+    for names in [["to", "from"], ["other", "from"], ["to", "other"]] {
+        assert_eq!(bound(&names), clash, "{names:?}");
+    }
 }

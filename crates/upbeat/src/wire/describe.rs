@@ -171,10 +171,7 @@ impl Describe {
     fn into_parts(self, arguments: &[&str]) -> (String, Tolerance) {
         let is_long = self.is_long();
         let Describe { text, base, mut fields, .. } = self;
-        let named = |(at, name): (usize, &&str)| DefaultField {
-            place: MethodHash::of("argument ").and(name),
-            content: MethodHash::of(&at.to_string()),
-        };
+        let named = |(at, name): (usize, &&str)| DefaultField::argument(name, at);
         // The only argument cannot be taken for another.
         let several = if arguments.len() > 1 { arguments } else { &[] };
         let named: Vec<_> = several.iter().enumerate().map(named).collect();
