@@ -61,7 +61,8 @@ impl Dispatcher {
         sample.at(Point::CheckedThere);
         sample.read(&session.carrier);
         let (methods, number) = (self.entries(), head.method & !TOLERANT);
-        let entry = methods.get(usize::from(number).wrapping_sub(1));
+        let is_bound = number == head.method || session.is_bound_tolerantly(number);
+        let entry = methods.get(usize::from(number).wrapping_sub(1)).filter(|_| is_bound);
         let (Some(entry), true) = (entry, self.may_accept(session, &head)) else {
             // A request that is refused, or has to wait, is no longer sampled.
             drop(methods);
