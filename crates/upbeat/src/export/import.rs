@@ -143,8 +143,9 @@ impl<T: Shared> Import<T> {
     /// has changed one of them meanwhile. After some attempts the owner is asked for all parts at once.
     ///
     /// All that one run has read in memory is of one moment, at any time. Parts that are read by calls may be of several
-    /// moments until the run ends, which is then run again: so a closure that may call neither panics nor loops for ever because
-    /// two parts do not fit each other. The reads by calls of one run are 1,024; a further one is [`ReadError::Large`].
+    /// moments until the run ends; if they are, the closure runs again. So a closure that may call must neither panic nor loop
+    /// for ever because two parts do not fit each other. One run reads 1,024 parts by calls at most; a further one is
+    /// [`ReadError::Large`].
     pub async fn snapshot<R>(
         &self,
         mut read: impl AsyncFnMut(&T::Fields<Arc<Snapshot>>) -> Result<R, ReadError>,

@@ -53,7 +53,8 @@ pub struct MappedMemory {
 
 /// Returns the memory of other nodes that the imports of this process keep mapped.
 ///
-/// A segment stays mapped until the last import of an export in it is dropped. Of those that their owners need no more, a
+/// A segment stays mapped until the last import of an export in it is dropped. A forked child maps anew for its own
+/// imports; the mappings of its parent are not counted there. Of those that their owners need no more, a
 /// process keeps 256, of 256 MiB together, and then imports nothing that lies in another segment
 /// ([`ImportError::Copies`](super::ImportError::Copies)).
 ///

@@ -415,8 +415,8 @@ impl<T: Shared> Path<&Owner, T> {
         access.change_unit((*at, T::WORDS), *version, put);
     }
 
-    /// Changes parts of the value. A reader of the whole value finds all changes or none. While a closure drives the node,
-    /// readers that call wait.
+    /// Changes parts of the value. A reader of the whole value finds all changes or none. While the closure drives the
+    /// node, reads by calls wait, unless the export is guarded or raw: do not await one there.
     ///
     /// # Panics
     /// If the path leads to nothing. If `change` panics, what it has changed stays, and readers find that: only the lock of a

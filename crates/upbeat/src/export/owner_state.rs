@@ -28,7 +28,8 @@ pub enum OwnerState {
     ShutDown,
     /// The process has ended without shutting the node down. What is read in memory are its last values.
     Died,
-    /// The reader cannot know without a call: it shares no memory with the owner, the owner is in another PID namespace, or
+    /// The reader cannot know without a call: it shares no memory with the owner, the owner is in another PID namespace,
+    /// this process is a forked child of the one that has imported, or
     /// the export has ended or moved from the memory in which this import has found it.
     Unknown,
 }

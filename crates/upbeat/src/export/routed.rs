@@ -275,7 +275,7 @@ impl<T: Shared> Path<Routed<&Snapshot>, T> {
         self.at()?;
         let phase = self.place().access.access;
         let (asked, shift) = self.asked_there();
-        phase.note(&asked);
+        phase.note(&asked)?;
         if let Some(granted) = phase.granted(&asked) {
             return value_of(&granted?, shift);
         }

@@ -16,6 +16,9 @@ use upbeat_memory::copies::Look;
 /// The most versions of memory that a snapshot notes.
 const UNITS_MAX: usize = 4096;
 
+/// The most reads of one run, so that a closure ends which follows what it finds.
+const READS_MAX: usize = 1 << 18;
+
 /// One run of the closure that reads a snapshot: the parts that were read, and how to tell whether they still stand.
 #[doc(hidden)]
 pub struct Snapshot {
@@ -35,6 +38,8 @@ struct Notes {
     units: Vec<(usize, u64)>,
     /// The parts that were read by a call, and their versions.
     called: Vec<(Asked, u64)>,
+    /// The number of reads.
+    reads: usize,
     /// All parts that were read.
     parts: Vec<Asked>,
     /// The words of the parts that the owner has granted, if it was asked to.
@@ -177,6 +182,8 @@ impl Snapshot {
         let found = take(0, &mut |at| {
             let version = upbeat_memory::unit::look(&memory.0, at);
             match version.is_multiple_of(2) && notes.units.len() < UNITS_MAX {
+                // Parts of one struct, which are read one after the other, have one version.
+                true if notes.units.last() == Some(&(at, version)) => {}
                 true => notes.units.push((at, version)),
                 false => is_busy = true,
             }
@@ -195,11 +202,17 @@ impl Snapshot {
         ReadError::Busy
     }
 
-    pub(super) fn note(&self, asked: &Asked) {
+    /// Notes that a part is read. A run has a bounded number of reads.
+    pub(super) fn note(&self, asked: &Asked) -> Result<(), ReadError> {
         let mut notes = self.notes();
+        notes.reads += 1;
+        if notes.reads > READS_MAX {
+            return Err(ReadError::Large);
+        }
         if !notes.parts.contains(asked) {
             notes.parts.push(asked.clone());
         }
+        Ok(())
     }
 
     /// Returns the words of a part, if the owner was asked for all parts.
@@ -224,7 +237,7 @@ impl Snapshot {
     /// Reads a part by a call, and notes its version. A run has a bounded number of such parts, so that a closure ends
     /// which follows what it finds.
     pub(super) async fn call(&self, asked: Asked) -> Result<Vec<u64>, CallError<NotRead>> {
-        if self.notes().called.len() == EXPORT_PARTS_MAX {
+        if self.notes().called.len() >= EXPORT_PARTS_MAX {
             return Err(CallError::Method(NotRead::Large));
         }
         self.imported.bets().call();
@@ -243,7 +256,7 @@ impl<T: Readable> Path<&Snapshot, T> {
         let at = self.at()?;
         let phase = self.place().access();
         let (asked, shift) = self.asked(phase.location.value());
-        phase.note(&asked);
+        phase.note(&asked)?;
         match phase.granted(&asked) {
             Some(words) => value_of(&words?, shift),
             None => phase.load(self, &phase.memory()?.memory, at),

@@ -164,7 +164,7 @@ fn a_snapshot_by_calls_has_no_more_parts_than_fit() {
             });
             assert_eq!(soon(found).await, if fits { Ok(parts) } else { Err(ReadError::Large) });
         }
-        // A walk that finds no end, because the owner changes the way.
+        // A walk that finds no end.
         let endless = quotes.snapshot(async |of| -> Result<(), ReadError> {
             loop {
                 of.count().read().await?;
@@ -172,4 +172,28 @@ fn a_snapshot_by_calls_has_no_more_parts_than_fit() {
         });
         assert_eq!(soon(endless).await, Err(ReadError::Large));
     });
+}
+
+/// A walk that finds no end, over parts that the owner changes in every run: they are granted at last, and each further
+/// read finds them at once.
+#[test]
+fn a_closure_that_reads_what_is_granted_for_ever_ends() {
+    let _watchdog = Watchdog::within("an endless walk", 60);
+    for part in ["shared", "apart"] {
+        let stand = Stand::new(part);
+        stand.node.block_on(async {
+            let quotes = soon(stand.node.import::<Quotes>("prices/quotes")).await.unwrap();
+            let desk: DeskClient = stand.node.connect("prices").await.unwrap();
+            let runs = Cell::new(0);
+            let endless = quotes.snapshot(async |of| -> Result<(), ReadError> {
+                of.count().read().await?;
+                runs.set(runs.get() + 1);
+                desk.put(runs.get()).await.unwrap();
+                loop {
+                    of.count().read().await?;
+                }
+            });
+            assert_eq!(soon(endless).await, Err(ReadError::Large), "{part}");
+        });
+    }
 }
