@@ -398,6 +398,9 @@ fn tolerance(fields: &mut Fields<'_>) -> Result<Tolerance, Rule> {
         let content = MethodHash::from_u64(fields.u64("hash of a default field")?);
         all.push(DefaultField { place, content });
     }
+    if !all.is_sorted_by_key(|field| field.place) {
+        return Err(Rule::RecordField { field: "order of default fields" });
+    }
     Ok(Tolerance::new(base, all))
 }
 

@@ -188,6 +188,19 @@ fn too_many_fields_with_a_default_are_refused() {
 }
 
 #[test]
+fn fields_with_a_default_that_are_not_in_order_are_refused() {
+    let fields = [1_u64, 2].map(MethodHash::from_u64);
+    let fields = fields.map(|place| DefaultField { place, content: MethodHash::of("u64") });
+    let tolerance = Tolerance::new(MethodHash::of("base"), fields.to_vec());
+    let add = Signature::new("S", "add", "S.add()").unwrap().with_tolerance(tolerance);
+    let mut bytes = BindRequest::new("S", &[add]).unwrap().encode();
+    let first = bytes.len() - 32;
+    bytes[first] = 3;
+    let field = "order of default fields";
+    assert_eq!(BindRequest::decode(&bytes), Err(Rule::RecordField { field }));
+}
+
+#[test]
 fn a_hostile_reply_is_refused() {
     let add = Signature::new("S", "add", "S.add()").unwrap();
     let request = BindRequest::new("S", &[add]).unwrap();
