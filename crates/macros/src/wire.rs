@@ -145,12 +145,16 @@ fn forms(input: &DeriveInput, options: &Options) -> Vec<TokenStream> {
     if !input.generics.params.is_empty() {
         return Vec::new();
     }
-    let fields: Vec<&Field> = match &input.data {
+    fixed_forms(&options.runtime, all_fields(input).into_iter().map(|field| &field.ty))
+}
+
+/// Returns the fields of a struct, or those of all variants of an enum. A union has none: it does not travel.
+fn all_fields(input: &DeriveInput) -> Vec<&Field> {
+    match &input.data {
         Data::Struct(data) => data.fields.iter().collect(),
         Data::Enum(data) => data.variants.iter().flat_map(|variant| &variant.fields).collect(),
         Data::Union(_) => Vec::new(),
-    };
-    fixed_forms(&options.runtime, fields.into_iter().map(|field| &field.ty))
+    }
 }
 
 fn plain(input: &DeriveInput, options: &Options, schema: &TokenStream) -> TokenStream {

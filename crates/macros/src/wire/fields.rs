@@ -4,6 +4,7 @@
 //! without names is its fields, and an enum is the number of its variant and then the fields. An enum with an `other`
 //! variant is a word with the bytes of the fields and the number of the variant's name, and then the fields.
 
+use super::all_fields;
 use super::options::{Default, FieldOptions, Options};
 use super::serde::{default_path, has_default, is_skipped};
 use super::variants;
@@ -15,11 +16,6 @@ use syn::{Data, DataEnum, DeriveInput, Field, Fields, Variant};
 
 /// Returns whether the type travels as a whole in the tolerant form as well, because its fields alone do not give its form.
 pub(super) fn is_whole(input: &DeriveInput, options: &Options) -> bool {
-    let fields = || match &input.data {
-        Data::Struct(data) => data.fields.iter().collect::<Vec<_>>(),
-        Data::Enum(data) => data.variants.iter().flat_map(|variant| &variant.fields).collect(),
-        Data::Union(_) => Vec::new(),
-    };
     let is_opaque = |field: &Field| FieldOptions::read(field, &mut Complaints::default()).opaque;
     let is_packed = input.attrs.iter().any(|attribute| {
         attribute.path().is_ident("repr")
@@ -30,9 +26,9 @@ pub(super) fn is_whole(input: &DeriveInput, options: &Options) -> bool {
     });
     options.whole
         || is_packed
-        || fields().into_iter().any(|field| is_opaque(field).is_some())
+        || all_fields(input).into_iter().any(|field| is_opaque(field).is_some())
         || (has_default(&input.attrs) || !input.generics.params.is_empty())
-            && fields().into_iter().any(is_skipped)
+            && all_fields(input).into_iter().any(is_skipped)
 }
 
 /// Complains about defaults in places where a field cannot have one.

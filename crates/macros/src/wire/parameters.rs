@@ -1,15 +1,16 @@
 //! The type parameters of a type, and how its fields use them.
 
+use super::all_fields;
 use super::options::FieldOptions;
 use super::serde::{is_skipped, states_bounds};
 use crate::complaint::Complaints;
 use proc_macro2::Ident;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Data, DeriveInput, Field, Type, TypePath};
+use syn::{DeriveInput, Field, Type, TypePath};
 
 /// Returns whether fields use the parameter in a `PhantomData` alone, so that no value of it travels.
 pub(super) fn is_marker(input: &DeriveInput, parameter: &Ident) -> bool {
-    !fields(input).into_iter().any(|field| uses(&field.ty, parameter))
+    !all_fields(input).into_iter().any(|field| uses(&field.ty, parameter))
 }
 
 /// Returns whether serde's derives ask that serde carries the parameter.
@@ -19,15 +20,7 @@ pub(super) fn is_bounded_by_serde(input: &DeriveInput, parameter: &Ident) -> boo
         !is_opaque && !is_skipped(field) && !states_bounds(&field.attrs)
     };
     !states_bounds(&input.attrs)
-        && fields(input).into_iter().any(|field| asks(field) && uses(&field.ty, parameter))
-}
-
-fn fields(input: &DeriveInput) -> Vec<&Field> {
-    match &input.data {
-        Data::Struct(data) => data.fields.iter().collect(),
-        Data::Enum(data) => data.variants.iter().flat_map(|variant| &variant.fields).collect(),
-        Data::Union(data) => data.fields.named.iter().collect(),
-    }
+        && all_fields(input).into_iter().any(|field| asks(field) && uses(&field.ty, parameter))
 }
 
 /// Returns whether a type names the parameter outside of a `PhantomData`.

@@ -1,8 +1,8 @@
 //! The body of `describe`, which writes the schema of a type.
 //!
 //! A struct is `Name{field: schema, …}`, `Name(schema, …)` or `Name`; an enum is `Name[Variant…]`
-//! with its variants in the same forms, of which those beside an `other` variant may be lacking at the other side. The schema of plain data says so behind the name. A generic type has
-//! its arguments in front, `<u8> Name{…}`, even where it contains itself.
+//! with its variants in the same forms. If an enum has an `other` variant, the other side may lack its remaining variants.
+//! The schema of plain data says so behind the name. A generic type has its arguments in front, `<u8> Name{…}`, even where it contains itself.
 
 use super::fields::is_whole;
 use super::options::{FieldOptions, Options};

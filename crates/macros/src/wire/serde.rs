@@ -1,5 +1,6 @@
 //! Checks of the serde attributes of a type: those that postcard cannot carry, and those that the schema would hide.
 
+use super::all_fields;
 use super::options::FieldOptions;
 use crate::complaint::Complaints;
 use syn::punctuated::Punctuated;
@@ -14,15 +15,10 @@ pub(super) fn check(input: &DeriveInput, plain: bool, complaints: &mut Complaint
         return;
     }
     told(&input.attrs, complaints, of_type);
-    let fields: Vec<&Field> = match &input.data {
-        Data::Struct(data) => data.fields.iter().collect(),
-        Data::Enum(data) => {
-            data.variants.iter().for_each(|variant| told(&variant.attrs, complaints, of_variant));
-            data.variants.iter().flat_map(|variant| &variant.fields).collect()
-        }
-        Data::Union(_) => Vec::new(),
-    };
-    for field in fields {
+    if let Data::Enum(data) = &input.data {
+        data.variants.iter().for_each(|variant| told(&variant.attrs, complaints, of_variant));
+    }
+    for field in all_fields(input) {
         let is_opaque = FieldOptions::read(field, &mut Complaints::default()).opaque.is_some();
         told(&field.attrs, complaints, |name| of_field(name, is_opaque));
     }
