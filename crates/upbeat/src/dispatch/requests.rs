@@ -27,6 +27,18 @@ pub(super) struct Served {
     pub(super) streams: Streams,
 }
 
+/// Returns the number and the entry of the method that a request calls, if the peer may write calls of the method in
+/// this form. A peer that binds equal types has no reason to pass by a type's own `Deserialize`.
+pub(super) fn called<'m>(
+    methods: &'m [Entry],
+    session: &Session,
+    head: &Head,
+) -> Option<(u16, &'m Entry)> {
+    let number = head.method & !TOLERANT;
+    let entry = methods.get(usize::from(number).wrapping_sub(1))?;
+    (number == head.method || session.is_bound_tolerantly(number)).then_some((number, entry))
+}
+
 impl Dispatcher {
     /// Returns why a service of this name cannot be served, if it cannot.
     pub(crate) fn may_serve(&self, service: &'static str) -> Result<(), ServeError> {
@@ -111,14 +123,11 @@ impl Dispatcher {
         request: Request<'_>,
         running: Running,
     ) {
-        let number = head.method & !TOLERANT;
         let methods = self.entries();
-        let method = methods.get(usize::from(number).wrapping_sub(1));
-        // A peer that binds equal types has no reason to pass by a type's own `Deserialize`.
-        let Some(entry) = method.filter(|_| session.is_bound_tolerantly(number)) else {
+        let Some((number, entry)) = called(&methods, session, head) else {
             drop(methods);
             if head.kind.is_answered() {
-                let text = format!("method {number} in the tolerant form");
+                let text = format!("method {} in the tolerant form", head.method & !TOLERANT);
                 session.fail(head.call, FailCode::NoSuchMethod, &text);
             }
             return;

@@ -2,6 +2,7 @@
 
 use super::frames::OfNode;
 use super::places::take_context;
+use super::requests::called;
 use super::{Dispatcher, Main, Request, Running};
 use crate::sample::{Half, Message, Names, Sample, Stamps};
 use crate::sampling::{Sampling, take_sampled};
@@ -11,7 +12,6 @@ use std::rc::Rc;
 use upbeat_core::bill::Counter;
 use upbeat_core::bill::way::{MessageEvents, Point, StampMode};
 use upbeat_core::frame::{CallNumber, Flags, Head};
-use upbeat_core::method::TOLERANT;
 
 /// The most halves that are kept back at once.
 const OUTGOING_MAX: usize = 256;
@@ -60,10 +60,9 @@ impl Dispatcher {
         }
         sample.at(Point::CheckedThere);
         sample.read(&session.carrier);
-        let (methods, number) = (self.entries(), head.method & !TOLERANT);
-        let is_bound = number == head.method || session.is_bound_tolerantly(number);
-        let entry = methods.get(usize::from(number).wrapping_sub(1)).filter(|_| is_bound);
-        let (Some(entry), true) = (entry, self.may_accept(session, &head)) else {
+        let methods = self.entries();
+        let method = called(&methods, session, &head);
+        let (Some((number, entry)), true) = (method, self.may_accept(session, &head)) else {
             // A request that is refused, or has to wait, is no longer sampled.
             drop(methods);
             self.account.sampling.free(sample);
