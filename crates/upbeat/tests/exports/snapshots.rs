@@ -4,74 +4,77 @@ use crate::common::{Watchdog, soon};
 use crate::{DeskClient, Quotes, ROWS, Row, Stand, Stock};
 use std::cell::Cell;
 use upbeat::export::ReadError;
+use upbeat::{Import, Node};
 use upbeat_core::bill::Counter;
 use upbeat_core::limits::EXPORT_PARTS_MAX;
 
-#[test]
-fn a_snapshot_has_parts_of_one_moment() {
-    let _watchdog = Watchdog::new("a snapshot");
+/// Runs a test beside an owner whose memory the reader maps, and beside an owner that it asks by calls.
+fn read_beside_an_owner(test: impl AsyncFn(&str, &Node, &Import<Quotes>, &DeskClient)) {
     for part in ["shared", "apart"] {
         let stand = Stand::new(part);
         stand.node.block_on(async {
             let quotes = soon(stand.node.import::<Quotes>("prices/quotes")).await.unwrap();
             let desk: DeskClient = stand.node.connect("prices").await.unwrap();
-            let runs = Cell::new(0);
-            let found = quotes.snapshot(async |of| {
-                let first = of.book().index(0).read().await?;
-                runs.set(runs.get() + 1);
-                if runs.get() == 1 {
-                    // The owner changes both rows between the two reads.
-                    desk.put(7).await.unwrap();
-                }
-                Ok((first, of.book().index(1).read().await?, of.count().read().await?))
-            });
-            let found = soon(found).await;
-            let wanted = Quotes::of(7);
-            assert_eq!(found, Ok((wanted.book[0], wanted.book[1], wanted.count)), "{part}");
-            assert_eq!(runs.get(), 2, "{part}: the first run has parts of two moments");
-            let lost = quotes.lost_bets();
-            assert!(lost.attempts > 0);
-            // The bill of the reader has them as well, over all its imports and each once.
-            let other = soon(stand.node.import::<Quotes>("prices/quotes")).await.unwrap();
-            soon(other.book().read()).await.unwrap();
-            let calls = lost.calls + other.lost_bets().calls;
-            let counted = [Counter::ReadsMeetingUpdates, Counter::ReadsByCall];
-            let counted = counted.map(|counter| stand.node.counted(counter));
-            assert_eq!(counted, [lost.attempts + other.lost_bets().attempts, calls], "{part}");
-            assert!(calls > 0, "the book has more parts than are read as one value in memory");
+            test(part, &stand.node, &quotes, &desk).await;
         });
     }
+}
+
+#[test]
+fn a_snapshot_has_parts_of_one_moment() {
+    let _watchdog = Watchdog::new("a snapshot");
+    read_beside_an_owner(async |part, node, quotes, desk| {
+        let runs = Cell::new(0);
+        let found = quotes.snapshot(async |of| {
+            let first = of.book().index(0).read().await?;
+            runs.set(runs.get() + 1);
+            if runs.get() == 1 {
+                // The owner changes both rows between the two reads.
+                desk.put(7).await.unwrap();
+            }
+            Ok((first, of.book().index(1).read().await?, of.count().read().await?))
+        });
+        let found = soon(found).await;
+        let wanted = Quotes::of(7);
+        assert_eq!(found, Ok((wanted.book[0], wanted.book[1], wanted.count)), "{part}");
+        assert_eq!(runs.get(), 2, "{part}: the first run has parts of two moments");
+        let lost = quotes.lost_bets();
+        assert!(lost.attempts > 0);
+        // The bill of the reader has them as well, over all its imports and each once.
+        let other = soon(node.import::<Quotes>("prices/quotes")).await.unwrap();
+        soon(other.book().read()).await.unwrap();
+        let calls = lost.calls + other.lost_bets().calls;
+        let counted = [Counter::ReadsMeetingUpdates, Counter::ReadsByCall];
+        let counted = counted.map(|counter| node.counted(counter));
+        assert_eq!(counted, [lost.attempts + other.lost_bets().attempts, calls], "{part}");
+        assert!(calls > 0, "the book has more parts than are read as one value in memory");
+    });
 }
 
 /// The owner grants what is lost again and again.
 #[test]
 fn a_snapshot_that_loses_is_granted() {
     let _watchdog = Watchdog::new("a granted snapshot");
-    for part in ["shared", "apart"] {
-        let stand = Stand::new(part);
-        stand.node.block_on(async {
-            let quotes = soon(stand.node.import::<Quotes>("prices/quotes")).await.unwrap();
-            let desk: DeskClient = stand.node.connect("prices").await.unwrap();
-            let runs = Cell::new(10);
-            // The owner changes what is read in every run.
-            let found = quotes.snapshot(async |of| {
-                let first = of.book().index(0).read().await?;
-                runs.set(runs.get() + 1);
-                desk.put(runs.get()).await.unwrap();
-                Ok((first, of.book().index(1).read().await?))
-            });
-            let (first, second) = soon(found).await.unwrap();
-            assert_eq!(second, Row::of(first.size + 1), "{part}");
-            // Every run reads another part than those before it.
-            let found = quotes.snapshot(async |of| {
-                let at = of.totals().sold().read().await?.unsigned_abs() as usize % ROWS;
-                runs.set(runs.get() + 1);
-                desk.put(runs.get()).await.unwrap();
-                of.book().index(at).read().await
-            });
-            assert_eq!(soon(found).await, Err(ReadError::Busy), "{part}");
+    read_beside_an_owner(async |part, _, quotes, desk| {
+        let runs = Cell::new(10);
+        // The owner changes what is read in every run.
+        let found = quotes.snapshot(async |of| {
+            let first = of.book().index(0).read().await?;
+            runs.set(runs.get() + 1);
+            desk.put(runs.get()).await.unwrap();
+            Ok((first, of.book().index(1).read().await?))
         });
-    }
+        let (first, second) = soon(found).await.unwrap();
+        assert_eq!(second, Row::of(first.size + 1), "{part}");
+        // Every run reads another part than those before it.
+        let found = quotes.snapshot(async |of| {
+            let at = of.totals().sold().read().await?.unsigned_abs() as usize % ROWS;
+            runs.set(runs.get() + 1);
+            desk.put(runs.get()).await.unwrap();
+            of.book().index(at).read().await
+        });
+        assert_eq!(soon(found).await, Err(ReadError::Busy), "{part}");
+    });
 }
 
 #[test]
@@ -179,21 +182,16 @@ fn a_snapshot_by_calls_has_no_more_parts_than_fit() {
 #[test]
 fn a_closure_that_reads_what_is_granted_for_ever_ends() {
     let _watchdog = Watchdog::within("an endless walk", 60);
-    for part in ["shared", "apart"] {
-        let stand = Stand::new(part);
-        stand.node.block_on(async {
-            let quotes = soon(stand.node.import::<Quotes>("prices/quotes")).await.unwrap();
-            let desk: DeskClient = stand.node.connect("prices").await.unwrap();
-            let runs = Cell::new(0);
-            let endless = quotes.snapshot(async |of| -> Result<(), ReadError> {
+    read_beside_an_owner(async |part, _, quotes, desk| {
+        let runs = Cell::new(0);
+        let endless = quotes.snapshot(async |of| -> Result<(), ReadError> {
+            of.count().read().await?;
+            runs.set(runs.get() + 1);
+            desk.put(runs.get()).await.unwrap();
+            loop {
                 of.count().read().await?;
-                runs.set(runs.get() + 1);
-                desk.put(runs.get()).await.unwrap();
-                loop {
-                    of.count().read().await?;
-                }
-            });
-            assert_eq!(soon(endless).await, Err(ReadError::Large), "{part}");
+            }
         });
-    }
+        assert_eq!(soon(endless).await, Err(ReadError::Large), "{part}");
+    });
 }
