@@ -177,7 +177,7 @@ impl DefaultField {
 
 impl Tolerance {
     /// Creates the tolerance of a method: the hash of its text without the parts that the other side may lack, and these
-    /// parts, of which there are at most [`DEFAULT_FIELDS_MAX`].
+    /// parts. A method has at most [`DEFAULT_FIELDS_MAX`] such parts.
     pub fn new(base: MethodHash, mut fields: Vec<DefaultField>) -> Tolerance {
         assert!(fields.len() <= DEFAULT_FIELDS_MAX);
         fields.sort_unstable_by_key(|field| field.place);

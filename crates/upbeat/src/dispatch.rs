@@ -162,7 +162,7 @@ pub(crate) struct Entry {
     pub(crate) method: Box<dyn Method>,
 }
 
-/// The names of a method, and its signature, by which clients bind it.
+/// The names of a method, and the signature that the node compares with a client's when the client binds the method.
 pub(crate) struct Offer {
     pub(crate) service: &'static str,
     pub(crate) name: &'static str,

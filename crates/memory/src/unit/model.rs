@@ -134,8 +134,8 @@ fn units_are_read_as_of_one_moment() {
     });
 }
 
-/// Models two values of one word, of which the owner changes the first one and then the second one. Panics if a reader
-/// that has found the second change does not find the first one.
+/// Models two values of one word. The owner changes the first one and then the second one. Panics if a reader that has
+/// found the second change does not find the first one.
 fn two_words(reader_fences: bool) {
     loom::model(move || {
         let region = Region::heap(6);

@@ -176,7 +176,7 @@ impl Expression {
     }
 
     /// Evaluates the expression over the words of a value, which `load` gives by their numbers. Returns `None` for the
-    /// least or largest of no numbers, of which a NaN is none.
+    /// least or largest where there are no numbers. A NaN does not count as a number there.
     pub fn evaluate(&self, mut load: impl FnMut(usize) -> u64) -> Result<Option<Number>, Overflow> {
         let mut count = 0_u64;
         let mut found: Option<Number> = None;
