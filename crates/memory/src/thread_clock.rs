@@ -1,7 +1,10 @@
-//! The processor time of a thread.
+//! The processor time of a thread. In a simulated world that is the world's time.
 //!
 //! The C library reads the clock: a library that looks for the kernel's own function does not find it where valgrind
 //! runs the program, and fails there.
+
+use upbeat_environment::is_simulated;
+use upbeat_environment::time::now_ns;
 
 /// Returns the nanoseconds for which the calling thread has had a processor, or 0 if the system does not say.
 ///
@@ -12,6 +15,9 @@
 /// ```
 #[must_use]
 pub fn thread_time_ns() -> u64 {
+    if is_simulated() {
+        return now_ns();
+    }
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a `timespec` that lives for the call, and the call writes nothing else.
     let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };

@@ -5,12 +5,16 @@
 //! them. The counter belongs to the machine, so ticks of two processes of one host may be compared.
 //! A read is not ordered against the instructions around it.
 //!
+//! In a simulated world the counter counts the nanoseconds of that world.
+//!
 //! This module does not handle machines whose counter stops or changes its rate. Linux itself
 //! trusts the counter of every processor that Upbeat supports.
 
 use std::ops::{Add, AddAssign, Sub};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
+use upbeat_environment::is_simulated;
+use upbeat_environment::time::now_ns;
 
 const NANOSECONDS: u64 = 1_000_000_000;
 
@@ -28,7 +32,7 @@ const CALIBRATION: Duration = Duration::from_millis(4);
 #[inline(always)]
 #[must_use]
 pub fn ticks() -> u64 {
-    counter::now()
+    if is_simulated() { now_ns() } else { counter::now() }
 }
 
 /// Returns the counter's value after every earlier instruction has completed. [`ticks`] may be read
@@ -42,7 +46,7 @@ pub fn ticks() -> u64 {
 #[inline(always)]
 #[must_use]
 pub fn ticks_after() -> u64 {
-    counter::after()
+    if is_simulated() { now_ns() } else { counter::after() }
 }
 
 /// Returns the counter's rate. The first call takes a few milliseconds, and later calls take one
@@ -51,6 +55,9 @@ pub fn ticks_after() -> u64 {
 #[must_use]
 pub fn ticks_per_second() -> u64 {
     static PACE: OnceLock<u64> = OnceLock::new();
+    if is_simulated() {
+        return NANOSECONDS;
+    }
     *PACE.get_or_init(|| counter::announced_rate().unwrap_or_else(measured_rate))
 }
 

@@ -24,6 +24,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use upbeat_core::name::{NodeName, ProgramName};
+use upbeat_environment::waiting::sleep;
 use upbeat_memory::credentials;
 
 /// The number of attempts to lock a file that its owner removed meanwhile, or whose directory was removed. With the time
@@ -73,7 +74,7 @@ impl Claim {
                     return Err(BindError::NameTaken { name: name.clone(), pid });
                 }
                 Ok(Locked::Removed) => {}
-                Ok(Locked::Swept) => std::thread::sleep(SWEEP),
+                Ok(Locked::Swept) => sleep(SWEEP),
                 // The directory was removed: nothing can be made in it any more.
                 Err(Errno::NOENT) => dir = place.open(program, true)?,
                 Err(error) => return Err(failed("locking the name")(error)),

@@ -7,13 +7,13 @@
 use crate::error::{BindError, HomeError, descriptor_limit};
 use crate::member::Member;
 use rustix::io::Errno;
-use rustix::rand::GetRandomFlags;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use upbeat_core::hello::Listening;
 use upbeat_core::limits::{BOARD_BYTES, SESSIONS_PER_NODE_MAX};
 use upbeat_core::name::{NodeName, ProgramId};
+use upbeat_environment::chance::random;
 use upbeat_memory::board::{Board, sessions_in};
 use upbeat_memory::fork::Process;
 use upbeat_memory::page::NodePage;
@@ -92,7 +92,7 @@ impl LocalNode {
         name: Option<NodeName>,
         memory: Memory,
     ) -> Result<LocalNode, HomeError> {
-        let incarnation = u64::from_ne_bytes(random()?);
+        let incarnation = u64::from_le_bytes(random().map_err(HomeError::Random)?);
         let (streams_alone, listening, lock) = (false, OnceLock::new(), OnceLock::new());
         let info = NodeInfo { program, name, incarnation, memory, streams_alone, listening, lock };
         let page = NodePage::new(info.page().clone(), incarnation);
@@ -287,7 +287,7 @@ fn board() -> Result<Segment, SegmentError> {
 
 /// Returns a name for a node that only calls others: nobody else has it.
 pub fn client_name() -> Result<NodeName, HomeError> {
-    let number = u64::from_ne_bytes(random()?);
+    let number = u64::from_le_bytes(random().map_err(HomeError::Random)?);
     Ok(NodeName::new(&format!("client/{number:016x}")).expect("digits are allowed in a name"))
 }
 
@@ -297,17 +297,4 @@ pub fn is_client_name(name: &NodeName) -> bool {
     number.is_some_and(|number| {
         number.len() == 16 && number.bytes().all(|byte| byte.is_ascii_hexdigit())
     })
-}
-
-/// Returns random bytes from the system.
-pub(crate) fn random<const N: usize>() -> Result<[u8; N], HomeError> {
-    let mut bytes = [0; N];
-    // The system returns this few bytes at once or not at all, once its pool is ready.
-    let failed = HomeError::Random;
-    let filled =
-        rustix::rand::getrandom(&mut bytes[..], GetRandomFlags::empty()).map_err(failed)?;
-    match filled {
-        filled if filled == N => Ok(bytes),
-        _ => Err(HomeError::Random(Errno::AGAIN)),
-    }
 }

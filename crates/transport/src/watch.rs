@@ -7,14 +7,17 @@
 //! at least one session with it is watched, and none afterwards.
 
 use crate::error::{descriptor_limit, descriptors_text};
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use upbeat_environment::time::Instant;
+use upbeat_environment::waiting::poll;
+use upbeat_memory::ticks::nanoseconds;
 
 /// The processes in which a node's peers live.
 #[derive(Default)]
@@ -115,13 +118,14 @@ impl PeerProcess {
     /// Returns whether the process has ended, or does within this time.
     pub(crate) fn ends_within(&self, time: Duration) -> bool {
         let Some(descriptor) = &self.descriptor else { return false };
-        let mut polled = [PollFd::new(descriptor, PollFlags::IN)];
         let end = Instant::now() + time;
-        let ends = || {
-            let left = Timespec::try_from(end.saturating_duration_since(Instant::now())).ok();
-            rustix::event::poll(&mut polled, left.as_ref())
-        };
-        rustix::io::retry_on_intr(ends) == Ok(1)
+        loop {
+            let left = nanoseconds(end - Instant::now());
+            let [ends] = poll([(descriptor.as_fd(), PollFlags::IN)], Some(left));
+            if ends || left == 0 {
+                return ends;
+            }
+        }
     }
 }
 

@@ -8,15 +8,17 @@ use crate::error::{BuildError, CoresError};
 use crate::node::Node;
 use crate::service::Serve;
 use crate::signal::Signals;
+use rustix::event::PollFlags;
 use std::future::poll_fn;
 use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
-use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
+use upbeat_environment::thread::{Condvar, Thread, spawn};
+use upbeat_environment::waiting::poll;
 use upbeat_memory::fork::Process;
 
 /// Serves a service on so many threads, each with a node of this name and a service that the closure makes.
@@ -116,17 +118,16 @@ pub fn nodes_on<E: Send + 'static>(
     assert!(cores > 0, "nodes on 0 threads serve nobody: give the number of threads");
     let (ours, theirs) = UnixStream::pair()?;
     let (build, theirs) = (Arc::new(build), Arc::new(theirs));
-    let (says, hears) = channel();
+    let builds = Arc::new(Builds::new(cores));
     let shared = Arc::<Shared>::default();
     let mut all = Cores { threads: Vec::new(), shared, ours, theirs, process: Process::this() };
-    // This is dropped before `all`, so that no thread waits to start when the threads are joined.
-    let mut starting = Vec::new();
+    // The guard is dropped before `all`, so that no thread waits to start when the threads are joined.
+    let starting = Starting(&builds);
     for core in 0..cores {
-        let (build, says) = (Arc::clone(&build), says.clone());
-        let (start, starts) = channel();
+        let (build, builds) = (Arc::clone(&build), Arc::clone(&builds));
         let (shared, theirs) = (Arc::clone(&all.shared), Arc::clone(&all.theirs));
         let part = move || {
-            let drives = AssertUnwindSafe(|| drive(core, &*build, says, &starts, &shared));
+            let drives = AssertUnwindSafe(|| drive(core, &*build, &builds, &shared));
             if let Err(panic) = catch_unwind(drives) {
                 shared.state().panicked.get_or_insert((core, panic_text(&*panic)));
                 drop_payload(panic);
@@ -134,22 +135,15 @@ pub fn nodes_on<E: Send + 'static>(
             // This wakes `until_ctrl_c`, which looks whether the thread has panicked.
             let _ = Write::write(&mut &*theirs, &[0]);
         };
-        let thread = Builder::new().name(format!("core {core}")).spawn(part)?;
-        starting.push(start);
-        all.threads.push(thread);
+        all.threads.push(spawn(&format!("core {core}"), part)?);
     }
-    drop(says);
-    let said: Vec<_> = hears.iter().collect();
-    // A thread that has panicked has sent nothing.
-    if said.len() == cores && said.iter().all(|(_, built)| built.is_ok()) {
-        for start in starting {
-            // The thread waits for this message.
-            let _ = start.send(());
+    let failed = match builds.wait_for_all() {
+        None => {
+            builds.start(true);
+            return Ok(all);
         }
-        return Ok(all);
-    }
-    let failed = said.into_iter().filter_map(|(core, built)| Some((core, built.err()?)));
-    let failed = failed.min_by_key(|(core, _)| *core);
+        Some(failed) => failed.into_iter().min_by_key(|(core, _)| *core),
+    };
     drop(starting);
     match (failed, all.end(None)) {
         (Some((core, error)), _) => Err(CoresError::Build { core, error }),
@@ -161,24 +155,101 @@ pub fn nodes_on<E: Send + 'static>(
 }
 
 /// Builds a node in this thread, and drives the node from the time when all others are built until it must end.
-fn drive<E>(
-    core: usize,
-    build: &dyn Fn() -> Result<Node, E>,
-    says: Sender<(usize, Result<(), E>)>,
-    starts: &Receiver<()>,
-    shared: &Shared,
-) {
-    let (node, built) = match build() {
-        Ok(node) => (Some(node), Ok(())),
-        Err(error) => (None, Err(error)),
-    };
-    drop(says.send((core, built)));
-    // The owner knows that all nodes are built when every sender is dropped.
-    drop(says);
-    if let (Some(node), Ok(())) = (node, starts.recv())
+fn drive<E>(core: usize, build: &dyn Fn() -> Result<Node, E>, builds: &Builds<E>, shared: &Shared) {
+    let builds_here = Building(builds);
+    let node = build().map_err(|error| builds.failed(core, error));
+    let Ok(node) = node else { return };
+    builds.built();
+    drop(builds_here);
+    if builds.wait_for_start()
         && let Some(grace) = node.block_on(shared.is_to_end())
     {
         node.shut_down(grace);
+    }
+}
+
+/// How far the threads are that build their nodes.
+struct Builds<E> {
+    state: Mutex<Built<E>>,
+    changed: Condvar,
+}
+
+struct Built<E> {
+    /// The threads that still build.
+    building: usize,
+    /// The threads that have not built a node.
+    without: usize,
+    /// The errors, and the threads that had them.
+    failed: Vec<(usize, E)>,
+    /// Whether the nodes serve, once that is decided.
+    serve: Option<bool>,
+}
+
+impl<E> Builds<E> {
+    fn new(cores: usize) -> Builds<E> {
+        let state = Built { building: cores, without: cores, failed: Vec::new(), serve: None };
+        Builds { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    fn change<R>(&self, change: impl FnOnce(&mut Built<E>) -> R) -> R {
+        let changed = change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_all();
+        changed
+    }
+
+    /// Waits until `of` returns something.
+    fn wait<R>(&self, mut of: impl FnMut(&mut Built<E>) -> Option<R>) -> R {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(result) = of(&mut state) {
+                return result;
+            }
+            state = self.changed.wait(&self.state, state);
+        }
+    }
+
+    fn built(&self) {
+        self.change(|state| state.without -= 1);
+    }
+
+    fn failed(&self, core: usize, error: E) {
+        self.change(|state| state.failed.push((core, error)));
+    }
+
+    /// Waits until no thread builds any more. Returns the errors, unless each thread has built its node.
+    fn wait_for_all(&self) -> Option<Vec<(usize, E)>> {
+        self.wait(|state| {
+            let failed = (state.without > 0).then(|| std::mem::take(&mut state.failed));
+            (state.building == 0).then_some(failed)
+        })
+    }
+
+    /// Tells the threads whether their nodes serve. The first word counts.
+    fn start(&self, serve: bool) {
+        self.change(|state| state.serve = state.serve.or(Some(serve)));
+    }
+
+    /// Waits until it is known whether the nodes serve.
+    fn wait_for_start(&self) -> bool {
+        self.wait(|state| state.serve)
+    }
+}
+
+/// A thread that builds; it may panic.
+struct Building<'b, E>(&'b Builds<E>);
+
+impl<E> Drop for Building<'_, E> {
+    fn drop(&mut self) {
+        self.0.change(|state| state.building -= 1);
+    }
+}
+
+/// The owner while the threads build. Dropping it lets none of their nodes serve, unless they do already.
+struct Starting<'b, E>(&'b Builds<E>);
+
+impl<E> Drop for Starting<'_, E> {
+    fn drop(&mut self) {
+        self.0.start(false);
     }
 }
 
@@ -193,7 +264,7 @@ fn drive<E>(
 /// ```
 #[must_use = "the nodes end when this is dropped"]
 pub struct Cores {
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<Thread>,
     shared: Arc<Shared>,
     /// The socket that is readable when a thread has ended, or on a signal.
     ours: UnixStream,
@@ -217,6 +288,7 @@ impl Cores {
     pub fn until_ctrl_c(&self) -> Result<(), CoresError> {
         let _signals = Signals::into(&self.theirs)?;
         loop {
+            poll([(self.ours.as_fd(), PollFlags::IN)], None);
             match (&self.ours).read(&mut [0; 1]) {
                 Ok(_) => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

@@ -14,7 +14,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use upbeat_environment::time::Instant;
 
 /// How long a node is not driven before its futures are polled again.
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);

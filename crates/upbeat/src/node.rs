@@ -34,9 +34,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use upbeat_core::address::NodeAddress;
 use upbeat_core::limits::LEAVING_MS_MAX;
+use upbeat_environment::time::Instant;
 use upbeat_memory::local::Local;
 
 /// How often a closing node looks whether all accepted calls have their replies.

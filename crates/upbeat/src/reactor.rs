@@ -1,13 +1,11 @@
 //! The node's one descriptor: an epoll with everything that can wake the node.
 
 use rustix::buffer::spare_capacity;
-use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
-use rustix::io::Errno;
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
-};
+use rustix::event::{PollFlags, epoll};
 use std::cell::{OnceCell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use upbeat_environment::time::now_ns;
+use upbeat_environment::waiting::{Timer, poll, wait_events};
 use upbeat_memory::pool::Key;
 
 /// The owner of a descriptor in the epoll.
@@ -69,7 +67,7 @@ pub(crate) struct Reactor {
     epoll: OwnedFd,
     events: RefCell<Vec<epoll::Event>>,
     /// A timer for loops of the application, which wait for the epoll and know no time.
-    alarm: OnceCell<OwnedFd>,
+    alarm: OnceCell<Timer>,
 }
 
 impl Reactor {
@@ -125,54 +123,36 @@ impl Reactor {
         let alarm = match (self.alarm.get(), nanoseconds) {
             (None, None) => return Ok(()),
             (None, Some(_)) => {
-                let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-                let alarm = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+                let alarm = Timer::new()?;
                 self.add(&alarm, Source::Alarm)?;
                 self.alarm.get_or_init(|| alarm)
             }
             (Some(alarm), _) => alarm,
         };
-        // A time of zero would cancel the alarm.
-        let it_value = timespec(nanoseconds.map_or(0, |nanoseconds| nanoseconds.max(1)));
-        let time = Itimerspec { it_interval: timespec(0), it_value };
-        timerfd_settime(alarm, TimerfdTimerFlags::empty(), &time).map(drop)
+        alarm.set(nanoseconds.map(|nanoseconds| now_ns().saturating_add(nanoseconds)))
     }
 
     /// Clears the alarm.
     pub(crate) fn hush(&self) {
         if let Some(alarm) = self.alarm.get() {
-            // The read fails if the alarm was set anew meanwhile.
-            let _ = rustix::io::read(alarm, &mut [0u8; 8]);
+            alarm.clear();
         }
     }
 
     /// Waits for events, for `nanoseconds` at most or without a limit, and adds them to `into`.
     pub(crate) fn wait(&self, nanoseconds: Option<u64>, into: &mut Vec<Source>) {
-        let timeout = nanoseconds.map(timespec);
         let mut events = self.events.borrow_mut();
         events.clear();
-        match epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
-            // The epoll is open, and the buffer is valid.
-            Err(error) => debug_assert!(false, "epoll: {error}"),
-        }
+        let waited = wait_events(&self.epoll, spare_capacity(&mut events), nanoseconds);
+        debug_assert!(waited.is_ok(), "the epoll is open, and the buffer is valid: {waited:?}");
         into.extend(events.iter().map(|event| Source::unpack(event.data.u64())));
     }
 }
 
 /// Returns whether both directions of a socket have ended, or it has failed.
 pub(crate) fn has_hung_up(socket: &impl AsFd) -> bool {
-    let mut polled = [PollFd::new(socket, PollFlags::empty())];
-    let at_once = timespec(0);
-    poll(&mut polled, Some(&at_once)).is_ok_and(|ready| ready != 0)
-}
-
-/// Returns this many nanoseconds as a `Timespec`.
-pub(crate) fn timespec(nanoseconds: u64) -> Timespec {
-    Timespec {
-        tv_sec: i64::try_from(nanoseconds / 1_000_000_000).unwrap_or(i64::MAX),
-        tv_nsec: (nanoseconds % 1_000_000_000) as _,
-    }
+    let [has_ended] = poll([(socket.as_fd(), PollFlags::empty())], Some(0));
+    has_ended
 }
 
 impl AsFd for Reactor {

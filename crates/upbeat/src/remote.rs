@@ -12,13 +12,15 @@ use crate::error::BuildError;
 use crate::warning::warn;
 use std::fmt::Arguments;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 use upbeat_core::admission;
 use upbeat_core::limits::{
     PEER_TIMEOUT_MS, REMOTE_BYTES, REMOTE_MESSAGES_MIN, REMOTE_SESSIONS_MAX, RESUME_WITHIN_MS,
 };
 use upbeat_core::name::{NodeName, ProgramName};
 use upbeat_core::quota::Quota;
+use upbeat_environment::time::Instant;
+use upbeat_environment::time::calendar;
 use upbeat_transport::identity::Identity;
 use upbeat_transport::remote::RemoteOptions;
 
@@ -130,7 +132,7 @@ impl Remote {
         if let Err(error) = identity.reload() {
             return warn_daily(format_args!("the identity was not replaced: {error}"));
         }
-        let left = identity.expires_in(SystemTime::now());
+        let left = identity.expires_in(calendar());
         let when = match left.as_secs() / DAY.as_secs() {
             _ if left >= SOON => return,
             _ if left.is_zero() => "has expired".to_owned(),

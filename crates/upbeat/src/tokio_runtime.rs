@@ -4,7 +4,7 @@
 
 use crate::dispatch::UnderWay;
 use crate::node::Node;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,6 +13,7 @@ use std::task::{Context, Poll};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::Handle;
+use upbeat_environment::waiting::poll;
 
 /// The number of turns after which other tasks of the runtime have their turn.
 const TURNS: usize = 64;
@@ -106,19 +107,11 @@ fn turn(node: &Node, descriptor: &AsyncFd<OwnedFd>, context: &mut Context<'_>) -
                 Err(error) => return Poll::Ready(error),
             }
         }
-        match is_readable(descriptor.get_ref()) {
-            Ok(true) => {}
-            Ok(false) => return Poll::Pending,
-            Err(error) => return Poll::Ready(error),
+        let [came] = poll([(descriptor.get_ref().as_fd(), PollFlags::IN)], Some(0));
+        if !came {
+            return Poll::Pending;
         }
     }
     context.waker().wake_by_ref();
     Poll::Pending
-}
-
-/// Whether something has come.
-fn is_readable(descriptor: &OwnedFd) -> io::Result<bool> {
-    let mut asked = [PollFd::new(descriptor, PollFlags::IN)];
-    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-    Ok(poll(&mut asked, Some(&at_once))? > 0)
 }

@@ -23,6 +23,7 @@ pub(crate) use processors::thread_times;
 use processors::{delayed_ns, processors};
 use std::cell::Cell;
 use upbeat_core::limits::WATCHES_PER_SECOND_MAX;
+use upbeat_environment::waiting::yield_now;
 use upbeat_memory::ticks::{ticks, ticks_per_second};
 
 /// The strategy with which a node waits for messages.
@@ -219,7 +220,7 @@ impl IdlePolicy {
 
     /// Yields the processor to another thread.
     pub(crate) fn yield_now(&mut self) {
-        rustix::thread::sched_yield();
+        yield_now();
         self.has_yielded();
     }
 

@@ -10,10 +10,11 @@
 
 use crate::contain::panics;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
-use std::thread::Builder;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use upbeat_environment::thread::{Condvar, spawn};
+use upbeat_environment::time::Instant;
 use upbeat_memory::fork::PerProcess;
 
 /// How long the thread waits for something to do before it ends.
@@ -77,7 +78,7 @@ impl Watchdog {
         let due = Instant::now() + period;
         let mut state = self.state();
         if !state.runs {
-            let started = Builder::new().name("upbeat-watchdog".into()).spawn(|| self.run());
+            let started = spawn("upbeat-watchdog", || self.run());
             if started.is_err() {
                 return;
             }
@@ -125,10 +126,9 @@ impl Watchdog {
             }
             let next = state.nodes.iter().map(|node| node.due).min();
             let patience = next.map_or(PATIENCE, |due| due - now);
-            let waited = self.more.wait_timeout(state, patience);
-            let (woken, waited) = waited.unwrap_or_else(PoisonError::into_inner);
-            state = woken;
-            if next.is_none() && waited.timed_out() && state.nodes.is_empty() {
+            let is_late;
+            (state, is_late) = self.more.wait_timeout(&self.state, state, patience);
+            if next.is_none() && is_late && state.nodes.is_empty() {
                 state.runs = false;
                 return;
             }

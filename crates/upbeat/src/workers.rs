@@ -9,9 +9,9 @@
 use crate::contain::panics;
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{Builder, available_parallelism};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use upbeat_environment::thread::{Condvar, processors, spawn};
 use upbeat_memory::fork::PerProcess;
 
 /// The time for which a thread waits for more work before it ends.
@@ -45,7 +45,7 @@ impl Workers {
     /// Returns the pool of the process that runs.
     pub(crate) fn of_process() -> &'static Workers {
         static WORKERS: PerProcess<Workers> = PerProcess::new();
-        WORKERS.get(|| Workers::new(available_parallelism().map_or(1, usize::from), PATIENCE))
+        WORKERS.get(|| Workers::new(processors().unwrap_or(1), PATIENCE))
     }
 
     fn new(most: usize, patience: Duration) -> Workers {
@@ -58,7 +58,7 @@ impl Workers {
         let mut state = self.shared.state();
         if state.queue.len() >= state.free && state.threads < self.shared.most {
             let shared = Arc::clone(&self.shared);
-            let started = Builder::new().name("upbeat-compute".into()).spawn(move || shared.run());
+            let started = spawn("upbeat-compute", move || shared.run());
             match started {
                 Ok(_) => state.threads += 1,
                 Err(error) if state.threads == 0 => return Err(error),
@@ -89,11 +89,10 @@ impl Shared {
                 state = self.state();
             }
             state.free += 1;
-            let waited = self.more.wait_timeout(state, self.patience);
-            let (woken, waited) = waited.unwrap_or_else(PoisonError::into_inner);
-            state = woken;
+            let is_late;
+            (state, is_late) = self.more.wait_timeout(&self.state, state, self.patience);
             state.free -= 1;
-            if waited.timed_out() && state.queue.is_empty() {
+            if is_late && state.queue.is_empty() {
                 state.threads -= 1;
                 return;
             }

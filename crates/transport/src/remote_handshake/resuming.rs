@@ -7,7 +7,6 @@
 use super::{OpenError, PeerIdentity, RemoteHandshake, ResumeProof, Role, State};
 use crate::carrier::{Carrier, Connection};
 use crate::handshake::refused;
-use crate::local_node::random;
 use rustix::io::Errno;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,6 +16,7 @@ use upbeat_core::fault::Rule;
 use upbeat_core::hello::{Networked, Record, Refusal, RefusalCode, Ticket};
 use upbeat_core::name::NodeName;
 use upbeat_core::resume::{self, Agreed};
+use upbeat_environment::chance::random;
 use upbeat_memory::ticks::{ticks, ticks_per_second};
 
 impl RemoteHandshake {

@@ -8,10 +8,11 @@ use crate::wait::{Idle, IdlePolicy, Ticker};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::time::Instant;
 use upbeat_core::bill::Counter;
 use upbeat_core::limits::SWEEP_NS;
 use upbeat_core::sweep::Sweeps;
+use upbeat_environment::time::Instant;
+use upbeat_environment::waiting::looks_again;
 use upbeat_memory::sync::fence_full;
 
 /// The longest sleep: a day.
@@ -81,6 +82,7 @@ impl Dispatcher {
             }
             match self.idle() {
                 Idle::Tick => {
+                    looks_again();
                     self.tick();
                 }
                 Idle::Yield => {

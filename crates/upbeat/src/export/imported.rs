@@ -18,8 +18,8 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::task::{Context, Poll};
-use std::time::Instant;
 use upbeat_core::channel::export::{Consistency, Part};
+use upbeat_environment::time::Instant;
 
 /// An export of another node, for the paths of its reader.
 #[doc(hidden)]

@@ -6,7 +6,7 @@ use super::import::Import;
 use super::imported::Imported;
 use super::owner_state::{ExportOwner, OwnerState};
 use super::shared::Shared;
-use std::time::Instant;
+use upbeat_environment::time::Instant;
 
 impl Imported {
     fn owner(&self) -> ExportOwner {
@@ -30,7 +30,7 @@ impl Imported {
             node: self.node().to_owned(),
             pid: process.map(|process| process.pid()),
             state,
-            age: now.saturating_duration_since(alive),
+            age: now - alive,
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use super::BoundHandle;
 use super::caller::{Caller, Wants};
-use super::lasting::{Alarm, now_ns};
+use super::lasting::Alarm;
 use super::side::{Asked, Finds, Side};
 use crate::call::{
     CallFuture, Given, Open, Reads, Route, SendFuture, Split, State, Take, To, Whole,
@@ -18,6 +18,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use upbeat_core::frame::{CallNumber, Head};
+use upbeat_environment::time::now_ns;
 
 /// A call through a handle.
 pub type HandleCall<'h, A, R> = CallFuture<HandleRoute<&'h BoundHandle>, A, Whole<R>>;

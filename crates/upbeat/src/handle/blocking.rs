@@ -4,7 +4,6 @@
 //! a buffer of the caller.
 
 use super::caller::Caller;
-use super::lasting::now_ns;
 use super::{BoundHandle, IDLE_MAX, not_connected, wait};
 use crate::call::{Fill, Given, Split, Take, To, TryFill, Until, Whole};
 use crate::dispatch::Dispatcher;
@@ -14,6 +13,7 @@ use crate::wire::{Content, Fills, Wire};
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::time::Duration;
+use upbeat_environment::time::now_ns;
 
 /// Calls that block the calling thread, over a session of their own.
 ///

@@ -1,6 +1,5 @@
 //! The settings of a handle.
 
-use super::lasting::now_ns;
 use super::{BoundHandle, ConnectTerms, HandleClient, HandleError, Target, open, pages};
 use crate::call::Until;
 use crate::carriers::Carriers;
@@ -12,6 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use upbeat_core::address::NodeAddress;
 use upbeat_core::limits::TAKEN_BYTES_MAX;
+use upbeat_environment::time::now_ns;
 
 /// Returns a builder of a handle.
 ///

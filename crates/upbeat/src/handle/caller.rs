@@ -11,7 +11,7 @@ mod mending;
 mod opening;
 
 use super::Target;
-use super::lasting::{Watch, now_ns};
+use super::lasting::Watch;
 use crate::call::{Given, MISSING, To, Until, request_head, unbound};
 use crate::client::{self, LEAVING_MAX, Methods, methods};
 use crate::error::{CallError, ConnectError, Lost, Why};
@@ -33,6 +33,7 @@ use upbeat_core::context::Context;
 use upbeat_core::flow::ReplyBudget;
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::method::Signature;
+use upbeat_environment::time::now_ns;
 use upbeat_memory::sync::fence_full;
 use upbeat_memory::ticks::ticks;
 use upbeat_transport::local_node::LocalNode;
@@ -296,10 +297,8 @@ impl Caller {
     /// Counts a message. Returns the sample that goes with it, if it is sampled.
     #[inline]
     fn sample_of(&self, wants: &mut Wants, way: &Way) -> Option<Box<Sample>> {
-        if !self.sampling.is_due() && wants.sample.is_none() {
-            return None;
-        }
-        self.sampling.begin(wants.sample.take(), way, &self.session)
+        let is_sampled = self.sampling.is_due() || wants.sample.is_some();
+        is_sampled.then(|| self.sampling.begin(wants.sample.take(), way, &self.session)).flatten()
     }
 
     #[inline]

@@ -6,23 +6,14 @@
 //! later alarm needs no wake-up.
 
 use crate::contain::wake;
-use crate::reactor::timespec;
 use crate::timer::{TimerId, Timers};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, poll};
-use rustix::time::{
-    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, clock_gettime,
-    timerfd_create, timerfd_settime,
-};
+use rustix::event::{EventfdFlags, PollFlags};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
+use upbeat_environment::time::now_ns;
+use upbeat_environment::waiting::{Polled, Timer, poll, poll_any};
 use upbeat_memory::fork::Process;
-
-/// Returns the time.
-pub(super) fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
 
 /// Returns the events of a socket to wait for.
 pub(super) fn events(writable: bool) -> PollFlags {
@@ -33,7 +24,7 @@ pub(super) fn events(writable: bool) -> PollFlags {
 pub(super) struct Watch {
     /// The descriptor is readable when the session is no longer wanted.
     stop: OwnedFd,
-    timer: OwnedFd,
+    timer: Timer,
     alarms: Mutex<Alarms>,
     /// The process that has opened the session.
     made: Process,
@@ -48,10 +39,9 @@ struct Alarms {
 
 impl Watch {
     pub(super) fn new() -> std::io::Result<Watch> {
-        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         Ok(Watch {
             stop: rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?,
-            timer: timerfd_create(TimerfdClockId::Monotonic, flags)?,
+            timer: Timer::new()?,
             alarms: Mutex::default(),
             made: Process::this(),
         })
@@ -85,13 +75,10 @@ impl Watch {
         &self,
         socket: BorrowedFd<'_>,
         writable: bool,
-        timeout: Option<&Timespec>,
+        timeout_ns: Option<u64>,
     ) -> bool {
         let of = [(socket, writable), (self.stop.as_fd(), false), (self.timer.as_fd(), false)];
-        let mut descriptors = of.map(|(of, out)| PollFd::from_borrowed_fd(of, events(out)));
-        // After any result, an interruption too, looking again is right.
-        let _ = poll(&mut descriptors, timeout);
-        let [_, stop, timer] = descriptors.map(|descriptor| !descriptor.revents().is_empty());
+        let [_, stop, timer] = poll(of.map(|(of, out)| (of, events(out))), timeout_ns);
         if timer {
             self.ring();
         }
@@ -101,15 +88,14 @@ impl Watch {
     /// Waits as [`Watch::wait`] does, for one of several sockets.
     pub(super) fn wait_any<'a>(
         &'a self,
-        mut descriptors: Vec<PollFd<'a>>,
-        timeout: &Timespec,
+        mut descriptors: Vec<Polled<'a>>,
+        timeout_ns: u64,
     ) -> bool {
         let own = descriptors.len();
         let of = [self.stop.as_fd(), self.timer.as_fd()];
-        descriptors.extend(of.map(|of| PollFd::from_borrowed_fd(of, events(false))));
-        // After any result, an interruption too, looking again is right.
-        let _ = poll(&mut descriptors, Some(timeout));
-        let [stop, timer] = [own, own + 1].map(|at| !descriptors[at].revents().is_empty());
+        descriptors.extend(of.map(|of| (of, events(false))));
+        let came = poll_any(&descriptors, Some(timeout_ns));
+        let (stop, timer) = (came[own], came[own + 1]);
         if timer {
             self.ring();
         }
@@ -117,8 +103,8 @@ impl Watch {
     }
 
     /// Waits for so long. Returns true if the session is no longer wanted.
-    pub(super) fn pause(&self, timeout: &Timespec) -> bool {
-        self.wait(self.stop.as_fd(), false, Some(timeout))
+    pub(super) fn pause(&self, timeout_ns: u64) -> bool {
+        self.wait(self.stop.as_fd(), false, Some(timeout_ns))
     }
 
     fn alarms(&self) -> MutexGuard<'_, Alarms> {
@@ -136,16 +122,12 @@ impl Watch {
     }
 
     fn set(&self, alarms: &mut Alarms, at: u64) {
-        // Zero would disarm the timer, and the first nanosecond is in the past.
-        let it_value = timespec(at.max(1));
-        let time = Itimerspec { it_interval: timespec(0), it_value };
-        let set = timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &time);
-        alarms.set = set.ok().map(|_| at);
+        alarms.set = self.timer.set(Some(at)).ok().map(|()| at);
     }
 
     /// Wakes the alarms whose time has come.
     fn ring(&self) {
-        let _ = rustix::io::read(&self.timer, &mut [0; 8]);
+        self.timer.clear();
         let now = now_ns();
         // Wakers are the users' code, and may enter other alarms.
         let due = || self.alarms().timers.due(now);

@@ -22,6 +22,7 @@ use std::task::{Poll, Waker};
 use thread::{hear, open, tell};
 use upbeat_core::address::NodeAddress;
 use upbeat_core::frame::{CallNumber, Head};
+use upbeat_environment::thread::spawn;
 use upbeat_memory::sync::fence_full;
 use upbeat_transport::carrier::Segment;
 
@@ -253,7 +254,7 @@ impl Side {
                 hear(&sides, number, bell, &watch);
             }
         };
-        std::thread::Builder::new().name("upbeat-handle".into()).spawn(run)?;
+        spawn("upbeat-handle", run)?;
         Ok(side)
     }
 

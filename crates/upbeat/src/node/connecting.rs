@@ -9,7 +9,7 @@ use crate::remote::{self, Attempts, is_worth_waiting, own_times};
 use crate::session::Session;
 use crate::time;
 use std::future::poll_fn;
-use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
@@ -19,6 +19,8 @@ use std::time::Duration;
 use upbeat_core::address::{Address, NodeAddress};
 use upbeat_core::bind::BindRequest;
 use upbeat_core::limits::CONNECT_MS_MAX;
+use upbeat_environment::chance::random;
+use upbeat_memory::fork::PerProcess;
 use upbeat_transport::error::OpenError;
 use upbeat_transport::host::is_own;
 use upbeat_transport::local_node::LocalNode;
@@ -245,10 +247,10 @@ impl Dispatcher {
 /// Returns a number that is the same for all nodes that find each other by their names: those that share a
 /// directory of sockets, or, without one, those of this process. It is never 0.
 fn names_hold_in(place: Option<&SocketDirectory>) -> u64 {
-    static PROCESS: OnceLock<RandomState> = OnceLock::new();
+    static PROCESS: PerProcess<u64> = PerProcess::new();
     static BOOT: OnceLock<Vec<u8>> = OnceLock::new();
     let Some(place) = place else {
-        return PROCESS.get_or_init(RandomState::new).hash_one(std::process::id()) | 1;
+        return PROCESS.get(|| random().map_or(0, u64::from_le_bytes)) | 1;
     };
     let boot =
         BOOT.get_or_init(|| std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default());

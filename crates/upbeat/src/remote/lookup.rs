@@ -11,6 +11,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Poll, Waker};
 use upbeat_core::address::Address;
+use upbeat_environment::thread::spawn;
 use upbeat_memory::fork::PerProcess;
 use upbeat_transport::error::{OpenError, Unreached};
 
@@ -86,9 +87,8 @@ fn begin(job: Job) -> Result<(), OpenError> {
         return Ok(());
     }
     let failed = |error: std::io::Error| not_found(&job.0, &error);
-    let builder = std::thread::Builder::new().name("upbeat-lookup".into());
     let first = (job.0.clone(), Arc::clone(&job.1));
-    builder.spawn(move || work(first)).map_err(failed)?;
+    spawn("upbeat-lookup", move || work(first)).map_err(failed)?;
     all.threads += 1;
     Ok(())
 }

@@ -5,12 +5,12 @@
 //! what was sent before the end arrives, or a line on standard error says that it may not.
 
 use super::Session;
-use crate::reactor::timespec;
 use crate::warning::warn;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::PollFlags;
 use std::borrow::Borrow;
 use std::os::fd::AsFd;
 use std::time::Duration;
+use upbeat_environment::waiting::poll_any;
 use upbeat_transport::carrier::Leaving;
 
 /// The longest time between two looks whether the hosts of all peers have everything, in nanoseconds. The system has
@@ -79,13 +79,12 @@ fn wait<S: Borrow<Session>>(sessions: &[(S, Leaving)], at_most_ns: u64) {
     let carriers = sending.map(|(session, _)| &session.borrow().carrier);
     let sockets: Vec<_> =
         carriers.filter_map(|carrier| Some((carrier.socket()?, carrier.has_output()))).collect();
-    let mut descriptors: Vec<PollFd<'_>> = sockets
+    let polled: Vec<_> = sockets
         .iter()
         .map(|(socket, writable)| {
             let out = if *writable { PollFlags::OUT } else { PollFlags::empty() };
-            PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN | out)
+            (socket.as_fd(), PollFlags::IN | out)
         })
         .collect();
-    // After any result, looking again is right.
-    let _ = poll(&mut descriptors, Some(&timespec(at_most_ns)));
+    poll_any(&polled, Some(at_most_ns));
 }

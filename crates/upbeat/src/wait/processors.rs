@@ -2,11 +2,15 @@
 
 use rustix::fs::{Mode, OFlags};
 use upbeat_core::long_poll::ThreadTimes;
+use upbeat_environment::is_simulated;
 use upbeat_memory::thread_clock::thread_time_ns;
 
 /// Returns the number of processors that the program can use. The affinity of this thread says nothing about its
 /// peers; a quota of the control group does.
 pub(super) fn processors() -> usize {
+    if is_simulated() {
+        return 1;
+    }
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
     let online = online.and_then(|list| count_in(list.trim())).unwrap_or(1);
     let quota = std::fs::read_to_string("/sys/fs/cgroup/cpu.max").ok();
@@ -31,6 +35,9 @@ fn whole_processors(quota: &str) -> Option<usize> {
 
 /// Returns the kernel's account of this thread, if the kernel keeps one.
 pub(crate) fn thread_times() -> Option<ThreadTimes> {
+    if is_simulated() {
+        return None;
+    }
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = rustix::fs::open("/proc/thread-self/schedstat", flags, Mode::empty()).ok()?;
     let mut text = [0; 64];

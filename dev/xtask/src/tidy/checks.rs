@@ -4,6 +4,7 @@ mod architecture;
 mod conflicts;
 mod crate_floors;
 mod dead_files;
+mod environment;
 mod headers;
 mod language;
 mod lengths;
@@ -57,6 +58,11 @@ pub(crate) const CHECKS: &[Check] = &[
         name: "unsafe-code",
         about: "unsafe stays in its home, and every other crate forbids it",
         run: unsafe_code::check,
+    },
+    Check {
+        name: "environment",
+        about: "the runtime takes time, chance, waiting and threads from crates/environment",
+        run: environment::check,
     },
     Check {
         name: "mutants",

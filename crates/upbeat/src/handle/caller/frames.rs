@@ -4,12 +4,12 @@
 
 use super::Caller;
 use crate::driver::{Driver, Main, take_frames};
-use crate::handle::lasting::now_ns;
 use crate::sampling::take_sampled;
 use crate::session::{Fault, Session};
 use crate::wake::TaskId;
 use upbeat_core::bill::way::StampMode;
 use upbeat_core::frame::{CallNumber, FailCode, Head};
+use upbeat_environment::time::now_ns;
 
 impl Caller {
     /// Takes over every frame that has arrived. Replies are kept for their waiters.

@@ -3,19 +3,18 @@
 //! Invariant: a message that blocked its sender was taken by the system, or its sender has an error; what awaited
 //! messages have left behind is sent before the session ends, or a line on standard error says that it may not be.
 
-use super::super::lasting::now_ns;
 use super::Caller;
 use super::waiting::wait;
 use crate::call::Until;
 use crate::dispatch::Dispatcher;
 use crate::error::{CallError, Why};
-use crate::reactor::timespec;
 use crate::session::leave_all;
 use crate::wait::Idle;
 use std::os::fd::AsFd;
 use std::time::Duration;
 use upbeat_core::bind::BIND;
 use upbeat_core::limits::LEAVING_MS_MAX;
+use upbeat_environment::time::now_ns;
 use upbeat_transport::carrier::Leaving;
 
 /// The milliseconds for which a session without such messages waits until the peer's host knows that it ends.
@@ -66,7 +65,7 @@ impl Caller {
         let left = left.into_iter().chain(self.session.looks_at_peer_in_ns()).min();
         // A message may wait for room in the lane: the report of the peer makes the socket readable.
         let writable = self.session.carrier.has_output();
-        wait(socket.as_fd(), writable, None, left.map(timespec).as_ref());
+        wait(socket.as_fd(), writable, None, left);
     }
 
     /// Closes the session, which is no longer wanted.

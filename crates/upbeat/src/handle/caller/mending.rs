@@ -6,15 +6,16 @@
 //! that have begun go on in the next wait.
 
 use super::super::Target;
-use super::super::lasting::{Watch, events, now_ns};
+use super::super::lasting::{Watch, events};
 use super::Caller;
 use crate::call::Until;
 use crate::error::Why;
-use crate::reactor::timespec;
 use crate::remote::{Addresses, Place};
-use rustix::event::{PollFd, poll};
+use std::os::fd::AsFd;
 use upbeat_core::backoff::Jitter;
 use upbeat_core::resume::{Attempt, Due, Link};
+use upbeat_environment::time::now_ns;
+use upbeat_environment::waiting::poll_any;
 use upbeat_memory::ticks::ticks;
 use upbeat_transport::carrier::Connection;
 use upbeat_transport::error::OpenError;
@@ -150,18 +151,15 @@ impl Reconnect {
         let now = now_ns();
         let deadlines = self.trials.iter().map(|trial| trial.opening.deadline_ms() * 1_000_000);
         let next = deadlines.chain(self.link.next_ns()).min().unwrap_or(now);
-        let timeout = timespec(next.saturating_sub(now).min(most));
-        let sockets = self
-            .trials
-            .iter()
-            .map(|Trial { opening, .. }| PollFd::new(opening, events(opening.wants_output())));
-        let mut sockets: Vec<_> = sockets.collect();
+        let timeout = next.saturating_sub(now).min(most);
+        let openings = self.trials.iter().map(|trial| &trial.opening);
+        let sockets: Vec<_> =
+            openings.map(|opening| (opening.as_fd(), events(opening.wants_output()))).collect();
         let Some(watch) = watch else {
-            // After any result, an interruption too, looking again is right.
-            let _ = poll(&mut sockets, Some(&timeout));
+            poll_any(&sockets, Some(timeout));
             return false;
         };
-        watch.wait_any(sockets, &timeout)
+        watch.wait_any(sockets, timeout)
     }
 }
 

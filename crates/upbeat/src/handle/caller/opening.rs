@@ -2,13 +2,12 @@
 //!
 //! Invariant: the thread does not wait beyond its deadline, nor after its handle was dropped.
 
-use super::super::lasting::{Watch, now_ns};
+use super::super::lasting::Watch;
 use super::super::{ConnectTerms, Target};
 use super::Caller;
 use super::waiting::wait;
 use crate::call::Until;
 use crate::error::{CallError, ConnectError};
-use crate::reactor::timespec;
 use crate::remote::{Attempts, is_worth_waiting, lookup, not_answered, own_times, resolve};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
@@ -18,11 +17,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use upbeat_core::address::Address;
 use upbeat_core::backoff::{Jitter, Retry, connect_delay_ns};
 use upbeat_core::limits::CONNECT_MS_MAX;
 use upbeat_core::method::Signature;
+use upbeat_environment::time::Instant;
+use upbeat_environment::time::now_ns;
+use upbeat_environment::waiting::sleep;
 use upbeat_memory::ticks::{nanoseconds, ticks};
 use upbeat_transport::carrier::Carrier;
 use upbeat_transport::host::is_own;
@@ -130,8 +132,8 @@ pub(super) fn wait_open(
 /// Waits for so many nanoseconds, or until the handle is dropped.
 fn pause(watch: Option<&Watch>, ns: u64) -> Result<(), ConnectError> {
     match watch {
-        None => std::thread::sleep(Duration::from_nanos(ns)),
-        Some(watch) if watch.pause(&timespec(ns)) => return Err(dropped()),
+        None => sleep(Duration::from_nanos(ns)),
+        Some(watch) if watch.pause(ns) => return Err(dropped()),
         Some(_) => {}
     }
     Ok(())
@@ -246,8 +248,8 @@ impl Wanted<'_> {
             if left_ms == 0 {
                 return Err(ConnectError::Open(not_answered(address, CONNECT_MS_MAX)));
             }
-            let timeout = timespec(self.left_ns().min(left_ms * 1_000_000));
-            if wait(bell.0.as_fd(), false, self.watch, Some(&timeout)) {
+            let timeout = self.left_ns().min(left_ms * 1_000_000);
+            if wait(bell.0.as_fd(), false, self.watch, Some(timeout)) {
                 return Err(dropped());
             }
         }
@@ -301,9 +303,9 @@ impl Wanted<'_> {
                 Err(error) => return Err(ConnectError::Open(error)),
                 Ok(Step::Waiting) => {
                     let late_ms = opening.deadline_ms().saturating_sub(self.passed_ms()).max(1);
-                    let timeout = timespec((late_ms * 1_000_000).min(self.left_ns()));
+                    let timeout = (late_ms * 1_000_000).min(self.left_ns());
                     let writable = opening.wants_output();
-                    if wait(opening.as_fd(), writable, self.watch, Some(&timeout)) {
+                    if wait(opening.as_fd(), writable, self.watch, Some(timeout)) {
                         return Err(dropped());
                     }
                 }

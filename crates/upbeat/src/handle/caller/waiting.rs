@@ -2,21 +2,21 @@
 //!
 //! Invariant: the thread does not wait beyond its deadline, nor after its handle was dropped.
 
-use super::super::lasting::{Watch, events, now_ns};
+use super::super::lasting::{Watch, events};
 use super::{Caller, Wants};
 use crate::call::Until;
 use crate::dispatch::Dispatcher;
 use crate::error::CallError;
-use crate::reactor::timespec;
 use crate::session::Waiter;
 use crate::wait::{Idle, IdlePolicy, Waiting};
 use crate::wake::MAIN;
 use crate::wire::{Input, WireError};
-use rustix::event::{PollFd, Timespec, poll};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::task::Waker;
 
 use upbeat_core::frame::CallNumber;
+use upbeat_environment::time::now_ns;
+use upbeat_environment::waiting::{looks_again, poll};
 use upbeat_memory::sync::{FenceProof, fence_full};
 use upbeat_memory::ticks::{ticks, ticks_per_second};
 
@@ -66,6 +66,7 @@ impl Caller {
         }
         match self.pace.idle(false) {
             Idle::Tick => {
+                looks_again();
                 if self.ticker.is_watch_due(now_ns()) {
                     self.hear();
                     self.session.look_at_peer();
@@ -140,9 +141,8 @@ impl Caller {
         {
             let left = self.until.get().map(|until| until.left(now_ns()));
             let left = left.into_iter().chain(self.session.looks_at_peer_in_ns()).min();
-            let left = left.map(timespec);
             let writable = self.session.carrier.has_output();
-            let unwanted = wait(bell.as_fd(), writable, self.watch.as_deref(), left.as_ref());
+            let unwanted = wait(bell.as_fd(), writable, self.watch.as_deref(), left);
             drop(bell);
             if unwanted {
                 self.close();
@@ -342,12 +342,11 @@ pub(super) fn wait(
     socket: BorrowedFd<'_>,
     writable: bool,
     watch: Option<&Watch>,
-    timeout: Option<&Timespec>,
+    timeout_ns: Option<u64>,
 ) -> bool {
     let Some(watch) = watch else {
-        // After any result, an interruption too, looking again is right.
-        let _ = poll(&mut [PollFd::from_borrowed_fd(socket, events(writable))], timeout);
+        poll([(socket, events(writable))], timeout_ns);
         return false;
     };
-    watch.wait(socket, writable, timeout)
+    watch.wait(socket, writable, timeout_ns)
 }

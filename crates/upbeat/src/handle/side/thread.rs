@@ -5,7 +5,6 @@ use super::super::lasting::Watch;
 use super::super::{ConnectTerms, Target};
 use super::{Sides, State, lock};
 use crate::error::{BuildError, CallError, ConnectError, Why};
-use crate::reactor::timespec;
 use crate::wake::ForeignWaker;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
@@ -82,7 +81,7 @@ pub(super) fn hear(sides: &Mutex<Sides>, number: u64, bell: OwnedFd, watch: &Wat
             Next::Sleep(kept, writable) => {
                 let Some(bell) = &bell else { return };
                 // The thread wakes in time to free idle memory and unused grants.
-                watch.wait(bell.as_fd(), writable, kept.map(timespec).as_ref())
+                watch.wait(bell.as_fd(), writable, kept)
             }
             Next::Mend(None) => return,
             Next::Mend(Some(mut reconnect)) => {

@@ -9,18 +9,20 @@ use super::super::tree::{Package, Tree};
 /// The floor of each crate, by directory; a name that ends in a slash stands for all below it.
 const FLOORS: &[(&str, u8)] = &[
     ("crates/core", 0),
-    ("crates/memory", 0),
+    ("crates/environment", 0),
     ("crates/sync", 0),
     ("crates/macros", 1),
-    ("crates/transport", 1),
-    ("crates/upbeat", 2),
-    ("crates/cli", 3),
-    ("apps/", 3),
+    ("crates/memory", 1),
+    ("crates/transport", 2),
+    ("crates/upbeat", 3),
+    ("crates/cli", 4),
+    ("crates/sim", 4),
+    ("apps/", 4),
     ("dev/", DEV),
 ];
 
 /// The floor above all others; its crates may also depend on each other.
-const DEV: u8 = 4;
+const DEV: u8 = 5;
 
 /// Reports crates without a floor and dependencies that go up.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
@@ -95,7 +97,7 @@ mod tests {
     fn findings(directory: &str, tables: &str) -> Vec<usize> {
         let manifest = format!("[package]\nname = \"subject\"\n{tables}");
         let tree = Tree::of(&[
-            ("crates/memory/Cargo.toml", "[package]\nname = \"memory\"\n"),
+            ("crates/sync/Cargo.toml", "[package]\nname = \"sync\"\n"),
             ("crates/transport/Cargo.toml", "[package]\nname = \"transport\"\n"),
             ("crates/cli/Cargo.toml", "[package]\nname = \"cli\"\n"),
             ("dev/sim/Cargo.toml", "[package]\nname = \"sim\"\n"),
@@ -106,13 +108,13 @@ mod tests {
 
     #[test]
     fn dependencies_go_down() {
-        let tables = "[dependencies]\nserde = \"1\"\nmemory.workspace = true\ntransport = {}\n";
+        let tables = "[dependencies]\nserde = \"1\"\nsync.workspace = true\ntransport = {}\n";
         assert_eq!(findings("crates/upbeat", tables), []);
     }
 
     #[test]
     fn dependencies_go_neither_up_nor_sideways() {
-        let tables = "[dependencies]\nmemory = {}\ntransport = {}\ncli = {}\nsim = {}\n";
+        let tables = "[dependencies]\nsync = {}\ntransport = {}\ncli = {}\nsim = {}\n";
         assert_eq!(findings("crates/core", tables), [4, 5, 6, 7]);
         let renamed = "[build-dependencies]\nother = { package = \"cli\" }\n";
         assert_eq!(findings("crates/core", renamed), [4]);
@@ -120,7 +122,7 @@ mod tests {
 
     #[test]
     fn tests_may_use_their_own_floor_and_dev() {
-        let tables = "[dev-dependencies]\nmemory = {}\nsim = {}\ntransport = {}\n";
+        let tables = "[dev-dependencies]\nsync = {}\nsim = {}\ntransport = {}\n";
         assert_eq!(findings("crates/core", tables), [6]);
     }
 

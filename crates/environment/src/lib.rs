@@ -1,0 +1,31 @@
+//! The environment of the runtime: the clock, chance, waiting, and threads.
+//!
+//! A thread takes these from the system, unless a simulated [`World`] runs the thread. Threads that it
+//! [starts](thread::spawn) belong to the same world. Other crates of the runtime reach the system's clock, random
+//! numbers, waits and threads only through this crate, so the same code runs in both.
+//!
+//! Invariant: where no world has ever been entered, the question costs one load.
+//!
+//! The clock of a node in a world is the world's:
+//!
+//! ```
+//! use std::time::Duration;
+//! use upbeat_environment::time::Instant;
+//!
+//! let began = Instant::now();
+//! upbeat_environment::waiting::sleep(Duration::from_millis(1));
+//! assert!(began.elapsed() >= Duration::from_millis(1));
+//! ```
+#![forbid(unsafe_code)]
+
+mod world;
+
+pub mod time;
+
+pub mod chance;
+
+pub mod waiting;
+
+pub mod thread;
+
+pub use world::{Awaited, World, enter, is_simulated};

@@ -1,0 +1,72 @@
+//! The clocks.
+
+use crate::world::current;
+use std::ops::{Add, Sub};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The calendar's time at which a simulated world begins: the first day of 2026.
+const WORLD_BEGINS: Duration = Duration::from_secs(1_767_225_600);
+
+/// A moment of the monotonic clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Instant(u64);
+
+impl Instant {
+    /// Returns the present moment.
+    #[must_use]
+    pub fn now() -> Instant {
+        Instant(now_ns())
+    }
+
+    /// Returns the time since this moment.
+    #[must_use]
+    pub fn elapsed(self) -> Duration {
+        Instant::now() - self
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Instant;
+
+    fn add(self, time: Duration) -> Instant {
+        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Instant(self.0.saturating_add(ns))
+    }
+}
+
+impl Sub for Instant {
+    type Output = Duration;
+
+    /// Returns the time between two moments, or zero if the other one is later.
+    fn sub(self, earlier: Instant) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// Returns the nanoseconds of the monotonic clock.
+#[must_use]
+pub fn now_ns() -> u64 {
+    current().map_or_else(system_ns, |world| world.now_ns())
+}
+
+#[cfg(not(miri))]
+fn system_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Returns the nanoseconds since the first question: Miri does not run the system call.
+#[cfg(miri)]
+fn system_ns() -> u64 {
+    static BEGAN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    BEGAN.get_or_init(std::time::Instant::now).elapsed().as_nanos() as u64
+}
+
+/// Returns the time of the calendar.
+#[must_use]
+pub fn calendar() -> SystemTime {
+    match current() {
+        Some(world) => UNIX_EPOCH + WORLD_BEGINS + Duration::from_nanos(world.now_ns()),
+        None => SystemTime::now(),
+    }
+}

@@ -1,0 +1,85 @@
+//! The simulated world of a thread, if there is one.
+
+use rustix::event::PollFlags;
+use std::cell::RefCell;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+/// A simulated environment. One thread of a world runs at a time; the world chooses the next one when that waits.
+pub trait World: Send + Sync {
+    /// Returns the nanoseconds since the world began.
+    fn now_ns(&self) -> u64;
+
+    /// Returns a random number.
+    fn random(&self) -> u64;
+
+    /// Has the calling thread wait until this has come, or until a time.
+    fn wait(&self, awaited: Awaited<'_>, until_ns: Option<u64>);
+
+    /// Starts a thread of the world.
+    fn start(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>>;
+
+    /// Makes an eventfd readable at a time; none cancels that.
+    fn set_timer(&self, timer: &Arc<OwnedFd>, at_ns: Option<u64>);
+}
+
+/// The cause for which a thread of a world goes on before its time.
+#[derive(Debug)]
+pub enum Awaited<'a> {
+    /// None.
+    Nothing,
+    /// One of these descriptors has one of these events.
+    Descriptors(&'a [(BorrowedFd<'a>, PollFlags)]),
+    /// The number has another value.
+    Change(&'a Arc<AtomicU64>, u64),
+}
+
+/// Whether a thread of this process has ever been in a world.
+static ENTERED: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    static WORLD: RefCell<Option<Arc<dyn World>>> = const { RefCell::new(None) };
+}
+
+/// Runs `act` in a world: the thread takes everything from it meanwhile.
+pub fn enter<R>(world: &Arc<dyn World>, act: impl FnOnce() -> R) -> R {
+    /// Puts the thread back where it was, after a panic too.
+    struct Back(Option<Arc<dyn World>>);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            // A thread that ends may have dropped its variables.
+            let _ = WORLD.try_with(|place| place.replace(self.0.take()));
+        }
+    }
+    ENTERED.store(true, Ordering::Relaxed);
+    let _back = Back(WORLD.replace(Some(Arc::clone(world))));
+    act()
+}
+
+/// Returns whether the calling thread is in a world.
+#[inline(always)]
+#[must_use]
+pub fn is_simulated() -> bool {
+    ENTERED.load(Ordering::Relaxed) && is_in_world()
+}
+
+#[cold]
+#[inline(never)]
+fn is_in_world() -> bool {
+    WORLD.try_with(|world| world.borrow().is_some()).unwrap_or(false)
+}
+
+/// Returns the world of the calling thread.
+#[inline]
+pub(crate) fn current() -> Option<Arc<dyn World>> {
+    if ENTERED.load(Ordering::Relaxed) { of_thread() } else { None }
+}
+
+#[cold]
+#[inline(never)]
+fn of_thread() -> Option<Arc<dyn World>> {
+    WORLD.try_with(|world| world.borrow().clone()).unwrap_or(None)
+}

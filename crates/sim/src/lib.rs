@@ -1,0 +1,30 @@
+//! Runs a program of Upbeat in a simulated world.
+//!
+//! The program's nodes, handles and threads are the real ones. Their clock, their random numbers and the order in which
+//! their threads run come from a seed: an hour of waiting takes no time, and a seed that has shown a fault shows it
+//! again.
+//!
+//! ```
+//! use std::time::Duration;
+//! use upbeat::Node;
+//!
+//! let world = upbeat_sim::run(7, || {
+//!     let node = Node::builder("doc/sleeper").local_only().build().unwrap();
+//!     node.block_on(upbeat::sleep(Duration::from_secs(3600)));
+//! });
+//! assert!(world.ended.is_ok());
+//! assert!(world.passed >= Duration::from_secs(3600));
+//! ```
+//!
+//! A world holds one process: its threads, nodes and handles. Threads of the program are started by [`spawn`]; one
+//! that `std::thread` starts belongs to no world.
+#![forbid(unsafe_code)]
+
+mod random;
+
+mod schedule;
+
+mod run;
+
+pub use run::{Ended, Outcome, run};
+pub use upbeat_environment::thread::{Thread, spawn};

@@ -1,0 +1,212 @@
+//! The order in which the threads of a world run, and the time that passes.
+//!
+//! A thread that waits gives its turn to one of those that can go on, chosen by the seed. If none can, time passes
+//! until the first of them can. Invariant: one thread runs at a time, so the order of everything that threads do to
+//! each other follows from the seed.
+
+use crate::random::{Random, mix};
+use rustix::event::{PollFd, PollFlags, poll};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use upbeat_environment::Awaited;
+
+/// The nanoseconds that pass while a thread runs from one wait to its next, at most. They let a thread
+/// that looks at the clock again and again see the end of a time.
+const STEP_NS: usize = 2_000;
+
+/// The number of a thread.
+pub(crate) type Number = u64;
+
+/// The state of a world.
+pub(crate) struct Schedule {
+    pub(crate) now_ns: u64,
+    pub(crate) random: Random,
+    /// The thread that runs.
+    pub(crate) running: Number,
+    threads: BTreeMap<Number, Thread>,
+    started: Number,
+    /// The timers that are set, and their times.
+    timers: Vec<(Weak<OwnedFd>, u64)>,
+    /// A digest of all decisions.
+    pub(crate) history: u64,
+    pub(crate) steps: u64,
+}
+
+struct Thread {
+    name: String,
+    /// The thread that runs it, once that has begun.
+    on: Option<std::thread::Thread>,
+    waits: Option<Waits>,
+}
+
+/// The causes for which a thread goes on.
+#[derive(Debug)]
+struct Waits {
+    descriptors: Vec<(OwnedFd, PollFlags)>,
+    change: Option<(Arc<AtomicU64>, u64)>,
+    until_ns: Option<u64>,
+}
+
+impl Waits {
+    /// Returns whether the thread can go on, but for its descriptors.
+    fn is_over(&self, now_ns: u64) -> bool {
+        self.until_ns.is_some_and(|until| until <= now_ns)
+            || self.change.as_ref().is_some_and(|(of, seen)| of.load(Ordering::Relaxed) != *seen)
+    }
+}
+
+impl Schedule {
+    pub(crate) fn new(seed: u64) -> Schedule {
+        Schedule {
+            now_ns: 1,
+            random: Random::new(seed),
+            running: 0,
+            threads: BTreeMap::new(),
+            started: 0,
+            timers: Vec::new(),
+            history: mix(seed),
+            steps: 0,
+        }
+    }
+
+    /// Adds a thread, which can run.
+    pub(crate) fn start(&mut self, name: &str) -> Number {
+        let number = self.started;
+        self.started += 1;
+        self.threads.insert(number, Thread { name: name.to_owned(), on: None, waits: None });
+        number
+    }
+
+    /// Notes on which thread of the system a thread runs.
+    pub(crate) fn runs_on(&mut self, number: Number, on: std::thread::Thread) {
+        if let Some(thread) = self.threads.get_mut(&number) {
+            thread.on.get_or_insert(on);
+        }
+    }
+
+    /// Wakes the thread whose turn it is. One that has not begun looks for itself.
+    pub(crate) fn wake_running(&self) {
+        let running = self.threads.get(&self.running);
+        running.and_then(|thread| thread.on.as_ref()).into_iter().for_each(|on| on.unpark());
+    }
+
+    /// Wakes all threads.
+    pub(crate) fn wake_all(&self) {
+        self.threads.values().filter_map(|thread| thread.on.as_ref()).for_each(|on| on.unpark());
+    }
+
+    /// Removes a thread that has ended.
+    pub(crate) fn end(&mut self, number: Number) {
+        self.threads.remove(&number);
+    }
+
+    /// Returns whether no thread is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.threads.is_empty()
+    }
+
+    /// Notes what the running thread waits for.
+    pub(crate) fn waits(&mut self, awaited: Awaited<'_>, until_ns: Option<u64>) {
+        let mut waits = Waits { descriptors: Vec::new(), change: None, until_ns };
+        match awaited {
+            Awaited::Nothing => {}
+            Awaited::Change(of, seen) => waits.change = Some((Arc::clone(of), seen)),
+            Awaited::Descriptors(all) => {
+                let copies = all.iter().map(|(of, events)| {
+                    (of.try_clone_to_owned().expect("the process has a descriptor left"), *events)
+                });
+                waits.descriptors.extend(copies);
+            }
+        }
+        let running = self.running;
+        if let Some(thread) = self.threads.get_mut(&running) {
+            thread.waits = Some(waits);
+        }
+    }
+
+    /// Sets a timer of a descriptor.
+    pub(crate) fn set_timer(&mut self, timer: &Arc<OwnedFd>, at_ns: Option<u64>) {
+        let of = Arc::downgrade(timer);
+        self.timers.retain(|(known, _)| !known.ptr_eq(&of) && known.strong_count() > 0);
+        self.timers.extend(at_ns.map(|at| (of, at)));
+    }
+
+    /// Chooses the thread that runs next. Returns an error with what each thread waits for, if none ever can go on.
+    pub(crate) fn next(&mut self) -> Result<(), String> {
+        self.steps += 1;
+        self.now_ns += 1 + self.random.below(STEP_NS) as u64;
+        loop {
+            self.ring();
+            let ready = self.ready();
+            if !ready.is_empty() {
+                self.running = ready[self.random.below(ready.len())];
+                self.history = mix(self.history ^ self.running ^ self.now_ns.rotate_left(32));
+                if let Some(thread) = self.threads.get_mut(&self.running) {
+                    thread.waits = None;
+                }
+                return Ok(());
+            }
+            let ends = self.threads.values().filter_map(|thread| thread.waits.as_ref()?.until_ns);
+            let rings = self.timers.iter().filter(|(of, _)| of.strong_count() > 0);
+            let next = ends.chain(rings.map(|(_, at)| *at)).min();
+            self.now_ns = next.ok_or_else(|| self.shown())?;
+        }
+    }
+
+    /// Makes the descriptors of timers readable that are due.
+    fn ring(&mut self) {
+        let now_ns = self.now_ns;
+        self.timers.retain(|(of, at)| {
+            let Some(of) = of.upgrade() else { return false };
+            let is_due = *at <= now_ns;
+            if is_due {
+                // The counter is far from full.
+                let _ = rustix::io::write(&*of, &1u64.to_ne_bytes());
+            }
+            !is_due
+        });
+    }
+
+    /// Returns the threads that can go on, in the order of their numbers.
+    fn ready(&self) -> Vec<Number> {
+        let mut polled = Vec::new();
+        let mut of = Vec::new();
+        let mut ready = Vec::new();
+        for (number, thread) in &self.threads {
+            match &thread.waits {
+                Some(waits) if !waits.is_over(self.now_ns) => {
+                    for (descriptor, events) in &waits.descriptors {
+                        polled.push(PollFd::from_borrowed_fd(descriptor.as_fd(), *events));
+                        of.push(*number);
+                    }
+                }
+                _ => ready.push(*number),
+            }
+        }
+        let at_once = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        if !polled.is_empty() && poll(&mut polled, Some(&at_once)).is_ok_and(|events| events > 0) {
+            let came = polled.iter().zip(of).filter(|(polled, _)| !polled.revents().is_empty());
+            ready.extend(came.map(|(_, of)| of));
+        }
+        ready.sort_unstable();
+        ready.dedup();
+        ready
+    }
+
+    /// Returns what each thread waits for, for a world in which nothing can happen any more.
+    fn shown(&self) -> String {
+        let mut text = String::from("nothing can happen any more:");
+        for thread in self.threads.values() {
+            let what = match &thread.waits {
+                Some(Waits { change: Some(_), .. }) => "another thread",
+                Some(waits) if !waits.descriptors.is_empty() => "messages",
+                _ => "nothing",
+            };
+            let _ = write!(text, " thread `{}` waits for {what};", thread.name);
+        }
+        text
+    }
+}

@@ -1,0 +1,148 @@
+//! Programs of nodes and handles in simulated worlds.
+#![forbid(unsafe_code)]
+
+use std::cell::Cell;
+use std::time::Duration;
+use upbeat::Node;
+use upbeat_sim::{Ended, Outcome, run, spawn};
+
+/// A counter.
+#[upbeat::service]
+trait Counter {
+    /// Adds, and returns the sum.
+    async fn add(&self, by: u64) -> u64;
+    /// Adds after a time.
+    async fn add_later(&self, by: u64, ms: u64) -> u64;
+}
+
+#[derive(Default)]
+struct Sum {
+    sum: Cell<u64>,
+}
+
+impl Counter for Sum {
+    async fn add(&self, by: u64) -> u64 {
+        self.sum.set(self.sum.get() + by);
+        self.sum.get()
+    }
+    async fn add_later(&self, by: u64, ms: u64) -> u64 {
+        upbeat::sleep(Duration::from_millis(ms)).await;
+        self.add(by).await
+    }
+}
+
+fn serve() {
+    let node = Node::builder("sim/counter").local_only().build().unwrap();
+    node.serve(CounterServer::new(Sum::default())).unwrap();
+    node.block_on(upbeat::sleep(Duration::from_secs(5 * 3600)));
+}
+
+/// Three clients call a server: in their turns, and some beside each other.
+fn program() -> u64 {
+    let server = spawn("server", serve).unwrap();
+    let clients: Vec<_> = (0..3)
+        .map(|client| {
+            spawn(&format!("client {client}"), move || {
+                let node =
+                    Node::builder(&format!("sim/client-{client}")).local_only().build().unwrap();
+                node.block_on(async {
+                    let counter: CounterClient =
+                        node.connect("sim/counter").wait_for(Duration::from_secs(5)).await.unwrap();
+                    for round in 0..20 {
+                        counter.add(1).await.unwrap();
+                        counter.add_later(1, 60_000 * round).await.unwrap();
+                    }
+                });
+            })
+            .unwrap()
+        })
+        .collect();
+    for client in clients {
+        client.join().unwrap();
+    }
+    let node = Node::builder("sim/reader").local_only().build().unwrap();
+    let sum = node.block_on(async {
+        let counter: CounterClient = node.connect("sim/counter").await.unwrap();
+        counter.add(0).await.unwrap()
+    });
+    drop(node);
+    server.join().unwrap();
+    sum
+}
+
+#[test]
+fn hours_pass_in_no_time_and_a_seed_gives_its_history_again() {
+    let run_of = |seed| {
+        let Outcome { ended, passed, history, steps } = run(seed, program);
+        assert_eq!(ended.unwrap(), 120);
+        assert!(passed >= Duration::from_secs(190 * 60), "{passed:?}");
+        (passed, history, steps)
+    };
+    let first: Vec<_> = (0..20).map(run_of).collect();
+    for (seed, before) in first.iter().enumerate() {
+        assert_eq!(run_of(seed as u64), *before, "the history of seed {seed}");
+    }
+    assert_ne!(first[0].1, first[1].1);
+}
+
+/// A handle's thread, its awaited and blocking calls, computations and several cores take their turns like all others.
+#[test]
+fn handles_computations_and_cores_run_in_a_world() {
+    fn several() -> u64 {
+        let cores = upbeat::nodes_on(2, || {
+            let node = Node::builder("sim/cores").local_only().build()?;
+            node.serve(CounterServer::new(Sum::default()))?;
+            Ok::<_, Box<dyn std::error::Error + Send + Sync>>(node)
+        });
+        let cores = cores.unwrap();
+        let handle: CounterHandle = upbeat::handle::connect("sim/cores").unwrap();
+        let sum = {
+            let blocking = handle.blocking();
+            (1..=10).map(|by| blocking.add(by).unwrap()).last().unwrap()
+        };
+        let node = Node::builder("sim/computes").local_only().build().unwrap();
+        let (computed, awaited) = node.block_on(async {
+            let computed = node.compute(|| (1..=10_u64).sum::<u64>()).await;
+            (computed, handle.add_later(0, 3_600_000).await.unwrap())
+        });
+        assert_eq!(computed, sum);
+        drop(node);
+        drop(handle);
+        cores.shut_down(Duration::from_secs(1)).unwrap();
+        sum + awaited
+    }
+    for seed in 0..10 {
+        let runs = [run(seed, several), run(seed, several)];
+        assert_eq!(runs[0].history, runs[1].history, "the history of seed {seed}");
+        for Outcome { ended, passed, .. } in runs {
+            assert!(ended.unwrap() >= 55);
+            assert!(passed >= Duration::from_secs(3600));
+        }
+    }
+}
+
+#[test]
+fn a_world_in_which_nothing_can_happen_says_who_waits() {
+    let outcome = run(1, || {
+        spawn("waits", || {
+            let node = Node::builder("sim/waits").local_only().build().unwrap();
+            node.block_on(std::future::pending::<()>());
+        })
+        .unwrap()
+        .join()
+        .unwrap();
+    });
+    let Err(Ended::Stuck(text)) = outcome.ended else { panic!("{:?}", outcome.ended) };
+    assert!(text.contains("`waits` waits for messages"), "{text}");
+    assert!(text.contains("`main` waits for another thread"), "{text}");
+}
+
+#[test]
+fn a_panic_of_one_thread_ends_the_world() {
+    let outcome = run(2, || {
+        spawn("panics", || panic!("this thread panics")).unwrap();
+        upbeat_environment::waiting::sleep(Duration::from_secs(60));
+    });
+    let Err(Ended::Panicked(payload)) = outcome.ended else { panic!("{:?}", outcome.ended) };
+    assert_eq!(payload.downcast_ref::<&str>(), Some(&"this thread panics"));
+}
