@@ -2,10 +2,14 @@
 
 use crate::world::current;
 use std::ops::{Add, Sub};
+use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The calendar's time at which a simulated world begins: the first day of 2026.
 const WORLD_BEGINS: Duration = Duration::from_secs(1_767_225_600);
+
+/// The moment from which the monotonic clock of this process counts.
+static BEGAN: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
 
 /// A moment of the monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,23 +47,13 @@ impl Sub for Instant {
     }
 }
 
-/// Returns the nanoseconds of the monotonic clock.
+/// Returns the nanoseconds of the monotonic clock, from a moment of this process on.
 #[must_use]
 pub fn now_ns() -> u64 {
-    current().map_or_else(system_ns, |world| world.now_ns())
-}
-
-#[cfg(not(miri))]
-fn system_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
-/// Returns the nanoseconds since the first question: Miri does not run the system call.
-#[cfg(miri)]
-fn system_ns() -> u64 {
-    static BEGAN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
-    BEGAN.get_or_init(std::time::Instant::now).elapsed().as_nanos() as u64
+    match current() {
+        Some(world) => world.now_ns(),
+        None => BEGAN.elapsed().as_nanos() as u64,
+    }
 }
 
 /// Returns the time of the calendar.

@@ -145,10 +145,10 @@ impl Timer {
             world.set_timer(&self.descriptor, at_ns);
             return Ok(());
         }
-        // Zero would cancel the timer, and the first nanosecond is in the past.
-        let it_value = timespec(at_ns.map_or(0, |at| at.max(1)));
+        // Zero would cancel the timer.
+        let it_value = timespec(at_ns.map_or(0, |at| at.saturating_sub(now_ns()).max(1)));
         let time = Itimerspec { it_interval: timespec(0), it_value };
-        timerfd_settime(&self.descriptor, TimerfdTimerFlags::ABSTIME, &time).map(drop)
+        timerfd_settime(&self.descriptor, TimerfdTimerFlags::empty(), &time).map(drop)
     }
 
     /// Makes the descriptor unreadable, if the time has come.
