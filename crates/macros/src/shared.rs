@@ -64,6 +64,7 @@ struct Content {
     shape: TokenStream,
     put: TokenStream,
     room: TokenStream,
+    is_within: TokenStream,
     take: TokenStream,
     versions: TokenStream,
     versions_now: TokenStream,
@@ -80,6 +81,7 @@ impl Content {
             shape: never.clone(),
             put: never.clone(),
             room: never.clone(),
+            is_within: never.clone(),
             take: never.clone(),
             versions: never.clone(),
             versions_now: never,
@@ -213,6 +215,13 @@ impl<'a> Export<'a> {
                 }
                 rooms
             },
+            is_within: {
+                let fields = self.fields.iter().map(|field| {
+                    let (is_within, name) = (self.item(field, "is_within"), field.name);
+                    quote!(#is_within(&self.#name, export))
+                });
+                quote!(true #(&& #fields)*)
+            },
             take: self.take(),
             versions: {
                 let each = self.each(|field| {
@@ -283,8 +292,18 @@ impl<'a> Export<'a> {
         let (shape_type, memory, writer) = (runtime.shape(), runtime.memory(), runtime.writer());
         let (readable, named) = (runtime.readable(), runtime.named());
         let described = self.described();
-        let Content { words, units, grows, shape, put, room, take, versions, versions_now } =
-            content;
+        let Content {
+            words,
+            units,
+            grows,
+            shape,
+            put,
+            room,
+            is_within,
+            take,
+            versions,
+            versions_now,
+        } = content;
         quote! {
             #[automatically_derived]
             #[allow(deprecated, unused_variables)]
@@ -307,6 +326,11 @@ impl<'a> Export<'a> {
 
                 fn room(&self, replaced: ::core::option::Option<(&#writer<'_>, usize)>) -> usize {
                     #room
+                }
+
+                #[inline]
+                fn is_within(&self, export: u32) -> bool {
+                    #is_within
                 }
 
                 #[inline]

@@ -123,7 +123,7 @@ mod tests {
     fn home() -> Home {
         let wanted = Location::nowhere(8, Consistency::Cell);
         let taken = Rc::<Segments>::default().take(wanted, &Readers::everybody());
-        Home::new(Here::new(taken.unwrap()))
+        Home::new(Here::new(taken.unwrap(), 0))
     }
 
     fn versions(home: &Home) -> [u64; 2] {

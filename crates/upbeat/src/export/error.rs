@@ -24,6 +24,8 @@ pub enum ExportError {
     },
     /// A vector that grows has no room for more elements: an export has a limit.
     Full,
+    /// The value has a pointer into another export.
+    OtherExport,
     /// The node has shut down, or serves as many methods as it may.
     Serve(ServeError),
 }
@@ -44,6 +46,10 @@ impl fmt::Display for ExportError {
                 "the export has {} MiB, which is the most that an export may have, and no room for more elements",
                 (EXPORT_WORDS_MAX * WORD) >> 20
             ),
+            ExportError::OtherExport => f.write_str(
+                "the value has a pointer into another export, where alone it leads to its struct: store `Ref::null()`, and set \
+                 the pointer by `point_to`",
+            ),
             ExportError::Serve(error) => write!(f, "the node cannot export: {error}"),
         }
     }
@@ -51,7 +57,7 @@ impl fmt::Display for ExportError {
 
 impl std::error::Error for ExportError {}
 
-debug_as_text!(ExportError { Refused, Memory, Full, Serve });
+debug_as_text!(ExportError { Refused, Memory, Full, OtherExport, Serve });
 
 /// The reason why an export was not imported.
 #[non_exhaustive]
@@ -196,6 +202,8 @@ pub enum ReadError {
     /// The path leads to nothing at the moment: an option has no value, a map has no entry for the key, or a pointer leads
     /// nowhere.
     Nothing,
+    /// The pointer was read from another export: see [`Import::follow`](super::Import::follow).
+    OtherExport,
     /// The owner has withdrawn the export.
     Ended,
     /// The owner has died or was shut down, and another node has its name now.
@@ -226,6 +234,9 @@ impl fmt::Display for ReadError {
             ReadError::Nothing => f.write_str(
                 "the path leads to nothing at the moment: an option has no value, a map has no entry for the key, or a pointer \
                  leads nowhere",
+            ),
+            ReadError::OtherExport => f.write_str(
+                "the pointer was read from another export: follow it by the import by which it was read",
             ),
             ReadError::Ended => f.write_str("the owner has withdrawn the export: import it again"),
             ReadError::OwnerReplaced => f.write_str(
@@ -266,6 +277,7 @@ debug_as_text!(ReadError {
     Busy,
     Index,
     Nothing,
+    OtherExport,
     Ended,
     OwnerReplaced,
     OwnerEnded,

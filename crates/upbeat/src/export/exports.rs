@@ -30,8 +30,9 @@ impl Exports {
         consistency: Consistency,
         readers: Readers,
     ) -> Result<Export<T>, ExportError> {
-        self.directory().check(name, &T::shape())?;
-        let owner = Owner::of(name, (value, consistency), readers.clone(), &self.segments)?;
+        let number = self.directory.borrow_mut().number(name, &T::shape())?;
+        let owner =
+            Owner::of((number, name), (value, consistency), readers.clone(), &self.segments)?;
         self.stand(owner, readers)
     }
 
@@ -43,8 +44,9 @@ impl Exports {
         consistency: Consistency,
         readers: Readers,
     ) -> Result<Export<T>, ExportError> {
-        self.directory().check(name, &T::shape())?;
-        let owner = Owner::vacant::<T>(name, consistency, readers.clone(), &self.segments, 0)?;
+        let number = self.directory.borrow_mut().number(name, &T::shape())?;
+        let named = (number, name);
+        let owner = Owner::vacant::<T>(named, consistency, readers.clone(), &self.segments, 0)?;
         fill(&Path::new(Place::of(&owner.location(), &owner)));
         owner.publish_first();
         self.stand(owner, readers)
@@ -56,11 +58,9 @@ impl Exports {
         readers: Readers,
     ) -> Result<Export<T>, ExportError> {
         let owner = Rc::new(owner);
-        let kept = Rc::clone(&owner);
-        self.directory.borrow_mut().export(owner.name(), T::shape(), readers, |number| {
-            kept.stand(number);
-            Ok::<_, ExportError>(kept)
-        })?;
+        let (number, kept) = (owner.number(), Rc::clone(&owner));
+        self.directory.borrow_mut().export(number, owner.name(), T::shape(), readers, kept)?;
+        owner.stand();
         // The export has its room, so others can move together.
         owner.settle();
         Ok(Export::new(owner, Rc::clone(self)))
@@ -175,7 +175,7 @@ impl<T: Shared> Deref for Export<T> {
 impl<T: Shared> Drop for Export<T> {
     fn drop(&mut self) {
         self.owner.end();
-        self.owner.number().into_iter().for_each(|number| self.exports.withdraw(number));
+        self.exports.withdraw(self.owner.number());
         self.owner.watchers().tell();
     }
 }

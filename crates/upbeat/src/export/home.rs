@@ -23,8 +23,8 @@ pub(super) struct Here {
 }
 
 impl Here {
-    pub(super) fn new((lodging, location): (Lodging, Location)) -> Here {
-        Here { memory: Memory(lodging.region().clone()), location, lodging }
+    pub(super) fn new((lodging, location): (Lodging, Location), export: u32) -> Here {
+        Here { memory: Memory::new(lodging.region().clone(), export), location, lodging }
     }
 }
 

@@ -10,7 +10,7 @@ use super::opened::{Answer, Names, Opened};
 use super::path::Path;
 use super::routed::Routed;
 use super::served::{NodeExportsClient, NodeExportsHandle, NotOpened};
-use super::shared::{Named, Navigate, Place, Shared};
+use super::shared::{Named, Navigate, OTHER_EXPORT, Place, Shared};
 use super::snapshot::Snapshot;
 use super::types::Ref;
 use crate::dispatch::LostReads;
@@ -106,10 +106,17 @@ impl<T: Shared> Import<T> {
     ///     Ok(())
     /// }
     /// ```
+    ///
+    /// Reading the path is [`ReadError::OtherExport`](super::ReadError::OtherExport) if the pointer was read from another
+    /// export. An export that was made anew is another one.
     pub fn follow<U: Named>(&self, pointer: Ref<U>) -> Path<Routed<&Imported>, U> {
-        let pointer = u32::try_from(pointer.pointer).unwrap_or(u32::MAX);
-        let step = Step::Begin { pointer, name: U::NAME.into(), words: U::WORDS as u32 };
-        Path::new(Navigate::begin(*self.whole().place(), step, false))
+        let place = *self.whole().place();
+        if !pointer.is_within(self.imported.number()) {
+            return Path::new(Navigate::nowhere(place, OTHER_EXPORT));
+        }
+        let (pointer, words) = (pointer.pointer, U::WORDS as u32);
+        let step = Step::Begin { pointer, name: U::NAME.into(), words };
+        Path::new(Navigate::begin(place, step, false))
     }
 
     pub(super) fn imported(&self) -> &Imported {

@@ -51,8 +51,8 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    fn new(segment: Arc<Mapped>, location: Location) -> Mapping {
-        Mapping { memory: segment.memory.clone(), location, segment }
+    fn new(segment: Arc<Mapped>, location: Location, export: u32) -> Mapping {
+        Mapping { memory: Memory::new(segment.memory.0.clone(), export), location, segment }
     }
 
     /// Returns whether this is the same memory of the export: an owner uses no room again that it has told a reader.
@@ -89,7 +89,7 @@ impl Imported {
         let (client, lost) = node.unzip();
         let Opened { number, location, segment } = opened;
         Imported {
-            first: segment.map(|segment| Mapping::new(segment, location)),
+            first: segment.map(|segment| Mapping::new(segment, location, number)),
             moved: RwLock::default(),
             location,
             bets: Bets::new(lost),
@@ -161,7 +161,7 @@ impl Imported {
             && location.words >= self.location.words
             && location.consistency == self.location.consistency
         {
-            let mapping = Some(Mapping::new(segment, location));
+            let mapping = Some(Mapping::new(segment, location, number));
             *self.moved.write().unwrap_or_else(PoisonError::into_inner) = mapping;
         }
     }
@@ -182,6 +182,11 @@ impl Imported {
         let mut alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner);
         *alive = at.map_or(*alive, |at| at.max(*alive));
         *alive
+    }
+
+    /// Returns the number of the export.
+    pub(super) fn number(&self) -> u32 {
+        self.number
     }
 
     #[inline(always)]
@@ -377,7 +382,7 @@ enum Reading<'i, T> {
 
 enum Other<'i> {
     Failed(ReadError),
-    Calling { answer: Answer<'i>, shift: Option<u8> },
+    Calling { imported: &'i Imported, answer: Answer<'i>, shift: Option<u8> },
 }
 
 impl<'i, T: Shared> Read<'i, T> {
@@ -415,7 +420,7 @@ fn other<'i>(
             false => imported.read_routed(asked).await,
         }
     });
-    Box::new(Other::Calling { answer, shift })
+    Box::new(Other::Calling { imported, answer, shift })
 }
 
 impl<T: Shared> Future for Read<'_, T> {
@@ -439,13 +444,14 @@ impl<'i, T: Shared> Read<'i, T> {
         mut other: Box<Other<'i>>,
         context: &mut Context<'_>,
     ) -> Poll<Result<T, ReadError>> {
-        let (answer, shift) = match &mut *other {
+        let (imported, answer, shift) = match &mut *other {
             Other::Failed(error) => return Poll::Ready(Err(error.clone())),
-            Other::Calling { answer, shift } => (answer, *shift),
+            Other::Calling { imported, answer, shift } => (*imported, answer, *shift),
         };
         match answer.as_mut().poll(context) {
             Poll::Ready(answer) => {
-                Poll::Ready(answer.map_err(not_read).and_then(|words| value_of(&words, shift)))
+                let words = answer.map_err(not_read);
+                Poll::Ready(words.and_then(|words| imported.value_of(&words, shift)))
             }
             Poll::Pending => {
                 self.state = Reading::Other(other);
@@ -474,13 +480,19 @@ pub(super) fn not_read(error: CallError<NotRead>) -> ReadError {
     }
 }
 
-/// Returns the value of the words that the owner has sent.
-pub(super) fn value_of<T: Shared>(words: &[u64], shift: Option<u8>) -> Result<T, ReadError> {
-    if words.len() != T::WORDS && !(T::GROWS && words.len() > T::WORDS) {
-        return Err(ReadError::Invalid);
+impl Imported {
+    /// Returns the value of the words that the owner has sent.
+    pub(super) fn value_of<T: Shared>(
+        &self,
+        words: &[u64],
+        shift: Option<u8>,
+    ) -> Result<T, ReadError> {
+        if words.len() != T::WORDS && !(T::GROWS && words.len() > T::WORDS) {
+            return Err(ReadError::Invalid);
+        }
+        if T::PACKED != 0 {
+            return T::of_word(words[0] >> shift.unwrap_or(0)).ok_or(ReadError::Invalid);
+        }
+        T::take(&Memory::of(words, self.number), 0).ok_or(ReadError::Invalid)
     }
-    if T::PACKED != 0 {
-        return T::of_word(words[0] >> shift.unwrap_or(0)).ok_or(ReadError::Invalid);
-    }
-    T::take(&Memory::of(words), 0).ok_or(ReadError::Invalid)
 }

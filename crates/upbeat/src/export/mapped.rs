@@ -82,7 +82,7 @@ pub(super) fn map((segment, pid): (Segment, Option<u32>)) -> Result<Arc<Mapped>,
     }
     let region = segment.open_to_read().map_err(|error| NotMapped::Broken(error.to_string()))?;
     let process = pid.and_then(|pid| process(&mapped, pid));
-    let new = Arc::new(Mapped { memory: Memory(region), process, made: Process::this() });
+    let new = Arc::new(Mapped { memory: Memory::new(region, 0), process, made: Process::this() });
     file.into_iter().for_each(|file| drop(mapped.insert(file, Arc::downgrade(&new))));
     Ok(new)
 }

@@ -29,9 +29,21 @@ pub(super) fn attempts<T>(bets: &Bets, mut attempt: impl FnMut() -> Option<T>) -
 /// Memory with an exported value, for generated code.
 #[doc(hidden)]
 #[derive(Clone)]
-pub struct Memory(pub(super) Region);
+pub struct Memory(
+    pub(super) Region,
+    /// The number of the export whose value lies there. Pointers that are taken from there lead into that export.
+    u32,
+);
 
 impl Memory {
+    pub(super) const fn new(region: Region, export: u32) -> Memory {
+        Memory(region, export)
+    }
+
+    pub(super) const fn export(&self) -> u32 {
+        self.1
+    }
+
     /// Loads a word.
     #[inline(always)]
     pub(super) fn load(&self, at: usize) -> u64 {
@@ -43,9 +55,9 @@ impl Memory {
         self.0.words()
     }
 
-    /// Returns memory of this process with these words.
-    pub(super) fn of(words: &[u64]) -> Memory {
-        let memory = Memory(Region::heap(words.len()));
+    /// Returns memory of this process with these words of an export.
+    pub(super) fn of(words: &[u64], export: u32) -> Memory {
+        let memory = Memory(Region::heap(words.len()), export);
         words.iter().enumerate().for_each(|(at, word)| memory.store(at, *word));
         memory
     }

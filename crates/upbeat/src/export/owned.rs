@@ -26,13 +26,14 @@ impl<T: Shared, const N: usize> Path<&Owner, FixedVec<T, N>> {
     /// Gives the element back if the vector is full.
     ///
     /// # Panics
-    /// If the path leads to no vector, or if there is no memory for the elements of a vector that grows.
+    /// If the path leads to no vector, if the element has a pointer into another export, or if there is no memory for the
+    /// elements of a vector that grows.
     pub fn push(&self, item: T) -> Result<(), T> {
         let len = self.length().get();
         if len == N as u64 {
             return Err(item);
         }
-        self.make_room::<T>(|writer, at| {
+        self.make_room(&item, |writer, at| {
             item.room(Some((writer, FixedVec::<T, N>::item(at, len as usize))))
         });
         self.update(|_| {
@@ -67,7 +68,8 @@ impl<T: Shared> Path<&Owner, Vec<T>> {
     /// no room: readers go on in the place before until they learn of the new one.
     ///
     /// # Errors
-    /// If there is no memory for the element, or the export has as much as it may have.
+    /// If there is no memory for the element, the export has as much as it may have, or the element has a pointer into another
+    /// export.
     ///
     /// # Panics
     /// If the path leads to no vector.
@@ -75,7 +77,7 @@ impl<T: Shared> Path<&Owner, Vec<T>> {
         let len = self.length().get();
         let place = chunks::find(len as usize).ok_or(ExportError::Full)?;
         let chunk = chunks::words(place.chunk, each::<T>());
-        self.reserve(|writer, at| match writer.chunk(at, place.chunk) {
+        self.reserve(&item, |writer, at| match writer.chunk(at, place.chunk) {
             Some(first) => item.room(Some((writer, first + place.index * each::<T>() / WORD))),
             None => chunk + item.room(None),
         })?;
@@ -116,7 +118,8 @@ impl<K: Key, V: Shared, const N: usize> Path<&Owner, FixedMap<K, V, N>> {
     /// If the map is full.
     ///
     /// # Panics
-    /// If the path leads to no map, or if there is no memory for the elements of a vector that grows.
+    /// If the path leads to no map, if the value has a pointer into another export, or if there is no memory for the elements
+    /// of a vector that grows.
     pub fn insert(&self, key: &K, value: V) -> Result<(), MapFull> {
         if self.has(key) {
             self.entry(key).set(value);
@@ -126,7 +129,7 @@ impl<K: Key, V: Shared, const N: usize> Path<&Owner, FixedMap<K, V, N>> {
         if len == N as u64 {
             return Err(MapFull);
         }
-        self.make_room::<V>(|writer, at| {
+        self.make_room(&value, |writer, at| {
             value.room(Some((writer, FixedMap::<K, V, N>::value_of(writer, at, key))))
         });
         self.update(|_| {
@@ -189,6 +192,6 @@ impl<T: Named> Path<&Owner, Ref<T>> {
             "a pointer leads to a struct of its own export"
         );
         let at = place.at - place.access.location().value();
-        Ref::to(at)
+        Ref::to(at as u32, place.access.number())
     }
 }

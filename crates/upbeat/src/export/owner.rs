@@ -11,7 +11,7 @@ use super::path::Path;
 use super::segments::{Lodger, Segments};
 use super::shared::{NOTHING, NOWHERE, Place, Shared, access};
 use super::watchers::Watchers;
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use upbeat_core::channel::export::{Consistency, Readers, Room, gather};
@@ -29,8 +29,7 @@ const HEAP_WORDS: usize = 128;
 #[doc(hidden)]
 pub struct Owner {
     name: Box<str>,
-    /// The number, once the export stands.
-    number: OnceCell<u32>,
+    number: u32,
     home: Home,
     /// The words from a place of a path to the place in the copy that the owner uses: the one that it writes, or the last.
     offset: Cell<usize>,
@@ -49,7 +48,7 @@ impl Owner {
     /// Makes an export whose words are zero, with room for so many words of vectors. Nobody reads it until it
     /// [stands](Self::stand).
     pub(super) fn vacant<T: Shared>(
-        name: &str,
+        (number, name): (u32, &str),
         consistency: Consistency,
         readers: Readers,
         segments: &Rc<Segments>,
@@ -61,8 +60,8 @@ impl Owner {
         let kept = Kept { readers, segments: Rc::clone(segments) };
         Ok(Owner {
             name: name.into(),
-            number: OnceCell::new(),
-            home: Home::new(Here::new(taken)),
+            number,
+            home: Home::new(Here::new(taken, number)),
             offset: Cell::default(),
             heap: Cell::new(T::WORDS),
             heap_published: Cell::new(T::WORDS),
@@ -74,14 +73,17 @@ impl Owner {
 
     /// Makes an export of a value.
     pub(super) fn of<T: Shared>(
-        name: &str,
+        (number, name): (u32, &str),
         (value, consistency): (&T, Consistency),
         readers: Readers,
         segments: &Rc<Segments>,
     ) -> Result<Owner, ExportError> {
+        if !value.is_within(number) {
+            return Err(ExportError::OtherExport);
+        }
         // The value has no vectors yet, so it needs room for all elements.
         let heap = if T::GROWS { value.room(None) } else { 0 };
-        let owner = Owner::vacant::<T>(name, consistency, readers, segments, heap)?;
+        let owner = Owner::vacant::<T>((number, name), consistency, readers, segments, heap)?;
         owner.reserve(heap)?;
         let at = owner.written(owner.home.first().value());
         owner.with_writer(|writer| value.put(writer, at));
@@ -103,13 +105,12 @@ impl Owner {
         self.changed.borrow_mut().clear();
     }
 
-    /// Lets the export stand under a number.
-    pub(super) fn stand(self: &Rc<Self>, number: u32) {
-        self.number.get_or_init(|| number);
+    /// Lets the export stand.
+    pub(super) fn stand(self: &Rc<Self>) {
         let now = self.home.now();
         now.memory.0.publish(now.location.head, STANDS);
         let lodger: Weak<dyn Lodger> = Rc::<Owner>::downgrade(self);
-        self.kept.segments.enter(number, lodger);
+        self.kept.segments.enter(self.number, lodger);
     }
 
     /// Gives up segments that the exports do not need.
@@ -121,8 +122,8 @@ impl Owner {
         &self.name
     }
 
-    pub(super) fn number(&self) -> Option<u32> {
-        self.number.get().copied()
+    pub(super) fn number(&self) -> u32 {
+        self.number
     }
 
     /// Ends the export for readers of its memory.
@@ -170,6 +171,12 @@ impl Owner {
         write(&Writer::new(&now.memory, value, &self.heap))
     }
 
+    /// Checks that the pointers of a value lead into this export.
+    #[inline(always)]
+    fn check<V: Shared>(&self, value: &V) -> Result<(), ExportError> {
+        if value.is_within(self.number) { Ok(()) } else { Err(ExportError::OtherExport) }
+    }
+
     /// Makes room for so many more words of vectors. The export moves to a larger place if it has none.
     pub(super) fn reserve(&self, words: usize) -> Result<(), ExportError> {
         let needed = self.heap.get().saturating_add(words);
@@ -190,7 +197,7 @@ impl Owner {
     fn move_to(&self, words: usize) -> Result<(), ExportError> {
         let now = self.home.now();
         let wanted = Location::nowhere(words, now.location.consistency);
-        let next = Here::new(self.kept.segments.take(wanted, &self.kept.readers)?);
+        let next = Here::new(self.kept.segments.take(wanted, &self.kept.readers)?, self.number);
         let (from, to) = (now.location, next.location);
         let used = self.heap.get().max(self.heap_published.get());
         for copy in 0..to.consistency.copies() {
@@ -324,9 +331,7 @@ impl Lodger for Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        if let Some(number) = self.number() {
-            self.kept.segments.leave(number);
-        }
+        self.kept.segments.leave(self.number);
     }
 }
 
@@ -365,7 +370,7 @@ impl<T: Shared> Path<&Owner, T> {
                 let (load, words) = (&mut |at| memory.load(first + at), now.location.words);
                 let words = gather(&T::shape(), at - first, words, load);
                 let words = words.unwrap_or_else(|_| panic!("the value has too many words"));
-                T::take(&Memory::of(&words), 0)
+                T::take(&Memory::of(&words, access.number), 0)
             }
             None => T::take(memory, at),
             Some(shift) => T::of_word(memory.load(at) >> shift),
@@ -376,11 +381,12 @@ impl<T: Shared> Path<&Owner, T> {
     /// Replaces the value. A reader finds the old one or the new one.
     ///
     /// # Panics
-    /// If the path leads to nothing, or if there is no memory for the elements of a vector that grows.
+    /// If the path leads to nothing, if the value has a pointer into another export, or if there is no memory for the
+    /// elements of a vector that grows.
     #[inline]
     pub fn set(&self, value: T) {
         let Place { access, at, version, shift } = self.checked();
-        self.make_room::<T>(|writer, at| value.room(Some((writer, at))));
+        self.make_room(&value, |writer, at| value.room(Some((writer, at))));
         access.change::<T>(*at, *version, |writer, at| match shift {
             None => value.put(writer, at),
             Some(shift) => {
@@ -391,20 +397,29 @@ impl<T: Shared> Path<&Owner, T> {
         });
     }
 
-    /// Makes the room that a change to a value of type `V` needs, before anything of the change is done.
+    /// Checks the pointers of a value that is to be stored, and makes the room that it needs, before anything of the change
+    /// is done.
     #[inline(always)]
-    pub(super) fn make_room<V: Shared>(&self, words: impl FnOnce(&Writer<'_>, usize) -> usize) {
-        if V::GROWS {
-            self.reserve(words).unwrap_or_else(|error| panic!("{error}"));
-        }
+    pub(super) fn make_room<V: Shared>(
+        &self,
+        value: &V,
+        words: impl FnOnce(&Writer<'_>, usize) -> usize,
+    ) {
+        let made = match V::GROWS {
+            true => self.reserve(value, words),
+            false => self.checked().access.check(value),
+        };
+        made.unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// Makes room for the words of vectors that `words` counts, before a change of the value.
-    pub(super) fn reserve(
+    /// Checks the pointers of a value that is to be stored, and makes room for the words of vectors that `words` counts.
+    pub(super) fn reserve<V: Shared>(
         &self,
+        value: &V,
         words: impl FnOnce(&Writer<'_>, usize) -> usize,
     ) -> Result<(), ExportError> {
         let Place { access, at, .. } = self.checked();
+        access.check(value)?;
         let words = access.with_writer(|writer| words(writer, access.written(*at)));
         access.reserve(words)
     }

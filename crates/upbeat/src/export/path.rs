@@ -2,7 +2,7 @@
 
 use super::error::ReadError;
 use super::memory::Memory;
-use super::shared::{Access, Fields, NOTHING, NOWHERE, Navigate, Place, Shared};
+use super::shared::{Access, Fields, NOTHING, NOWHERE, Navigate, OTHER_EXPORT, Place, Shared};
 use std::marker::PhantomData;
 use std::ops::Deref;
 use upbeat_core::channel::export::{Around, Step};
@@ -65,6 +65,7 @@ impl<A: Access, T: Shared> Path<A, T> {
     pub(super) fn at(&self) -> Result<usize, ReadError> {
         match self.place() {
             Place { at: NOWHERE, version: NOTHING, .. } => Err(ReadError::Nothing),
+            Place { at: NOWHERE, version: OTHER_EXPORT, .. } => Err(ReadError::OtherExport),
             Place { at: NOWHERE, version: index, .. } => Err(ReadError::Index { index: *index }),
             place => Ok(place.at),
         }

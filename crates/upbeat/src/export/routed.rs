@@ -5,7 +5,7 @@
 //! the steps that led there, are of one moment.
 
 use super::error::ReadError;
-use super::imported::{Imported, Read, not_read, value_of};
+use super::imported::{Imported, Read, not_read};
 use super::location::Location;
 use super::memory::{Memory, attempts};
 use super::owner::Owner;
@@ -277,7 +277,7 @@ impl<T: Shared> Path<Routed<&Snapshot>, T> {
         let (asked, shift) = self.asked_there();
         phase.note(&asked)?;
         if let Some(granted) = phase.granted(&asked) {
-            return value_of(&granted?, shift);
+            return phase.imported().value_of(&granted?, shift);
         }
         let here = phase.memory()?;
         let (memory, location) = (&here.memory, &here.location);
@@ -296,7 +296,7 @@ impl<T: Shared> Path<Routed<&Snapshot>, T> {
             return found;
         }
         let (asked, shift) = self.asked_there();
-        value_of(&phase.call(asked).await.map_err(not_read)?, shift)
+        phase.imported().value_of(&phase.call(asked).await.map_err(not_read)?, shift)
     }
 }
 

@@ -58,6 +58,13 @@ pub trait Shared: Sized + 'static {
         0
     }
 
+    /// Returns whether the pointers of the value lead into the export of this number, or to nothing.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn is_within(&self, _export: u32) -> bool {
+        true
+    }
+
     /// Loads a value from word `at` on. Returns `None` where words are no value of the type.
     #[doc(hidden)]
     fn take(from: &Memory, at: usize) -> Option<Self>;
@@ -182,6 +189,9 @@ pub(super) const NOWHERE: usize = usize::MAX;
 /// In place of the index that was out of range: the path leads through an option without a value, a map without the
 /// entry, or a pointer to nothing.
 pub(super) const NOTHING: usize = usize::MAX - 2;
+
+/// The same: the path begins at a pointer into another export.
+pub(super) const OTHER_EXPORT: usize = usize::MAX - 3;
 
 /// A part of an export, for generated code.
 #[doc(hidden)]

@@ -1,7 +1,7 @@
 //! Snapshots: several parts of an export, read as of one moment.
 
 use super::error::ReadError;
-use super::imported::{Here, Imported, Mapping, not_read, value_of};
+use super::imported::{Here, Imported, Mapping, not_read};
 use super::location::Location;
 use super::memory::Memory;
 use super::path::Path;
@@ -87,6 +87,10 @@ impl Snapshot {
             look: None,
             notes: Mutex::default(),
         }
+    }
+
+    pub(super) fn imported(&self) -> &Imported {
+        &self.imported
     }
 
     /// Returns where the export was when the run began.
@@ -258,7 +262,7 @@ impl<T: Readable> Path<&Snapshot, T> {
         let (asked, shift) = self.asked(phase.location.value());
         phase.note(&asked)?;
         match phase.granted(&asked) {
-            Some(words) => value_of(&words?, shift),
+            Some(words) => phase.imported.value_of(&words?, shift),
             None => phase.load(self, &phase.memory()?.memory, at),
         }
     }
@@ -271,6 +275,6 @@ impl<T: Readable> Path<&Snapshot, T> {
             return found;
         }
         let (asked, shift) = self.asked(phase.location.value());
-        value_of(&phase.call(asked).await.map_err(not_read)?, shift)
+        phase.imported.value_of(&phase.call(asked).await.map_err(not_read)?, shift)
     }
 }

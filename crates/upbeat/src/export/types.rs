@@ -190,6 +190,10 @@ impl<T: Shared, const N: usize> Shared for [T; N] {
         self.iter().enumerate().map(room).sum()
     }
 
+    fn is_within(&self, export: u32) -> bool {
+        self.iter().all(|item| item.is_within(export))
+    }
+
     #[inline]
     fn take(from: &Memory, at: usize) -> Option<Self> {
         if T::PACKED != 0 {

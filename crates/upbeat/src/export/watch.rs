@@ -1,7 +1,7 @@
 //! Waiting for changes of a value.
 
 use super::error::ReadError;
-use super::imported::{Imported, not_read, value_of};
+use super::imported::{Imported, not_read};
 use super::path::Path;
 use super::routed::Routed;
 use super::served::Asked;
@@ -50,7 +50,7 @@ impl<'i, T: Readable> Watch<'i, T> {
         let asked = self.asked.clone()?;
         let answer = self.imported.changed(asked, self.version).await;
         let (words, version) = answer.map_err(not_read)?;
-        let value = value_of(&words, self.shift)?;
+        let value = self.imported.value_of(&words, self.shift)?;
         self.version = Some(version);
         Ok(value)
     }

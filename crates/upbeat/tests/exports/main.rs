@@ -23,6 +23,8 @@ mod mixed;
 
 mod owners;
 
+mod paths;
+
 mod ranges;
 
 mod readers;

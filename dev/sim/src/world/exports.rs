@@ -141,9 +141,13 @@ impl World {
         };
         let tree = of.form.invent(random);
         let export = self.exports.all.len();
-        let keep = |_| Ok::<_, Refusal>(export);
         let (shape, readers) = (of.shape.clone(), Readers::everybody());
-        match self.exports.directories[node].export(name, shape, readers, keep) {
+        let directory = &mut self.exports.directories[node];
+        let made = directory.number(name, &shape).and_then(|number| {
+            directory.export(number, name, shape, readers, export)?;
+            Ok(number)
+        });
+        match made {
             Ok(number) => {
                 self.counts.exports += 1;
                 self.note(|| format!("{node} exports {export} as {name}, number {number}: {tree}"));
@@ -160,9 +164,7 @@ impl World {
     /// Exports a value under a name that none may have.
     fn export_badly(&mut self, node: usize) -> Result<(), Fault> {
         let name = self.exports.random.pick(&NO_NAMES);
-        let shape = self.exports.types[0].shape.clone();
-        let (directory, readers) = (&mut self.exports.directories[node], Readers::everybody());
-        match directory.export(name, shape, readers, |_| Ok(usize::MAX)) {
+        match self.exports.directories[node].number(name, &self.exports.types[0].shape) {
             Err(Refusal::Name(_) | Refusal::Segments { .. }) => Ok(()),
             made => violated(format!("{node} exports a value as {name:?}: {made:?}"))?,
         }

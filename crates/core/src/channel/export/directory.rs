@@ -115,27 +115,31 @@ impl<E> Directory<E> {
         Directory { standing: BTreeMap::new(), first: next, next }
     }
 
-    /// Exports a value of this shape for these readers, and keeps what `keep` makes for the number of the export. Returns
-    /// the number.
-    pub fn export<X: From<Refusal>>(
-        &mut self,
-        name: &str,
-        shape: Shape,
-        readers: Readers,
-        keep: impl FnOnce(u32) -> Result<E, X>,
-    ) -> Result<u32, X> {
-        let name = self.check(name, &shape)?;
+    /// Checks that a value of this shape may be exported under a name. Returns the number that the export has from now on.
+    pub fn number(&mut self, name: &str, shape: &Shape) -> Result<u32, Refusal> {
+        self.check(name, shape)?;
         let number = self.next;
-        let next = number.checked_add(1).ok_or(Refusal::Numbers)?;
-        let kept = keep(number)?;
-        self.next = next;
-        let text = shape.to_string().into();
-        self.standing.insert(number, Entry { name, shape, text, readers, kept });
+        self.next = number.checked_add(1).ok_or(Refusal::Numbers)?;
         Ok(number)
     }
 
+    /// Exports a value of this shape, which has this [number](Self::number), for these readers.
+    pub fn export(
+        &mut self,
+        number: u32,
+        name: &str,
+        shape: Shape,
+        readers: Readers,
+        kept: E,
+    ) -> Result<(), Refusal> {
+        let name = self.check(name, &shape)?;
+        let text = shape.to_string().into();
+        self.standing.insert(number, Entry { name, shape, text, readers, kept });
+        Ok(())
+    }
+
     /// Checks that a value of this shape may be exported under a name, which is returned.
-    pub fn check(&self, name: &str, shape: &Shape) -> Result<Box<str>, Refusal> {
+    fn check(&self, name: &str, shape: &Shape) -> Result<Box<str>, Refusal> {
         let name = checked(name)?;
         shape.check().map_err(Refusal::Shape)?;
         match self.named(&name).is_some() && !mutated(Mutant::ExportNameTwice) {

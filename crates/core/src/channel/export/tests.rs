@@ -248,7 +248,9 @@ fn a_consistency_has_a_number() {
 /// Exports a number under this name, and keeps the name.
 fn export(directory: &mut Directory<String>, name: &str) -> Result<u32, Refusal> {
     let shape = Shape::Scalar(Scalar::U64);
-    directory.export(name, shape, Readers::everybody(), |_| Ok(name.into()))
+    let number = directory.number(name, &shape)?;
+    directory.export(number, name, shape, Readers::everybody(), name.into())?;
+    Ok(number)
 }
 
 #[test]
@@ -300,13 +302,17 @@ fn a_refused_export_leaves_nothing() {
         assert!(export(&mut directory, name).is_err(), "{name}");
     }
     let large = Shape::Packed { of: Scalar::U64, len: u32::MAX };
-    let all = Readers::everybody;
-    let refused = directory.export("large", large, all(), |_| Ok(String::new()));
+    let refused = directory.number("large", &large);
     assert_eq!(refused, Err(Refusal::Shape(ShapeError::Large)));
-    let shape = Shape::Scalar(Scalar::U8);
-    let failed = directory.export("none", shape, all(), |_| Err(Refusal::Numbers));
-    assert_eq!(failed, Err(Refusal::Numbers));
-    assert!(directory.names(&Nameless).is_empty());
+    // An owner whose export fails has a number that nothing stands under.
+    let (shape, all) = (Shape::Scalar(Scalar::U64), Readers::everybody());
+    let number = directory.number("late", &shape).unwrap();
+    let kept = export(&mut directory, "late").unwrap();
+    let taken = Err(Refusal::Taken { name: "late".into() });
+    assert_eq!(directory.export(number, "late", shape, all, String::new()), taken);
+    assert_eq!(directory.kept(number, &Nameless), Err(NotRead::Ended));
+    assert_ne!(kept, number);
+    assert_eq!(directory.names(&Nameless), ["late"]);
 }
 
 #[test]

@@ -180,6 +180,10 @@ impl<K: Key, V: Shared, const N: usize> Shared for FixedMap<K, V, N> {
         self.0.iter().map(|(_, value)| value.room(None)).sum()
     }
 
+    fn is_within(&self, export: u32) -> bool {
+        self.0.iter().all(|(_, value)| value.is_within(export))
+    }
+
     fn take(from: &Memory, at: usize) -> Option<Self> {
         let slots = slots::<K, V>(at, N);
         let full = (0..N).filter(|slot| Slots::is_entry(from.load(slots.slot(*slot))));

@@ -148,6 +148,10 @@ impl<T: Shared, const N: usize> Shared for FixedVec<T, N> {
         items.map(room).sum()
     }
 
+    fn is_within(&self, export: u32) -> bool {
+        self.0.iter().all(|item| item.is_within(export))
+    }
+
     fn take(from: &Memory, at: usize) -> Option<Self> {
         let len = usize::try_from(from.load(at + LENGTH)).ok().filter(|len| *len <= N)?;
         take_items(from, at + ELEMENTS, len).map(FixedVec)

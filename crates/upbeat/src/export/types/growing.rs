@@ -56,6 +56,10 @@ impl<T: Shared> Shared for Vec<T> {
         words
     }
 
+    fn is_within(&self, export: u32) -> bool {
+        self.iter().all(|item| item.is_within(export))
+    }
+
     // The words are in one piece, in which the first chunk has all elements.
     fn take(from: &Memory, at: usize) -> Option<Self> {
         let len = usize::try_from(from.load(at + LENGTH)).ok()?;

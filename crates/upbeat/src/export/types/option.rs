@@ -35,6 +35,10 @@ impl<T: Shared> Shared for Option<T> {
         self.as_ref().map_or(0, |value| value.room(replaced))
     }
 
+    fn is_within(&self, export: u32) -> bool {
+        self.as_ref().is_none_or(|value| value.is_within(export))
+    }
+
     fn take(from: &Memory, at: usize) -> Option<Self> {
         match from.load(at + HAS) {
             0 => Some(None),

@@ -11,17 +11,20 @@ use upbeat_core::channel::export::{Shape, Step};
 ///
 /// The owner lets it point to a struct of the export by [`point_to`](Path::point_to). A reader's path goes on behind the
 /// pointer by `target()`, and reading the path to a pointer reads a copy of its target. A pointer that is a part of a value
-/// which was read has the place of its target: [`Import::follow`](crate::export::Import::follow) leads there.
+/// which was read has the place of its target: [`Import::follow`](crate::export::Import::follow) leads there. It knows its
+/// export: other imports do not follow it, and no other export stores it.
 pub struct Ref<T> {
     /// One more than the first word of the target, or 0.
-    pub(in crate::export) pointer: u64,
+    pub(in crate::export) pointer: u32,
+    /// The number of the export in which the target is, or 0.
+    export: u32,
     target: PhantomData<fn() -> T>,
 }
 
 impl<T> Ref<T> {
-    /// Returns the pointer to a struct that begins at this word of the export.
-    pub(in crate::export) const fn to(at: usize) -> Ref<T> {
-        Ref { pointer: at as u64 + 1, target: PhantomData }
+    /// Returns the pointer to a struct that begins at this word of the export of this number.
+    pub(in crate::export) const fn to(at: u32, export: u32) -> Ref<T> {
+        Ref { pointer: at + 1, export, target: PhantomData }
     }
 }
 
@@ -29,7 +32,7 @@ impl<T> Ref<T> {
     /// Returns a pointer to nothing.
     #[must_use]
     pub const fn null() -> Ref<T> {
-        Ref { pointer: 0, target: PhantomData }
+        Ref { pointer: 0, export: 0, target: PhantomData }
     }
 
     /// Returns whether the pointer leads to nothing.
@@ -55,7 +58,7 @@ impl<T> Default for Ref<T> {
 
 impl<T> PartialEq for Ref<T> {
     fn eq(&self, other: &Ref<T>) -> bool {
-        self.pointer == other.pointer
+        (self.pointer, self.export) == (other.pointer, other.export)
     }
 }
 
@@ -82,11 +85,18 @@ impl<T: Named> Shared for Ref<T> {
     }
 
     fn put(&self, to: &Writer<'_>, at: usize) {
-        to.store(at, self.pointer);
+        to.store(at, self.pointer.into());
+    }
+
+    fn is_within(&self, export: u32) -> bool {
+        self.is_null() || self.export == export
     }
 
     fn take(from: &Memory, at: usize) -> Option<Self> {
-        Some(Ref { pointer: from.load(at), target: PhantomData })
+        // An owner writes no larger word, and no struct begins there.
+        let pointer = u32::try_from(from.load(at)).unwrap_or(u32::MAX);
+        let export = if pointer == 0 { 0 } else { from.export() };
+        Some(Ref { pointer, export, target: PhantomData })
     }
 
     fn versions(_at: usize, _show: &mut dyn FnMut(usize)) {}

@@ -2,7 +2,7 @@
 
 use super::super::{
     Asker, Denial, Directory, Expression, Fold, Nameless, NotOpened, NotRead, Operand, Part,
-    Readers, Scalar, Shape,
+    Readers, Scalar,
 };
 use crate::name::NodeName;
 use proptest::prelude::*;
@@ -45,11 +45,14 @@ fn sum() -> Expression {
 /// Returns a directory with an export for everybody, and one for `risk` and the nodes below `web/`.
 fn directory() -> (Directory<()>, u32) {
     let mut directory = Directory::new(0);
-    let shape = || "[u64; 3]".parse::<Shape>().unwrap();
-    let keep = |_| Ok::<_, super::Refusal>(());
-    directory.export("open", shape(), Readers::everybody(), keep).unwrap();
-    let readers = Readers::nodes(["web/*", "risk"]).unwrap();
-    let number = directory.export("limited", shape(), readers, keep).unwrap();
+    let mut export = |name: &str, readers| {
+        let shape = "[u64; 3]".parse().unwrap();
+        let number = directory.number(name, &shape).unwrap();
+        directory.export(number, name, shape, readers, ()).unwrap();
+        number
+    };
+    export("open", Readers::everybody());
+    let number = export("limited", Readers::nodes(["web/*", "risk"]).unwrap());
     (directory, number)
 }
 

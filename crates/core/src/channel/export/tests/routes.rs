@@ -431,9 +431,8 @@ fn a_route_has_a_bounded_number_of_steps() {
 fn an_owner_leads_a_route_through_an_export_that_stands() {
     let mut directory = Directory::new(0);
     let shape: Shape = format!("B {{ a: {INDEXED}, p: ref<R> }}").parse().unwrap();
-    let number = directory
-        .export("a", shape.clone(), Readers::everybody(), |_| Ok::<_, super::Refusal>(7))
-        .unwrap();
+    let number = directory.number("a", &shape).unwrap();
+    directory.export(number, "a", shape.clone(), Readers::everybody(), 7).unwrap();
     let route = shape.resolve(".p*").unwrap().route;
     let whole = Part { at: 0, words: 2 };
     let routed = directory.routed(number, &route, whole, &Nameless).unwrap();
