@@ -136,7 +136,7 @@ impl<'a> Export<'a> {
         quote! {
             #[doc = #docs]
             #[allow(missing_debug_implementations, unreachable_pub)]
-            #vis struct #paths<#access>(#place<#access>);
+            #vis struct #paths<#access: #bound>(#place<#access>);
 
             // A program may read some of the fields only. The compiler reports the visibility of a field at the field.
             #[allow(dead_code, private_interfaces, unreachable_pub)]
@@ -145,7 +145,7 @@ impl<'a> Export<'a> {
             }
 
             #[automatically_derived]
-            impl<#access> ::core::convert::From<#place<#access>> for #paths<#access> {
+            impl<#access: #bound> ::core::convert::From<#place<#access>> for #paths<#access> {
                 #[inline(always)]
                 fn from(place: #place<#access>) -> Self {
                     #paths(place)
@@ -153,7 +153,7 @@ impl<'a> Export<'a> {
             }
 
             #[automatically_derived]
-            impl<#access> #fields<#access> for #paths<#access> {
+            impl<#access: #bound> #fields<#access> for #paths<#access> {
                 #[inline(always)]
                 fn place(&self) -> &#place<#access> {
                     &self.0

@@ -85,7 +85,7 @@ fn methods_have_the_visibility_and_the_documentation_of_their_fields() {
             ask: f64,
         }",
         &[
-            "pub(crate) struct RowFields<UpbeatAccess>(::upbeat::export::Place<UpbeatAccess>);",
+            "pub(crate) struct RowFields<UpbeatAccess: ::upbeat::export::Access>(::upbeat::export::Place<UpbeatAccess>);",
             "#[doc = \"The fields of an exported [`Row`].\"]",
             "#[doc = \" The best bid.\"] #[doc = \"\"] #[doc = \" In dollars.\"] #[inline(always)] pub(super) fn bid",
             "#[doc = \"The field `ask`.\"] #[doc(hidden)] #[inline(always)] fn ask",
@@ -158,7 +158,7 @@ fn wrong_uses_are_told_once_and_leave_something_to_use() {
         let message = words.replace(' ', "").replace('"', "\\\"");
         assert!(text.contains(&message), "{code}: {text}");
         assert!(text.contains("::upbeat::SharedforA"), "{code}");
-        assert!(text.contains("structAFields<UpbeatAccess>"), "{code}");
+        assert!(text.contains("structAFields<UpbeatAccess:"), "{code}");
     }
     assert!(!derived(&fields(256)).contains("compile_error"));
     let text = derived("struct u8 { b: u64 }");

@@ -240,7 +240,7 @@ questions! {
     stand(parts: Vec<(Asked, u64)>) -> bool;
 }
 
-access! { Arc<Imported>, Imported; }
+access! { Arc<Imported>, Imported, (); }
 
 impl<A: Access, T: Shared> Path<A, T> {
     /// Returns what a reader asks the owner for, and the first bit of a scalar of an array in its word. The value begins

@@ -1,6 +1,7 @@
 //! The owner's side: how an export is made and changed.
 
 mod answers;
+mod steps;
 
 use super::change::Changes;
 use super::error::ExportError;
@@ -14,6 +15,7 @@ use super::watchers::Watchers;
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use steps::Steps;
 use upbeat_core::channel::export::{Consistency, Readers, Room, gather};
 use upbeat_core::limits::EXPORT_WORDS_MAX;
 use upbeat_memory::copies;
@@ -353,7 +355,7 @@ impl Drop for Kept {
     }
 }
 
-access! { Rc<Owner>, Owner; }
+access! { Rc<Owner>, Owner, Steps; }
 
 impl<T: Shared> Path<&Owner, T> {
     /// Returns the value.
@@ -362,7 +364,7 @@ impl<T: Shared> Path<&Owner, T> {
     /// If the path leads to nothing.
     pub fn get(&self) -> T {
         let Place { access, at, shift, .. } = self.checked();
-        let (now, at) = (access.home.now(), access.written(*at));
+        let (now, at) = (access.home.now(), access.written(at));
         let memory = &now.memory;
         let value = match shift {
             None if T::GROWS => {
@@ -385,9 +387,9 @@ impl<T: Shared> Path<&Owner, T> {
     /// elements of a vector that grows.
     #[inline]
     pub fn set(&self, value: T) {
-        let Place { access, at, version, shift } = self.checked();
+        let Place { access, at, version, shift, .. } = self.checked();
         self.make_room(&value, |writer, at| value.room(Some((writer, at))));
-        access.change::<T>(*at, *version, |writer, at| match shift {
+        access.change::<T>(at, version, |writer, at| match shift {
             None => value.put(writer, at),
             Some(shift) => {
                 let mask = u64::MAX >> (64 - 8 * T::PACKED) << shift;
@@ -407,7 +409,7 @@ impl<T: Shared> Path<&Owner, T> {
     ) {
         let made = match V::GROWS {
             true => self.reserve(value, words),
-            false => self.checked().access.check(value),
+            false => self.place().access.check(value),
         };
         made.unwrap_or_else(|error| panic!("{error}"));
     }
@@ -420,14 +422,14 @@ impl<T: Shared> Path<&Owner, T> {
     ) -> Result<(), ExportError> {
         let Place { access, at, .. } = self.checked();
         access.check(value)?;
-        let words = access.with_writer(|writer| words(writer, access.written(*at)));
+        let words = access.with_writer(|writer| words(writer, access.written(at)));
         access.reserve(words)
     }
 
     /// Changes words of the value, and of no unit inside of it.
     pub(super) fn change_in_place(&self, put: impl FnOnce(&Writer<'_>, usize)) {
         let Place { access, at, version, .. } = self.checked();
-        access.change_unit((*at, T::WORDS), *version, put);
+        access.change_unit((at, T::WORDS), version, put);
     }
 
     /// Changes parts of the value. A reader of the whole value finds all changes or none. While the closure drives the
@@ -441,10 +443,13 @@ impl<T: Shared> Path<&Owner, T> {
         let place = self.checked();
         place.access.update(place.version, || change(&self.fields))
     }
+}
 
+impl<'o, T: Shared> Path<&'o Owner, T> {
+    /// Returns the place to which the path leads now.
     #[inline(always)]
-    pub(super) fn checked(&self) -> &Place<&Owner> {
-        let place = self.place();
+    pub(super) fn checked(&self) -> Place<&'o Owner> {
+        let place = self.place().now();
         if place.at == NOWHERE {
             leads_nowhere(place.version);
         }

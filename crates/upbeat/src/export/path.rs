@@ -20,7 +20,7 @@ impl<A: Access> Place<A> {
     #[inline(always)]
     pub fn field<T: Shared>(&self, offset: usize) -> Path<A::Borrowed<'_>, T> {
         let at = if self.at == NOWHERE { NOWHERE } else { self.at + offset };
-        Path::new(Place { access: self.access.borrow(), at, version: self.version, shift: None })
+        Path::new(Place { at, shift: None, ..self.borrowed() })
     }
 }
 
@@ -111,24 +111,23 @@ impl<A: Access, T: Shared> Deref for Path<A, T> {
 
 /// A scalar has no fields.
 #[doc(hidden)]
-pub struct ScalarFields<A>(Place<A>);
+pub struct ScalarFields<A: Access>(Place<A>);
 
 /// A text has no fields.
 #[doc(hidden)]
-pub struct TextFields<A>(Place<A>);
+pub struct TextFields<A: Access>(Place<A>);
 
 /// The elements of an array.
-pub struct ArrayFields<A, T, const N: usize>(pub(super) Place<A>, PhantomData<fn() -> T>);
+pub struct ArrayFields<A: Access, T, const N: usize>(pub(super) Place<A>, PhantomData<fn() -> T>);
 
 impl<A: Access, T: Shared, const N: usize> ArrayFields<A, T, N> {
     /// Returns the path to an element. Reading one that is out of range is an error, and writing it panics.
     #[inline(always)]
     pub fn index(&self, index: usize) -> Path<A::Borrowed<'_>, T> {
         let place = &self.0;
-        let access = place.access.borrow();
         if index >= N || place.at == NOWHERE {
             let index = if place.at == NOWHERE { place.version } else { index };
-            return Path::new(Place { access, at: NOWHERE, version: index, shift: None });
+            return Path::new(Place::nowhere(place.access.borrow(), index));
         }
         let (at, shift) = match T::PACKED {
             0 => (place.at + index * T::WORDS, None),
@@ -138,7 +137,7 @@ impl<A: Access, T: Shared, const N: usize> ArrayFields<A, T, N> {
                 (first + byte / WORD, Some((8 * (byte % WORD)) as u8))
             }
         };
-        Path::new(Place { access, at, version: place.version, shift })
+        Path::new(Place { at, shift, ..place.borrowed() })
     }
 
     /// Returns the number of elements.
@@ -170,7 +169,7 @@ macro_rules! fields {
 pub(super) use fields;
 
 fields! {
-    [A] ScalarFields<A>, |place| ScalarFields(place);
-    [A] TextFields<A>, |place| TextFields(place);
-    [A, T, const N: usize] ArrayFields<A, T, N>, |place| ArrayFields(place, PhantomData);
+    [A: Access] ScalarFields<A>, |place| ScalarFields(place);
+    [A: Access] TextFields<A>, |place| TextFields(place);
+    [A: Access, T, const N: usize] ArrayFields<A, T, N>, |place| ArrayFields(place, PhantomData);
 }

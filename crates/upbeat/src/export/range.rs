@@ -24,6 +24,7 @@ pub struct Element;
 impl Sealed for Element {}
 
 impl Access for Element {
+    type Steps = ();
     type Borrowed<'a> = Element;
 
     #[inline(always)]

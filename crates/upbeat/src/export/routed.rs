@@ -1,20 +1,18 @@
 //! Paths to values whose place the memory decides: those of options, vectors, maps and pointers.
 //!
 //! A reader's path notes the steps, and follows them at each read, where the memory is: in this process, or at the owner.
-//! The owner follows a step at once, because nobody else writes its memory. Invariant: a value that a reader finds, and
-//! the steps that led there, are of one moment.
+//! Invariant: a value that a reader finds, and the steps that led there, are of one moment.
 
 use super::error::ReadError;
 use super::imported::{Imported, Read, not_read};
 use super::location::Location;
 use super::memory::{Memory, attempts};
-use super::owner::Owner;
 use super::path::Path;
 use super::served::Asked;
-use super::shared::{Access, NOTHING, NOWHERE, Named, Navigate, Place, Readable, Sealed, Shared};
+use super::shared::{Access, Named, Navigate, Place, Readable, Sealed, Shared};
 use super::snapshot::Snapshot;
 use super::types::Ref;
-use upbeat_core::channel::export::{Around, Consistency, Found, Load, Missing, Part, Route, Step};
+use upbeat_core::channel::export::{Around, Consistency, Load, Missing, Part, Route, Step};
 use upbeat_memory::unit::UnitReader;
 
 /// The most units that a reader of shared memory looks at for a value and the steps that lead to it.
@@ -42,6 +40,8 @@ impl<A: Access> Access for Routed<A> {
     where
         Self: 'a;
 
+    type Steps = ();
+
     fn borrow(&self) -> Routed<A> {
         self.clone()
     }
@@ -51,20 +51,9 @@ impl<A: Access> Access for Routed<A> {
     }
 }
 
-/// Returns the place of a value in which a path begins at `value`, whose version is at `version`.
-fn within(at: usize, around: usize, value: usize, version: usize) -> (u32, Around) {
-    let word = |at: usize| at.wrapping_sub(value) as u32;
-    (word(at), (around != version).then(|| word(around)))
-}
-
 /// Returns the place behind the last of some steps.
 fn behind<A: Access>(access: A, route: Route) -> Place<Routed<A>> {
-    Place { access: Routed { access, route }, at: 0, version: AROUND, shift: None }
-}
-
-/// Returns the place behind a step that cannot be taken.
-fn nowhere<A: Access>(access: A, why: usize) -> Place<A> {
-    Place { access, at: NOWHERE, version: why, shift: None }
+    Place::whole(Routed { access, route }, 0, AROUND)
 }
 
 macro_rules! navigate {
@@ -74,11 +63,11 @@ macro_rules! navigate {
 
             fn from_step($place: &Place<Self>) -> (u32, Around) {
                 let location: Location = $location;
-                within($place.at, $place.version, location.value(), location.version())
+                $place.within(location.value(), location.version())
             }
 
             fn nowhere(place: Place<Self>, why: usize) -> Place<Self::There> {
-                nowhere(Routed { access: place.access, route: Route::default() }, why)
+                Place::nowhere(Routed { access: place.access, route: Route::default() }, why)
             }
 
             fn begin(place: Place<Self>, step: Step, _: bool) -> Place<Self::There> {
@@ -99,46 +88,17 @@ impl<A: Access> Navigate for Routed<A> {
     type There = Routed<A>;
 
     fn from_step(place: &Place<Self>) -> (u32, Around) {
-        within(place.at, place.version, 0, AROUND)
+        place.within(0, AROUND)
     }
 
     fn nowhere(place: Place<Self>, why: usize) -> Place<Routed<A>> {
-        nowhere(place.access, why)
+        Place::nowhere(place.access, why)
     }
 
     fn begin(place: Place<Self>, step: Step, _: bool) -> Place<Routed<A>> {
         let Routed { access, mut route } = place.access;
         route.push(step);
         behind(access, route)
-    }
-}
-
-impl<'o> Navigate for &'o Owner {
-    type There = &'o Owner;
-
-    fn from_step(place: &Place<Self>) -> (u32, Around) {
-        let location = place.access.location();
-        within(place.at, place.version, location.value(), location.version())
-    }
-
-    fn nowhere(place: Place<Self>, why: usize) -> Place<&'o Owner> {
-        nowhere(place.access, why)
-    }
-
-    fn begin(place: Place<Self>, step: Step, is_packed: bool) -> Place<&'o Owner> {
-        let access = place.access;
-        let mut route = Route::default();
-        route.push(step);
-        match access.follow(&route) {
-            Ok(Found { at, shift, around }) => {
-                let location = access.location();
-                let version = around.map_or(location.version(), |at| location.value() + at);
-                let shift = is_packed.then_some(shift);
-                Place { access, at: location.value() + at, version, shift }
-            }
-            Err(Missing::Index { index }) => nowhere(access, index as usize),
-            Err(Missing::Nothing | Missing::Broken) => nowhere(access, NOTHING),
-        }
     }
 }
 

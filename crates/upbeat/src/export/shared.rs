@@ -133,9 +133,13 @@ pub trait Named: Readable {
 pub trait Access: Clone + Sealed {
     /// The same, for as long as it is borrowed.
     #[doc(hidden)]
-    type Borrowed<'a>: Access
+    type Borrowed<'a>: Access<Steps = Self::Steps>
     where
         Self: 'a;
+
+    /// The steps through memory that a path has taken already and takes again.
+    #[doc(hidden)]
+    type Steps: Clone + Default + PartialEq;
 
     #[doc(hidden)]
     fn borrow(&self) -> Self::Borrowed<'_>;
@@ -149,12 +153,13 @@ pub trait Access: Clone + Sealed {
 pub trait Sealed {}
 
 macro_rules! access {
-    ($($root:ty, $user:ty;)*) => {$(
+    ($($root:ty, $user:ty, $steps:ty;)*) => {$(
         impl $crate::export::shared::Sealed for $root {}
         impl $crate::export::shared::Sealed for &$user {}
 
         impl $crate::export::shared::Access for $root {
             type Borrowed<'a> = &'a $user;
+            type Steps = $steps;
 
             #[inline(always)]
             fn borrow(&self) -> &$user {
@@ -168,6 +173,7 @@ macro_rules! access {
 
         impl<'u> $crate::export::shared::Access for &'u $user {
             type Borrowed<'a> = &'u $user where Self: 'a;
+            type Steps = $steps;
 
             #[inline(always)]
             fn borrow(&self) -> &'u $user {
@@ -196,7 +202,7 @@ pub(super) const OTHER_EXPORT: usize = usize::MAX - 3;
 /// A part of an export, for generated code.
 #[doc(hidden)]
 #[derive(Clone, Copy)]
-pub struct Place<A> {
+pub struct Place<A: Access> {
     pub(super) access: A,
     /// The first word, in the memory of the export, or [`NOWHERE`].
     pub(super) at: usize,
@@ -204,19 +210,30 @@ pub struct Place<A> {
     pub(super) version: usize,
     /// The first bit of a scalar of an array in its word.
     pub(super) shift: Option<u8>,
+    pub(super) steps: A::Steps,
 }
 
 impl<A: Access> Place<A> {
     /// Returns the place of a whole export, whose version is at word `version`.
     pub(super) fn whole(access: A, at: usize, version: usize) -> Place<A> {
-        Place { access, at, version, shift: None }
+        Place { access, at, version, shift: None, steps: A::Steps::default() }
+    }
+
+    /// Returns the place of a path that leads nowhere, for this reason.
+    pub(super) fn nowhere(access: A, why: usize) -> Place<A> {
+        Place::whole(access, NOWHERE, why)
     }
 
     /// Returns the same place, for as long as this one is borrowed.
     #[inline(always)]
     pub(super) fn borrowed(&self) -> Place<A::Borrowed<'_>> {
-        let Place { access, at, version, shift } = self;
-        Place { access: access.borrow(), at: *at, version: *version, shift: *shift }
+        Place {
+            access: self.access.borrow(),
+            at: self.at,
+            version: self.version,
+            shift: self.shift,
+            steps: self.steps.clone(),
+        }
     }
 
     /// Returns the same place in an export that has moved.
@@ -231,7 +248,15 @@ impl<A: Access> Place<A> {
             at: self.at.wrapping_add(by),
             version,
             shift: self.shift,
+            steps: self.steps.clone(),
         }
+    }
+
+    /// Returns the first word of the place in a value in which it lies, and the version around the place. The value begins at
+    /// word `begin`, and the version around it is at word `around`.
+    pub(super) fn within(&self, begin: usize, around: usize) -> (u32, Around) {
+        let word = |at: usize| at.wrapping_sub(begin) as u32;
+        (word(self.at), (self.version != around).then(|| word(self.version)))
     }
 
     /// Returns the place of the whole value of an export.
@@ -264,6 +289,6 @@ pub trait Navigate: Access {
 
 /// The paths to the fields of a value.
 #[doc(hidden)]
-pub trait Fields<A> {
+pub trait Fields<A: Access> {
     fn place(&self) -> &Place<A>;
 }

@@ -251,7 +251,7 @@ impl Snapshot {
     }
 }
 
-access! { Arc<Snapshot>, Snapshot; }
+access! { Arc<Snapshot>, Snapshot, (); }
 
 impl<T: Readable> Path<&Snapshot, T> {
     /// Reads the value where this takes no message, or returns [`ReadError::Busy`], which ends the run of a

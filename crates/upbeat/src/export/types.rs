@@ -269,6 +269,8 @@ impl<A: Access, T: Shared, const N: usize> ArrayFields<A, T, N> {
         if from.at == NOWHERE {
             return Path::new(Navigate::nowhere(place, from.version));
         }
+        let is_within = place.at == NOWHERE || place.steps == from.steps;
+        assert!(is_within, "an index lies behind the same option, vector or map as its array");
         let (from_at, around) = Navigate::from_step(from);
         let from_byte = from_at * WORD as u32 + u32::from(from.shift.unwrap_or(0)) / 8;
         Path::step(place, |at, to| Step::Index {

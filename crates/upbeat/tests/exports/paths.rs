@@ -1,5 +1,6 @@
-//! Pointers that were read elsewhere.
+//! Pointers that were read elsewhere, and paths of the owner that are kept while entries come and go.
 
+use crate::Row;
 use crate::common::{Directory, PROGRAM, SOON, Watchdog, node, soon};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use upbeat::export::{Export, ExportError, FixedMap, FixedVec, ReadError, Ref};
@@ -155,4 +156,192 @@ fn an_owner_stores_no_pointer_into_another_export() {
     }
     assert_eq!(first.head().get(), pointer);
     assert_eq!(first.many().index(1999).next().target().number().get(), 11);
+}
+
+#[derive(Clone, Debug, Shared)]
+struct Book {
+    rows: FixedMap<u32, Row, 4>,
+    one: FixedMap<u32, u64, 1>,
+    nested: FixedMap<u32, FixedMap<u32, u64, 2>, 3>,
+    limit: Option<u64>,
+    best: Option<Row>,
+    levels: FixedVec<u16, 3>,
+    history: Vec<Row>,
+    spare: Vec<Option<u64>>,
+    favourite: u8,
+    numbers: [u32; 4],
+    head: Ref<Row>,
+    stock: [Row; 2],
+}
+
+impl Book {
+    fn new() -> Book {
+        Book {
+            rows: FixedMap::new(),
+            one: FixedMap::new(),
+            nested: FixedMap::new(),
+            limit: Some(1),
+            best: Some(Row::of(1)),
+            levels: FixedVec::of(vec![1, 2]).unwrap(),
+            history: vec![Row::of(1)],
+            spare: vec![None, Some(2)],
+            favourite: 1,
+            numbers: [0; 4],
+            head: Ref::null(),
+            stock: [Row::of(1), Row::of(2)],
+        }
+    }
+}
+
+/// Creates an owner in this process, and its export.
+fn book(name: &str) -> (Node, Export<Book>, Directory) {
+    let directory = Directory::new();
+    let owner = node(&format!("owner/{name}"), &directory.path(), Waiting::Adaptive);
+    let book = owner.export("book", Book::new()).unwrap();
+    (owner, book, directory)
+}
+
+#[test]
+fn a_kept_path_to_an_entry_writes_no_other_entry() {
+    let (_owner, book, _directory) = book("entries");
+    book.one().insert(&1, 10).unwrap();
+    let one = book.one().entry(&1);
+    let nothing = |text: String| assert!(text.contains("leads to nothing"), "{text}");
+    one.set(11);
+    assert!(book.one().remove(&1));
+    nothing(panics(|| one.set(12)));
+    book.one().insert(&2, 20).unwrap();
+    nothing(panics(|| one.set(13)));
+    nothing(panics(|| one.get()));
+    assert_eq!(book.one().entry(&2).get(), 20);
+    assert!(book.one().remove(&2));
+    book.one().insert(&1, 14).unwrap();
+    one.set(15);
+    assert_eq!(book.one().entry(&1).get(), 15);
+
+    // The entries lie in other slots afterwards, and each path finds its own.
+    let keys = [1, 2, 3, 4];
+    keys.iter().for_each(|key| book.rows().insert(key, Row::of(*key)).unwrap());
+    let map = book.rows();
+    let paths = keys.map(|key| map.entry(&key));
+    keys.iter().for_each(|key| assert!(map.remove(key)));
+    keys.iter().rev().for_each(|key| map.insert(key, Row::of(10 + key)).unwrap());
+    for (key, path) in keys.iter().zip(&paths) {
+        assert_eq!(path.get(), Row::of(10 + key));
+        path.size().set(20 + key);
+        path.update(|row| row.bid().set(f64::from(30 + key)));
+    }
+    for key in keys {
+        let row = map.entry(&key).get();
+        assert_eq!((row.bid, row.size), (f64::from(30 + key), 20 + key));
+    }
+    let mut others = FixedMap::new();
+    others.insert(5, Row::of(5)).unwrap();
+    map.set(others);
+    paths.iter().for_each(|path| nothing(panics(|| path.size().set(6))));
+    assert_eq!(map.entry(&5).get(), Row::of(5));
+}
+
+#[test]
+fn a_kept_path_through_two_maps_writes_no_other_entry() {
+    let (owner, book, _directory) = book("nested");
+    let import = owner.block_on(soon(owner.import::<Book>("owner/nested/book"))).unwrap();
+    for key in [1, 2, 3] {
+        book.nested().insert(&key, FixedMap::new()).unwrap();
+        book.nested().entry(&key).insert(&7, u64::from(key)).unwrap();
+    }
+    let maps = book.nested();
+    let inner = [1, 2, 3].map(|key| maps.entry(&key));
+    let numbers = inner.each_ref().map(|map| map.entry(&7));
+    [1, 2, 3].iter().for_each(|key| assert!(maps.remove(key)));
+    for key in [3, 2] {
+        maps.insert(&key, FixedMap::new()).unwrap();
+        maps.entry(&key).insert(&7, 0).unwrap();
+    }
+    assert!(panics(|| numbers[0].set(9)).contains("leads to nothing"));
+    assert!(panics(|| inner[0].insert(&8, 9)).contains("leads to nothing"));
+    numbers[1].set(22);
+    numbers[2].set(33);
+    inner[2].insert(&8, 34).unwrap();
+    owner.block_on(async {
+        for (key, number) in [(2, 22), (3, 33)] {
+            let entry = import.nested().entry(&key).entry(&7);
+            assert_eq!(soon(entry.read()).await, Ok(number));
+        }
+        assert_eq!(soon(import.nested().entry(&3).entry(&8).read()).await, Ok(34));
+        assert_eq!(soon(import.nested().entry(&3).length().read()).await, Ok(2));
+        let gone = soon(import.nested().entry(&1).length().read()).await;
+        assert_eq!(gone, Err(ReadError::Nothing));
+    });
+}
+
+#[test]
+fn a_kept_path_to_what_is_gone_is_an_error_until_it_is_back() {
+    let (_owner, book, _directory) = book("gone");
+    let (limit, size) = (book.limit(), book.best());
+    let (limit, size) = (limit.some(), size.some());
+    let size = size.size();
+    let (levels, history, spare) = (book.levels(), book.history(), book.spare());
+    let (level, row, number) = (levels.index(1), history.index(0), spare.index(1));
+    let number = number.some();
+    book.limit().set(None);
+    book.best().set(None);
+    levels.pop();
+    history.clear();
+    spare.index(1).set(None);
+    let nothing = |text: String| assert!(text.contains("leads to nothing"), "{text}");
+    nothing(panics(|| limit.set(2)));
+    nothing(panics(|| size.set(2)));
+    nothing(panics(|| number.set(2)));
+    assert!(panics(|| level.set(2)).contains("the index 1 is out of range"));
+    assert!(panics(|| row.size().set(2)).contains("the index 0 is out of range"));
+    book.limit().set(Some(3));
+    book.best().set(Some(Row::of(3)));
+    levels.push(3).unwrap();
+    history.push(Row::of(3)).unwrap();
+    spare.pop();
+    assert!(panics(|| number.set(2)).contains("the index 1 is out of range"));
+    spare.push(Some(3)).unwrap();
+    limit.set(4);
+    size.set(4);
+    level.set(4);
+    row.size().set(4);
+    number.set(4);
+    assert_eq!(book.limit().get(), Some(4));
+    assert_eq!(book.best().get(), Some(Row { size: 4, ..Row::of(3) }));
+    assert_eq!(levels.get()[..], [1, 4]);
+    assert_eq!(history.get(), [Row { size: 4, ..Row::of(3) }]);
+    assert_eq!(spare.get(), [None, Some(4)]);
+}
+
+/// A pointer and an index that lies in the export are followed once.
+#[test]
+fn a_kept_path_behind_a_pointer_stays_where_it_is() {
+    let (_owner, book, _directory) = book("stays");
+    book.head().point_to(&book.stock().index(0));
+    let head = book.head();
+    let first = head.target();
+    book.head().point_to(&book.stock().index(1));
+    first.size().set(7);
+    let numbers = book.numbers();
+    let favourite = book.favourite();
+    let second = numbers.index_at(&favourite);
+    book.favourite().set(3);
+    second.set(8);
+    assert_eq!(book.stock().get(), [Row { size: 7, ..Row::of(1) }, Row::of(2)]);
+    assert_eq!(numbers.get(), [0, 8, 0, 0]);
+}
+
+#[test]
+fn a_kept_path_under_a_guard_writes_no_other_entry() {
+    let directory = Directory::new();
+    let owner = node("owner/guarded", &directory.path(), Waiting::Adaptive);
+    let book = owner.export_guarded("book", Book::new()).unwrap();
+    let held = book.try_lock().unwrap();
+    held.one().insert(&1, 10).unwrap();
+    let one = held.one().entry(&1);
+    assert!(held.one().remove(&1));
+    held.one().insert(&2, 20).unwrap();
+    assert!(panics(|| one.set(11)).contains("leads to nothing"));
+    assert_eq!(held.one().entry(&2).get(), 20);
 }

@@ -244,7 +244,7 @@ impl<K: Key, V: Shared, const N: usize> FixedMap<K, V, N> {
 }
 
 /// The path into a map.
-pub struct FixedMapFields<A, K, V, const N: usize>(
+pub struct FixedMapFields<A: Access, K, V, const N: usize>(
     pub(super) Place<A>,
     pub(super) PhantomData<fn() -> (K, V)>,
 );
@@ -268,5 +268,5 @@ impl<A: Access, K: Key, V: Shared, const N: usize> FixedMapFields<A, K, V, N> {
 }
 
 fields! {
-    [A, K, V, const N: usize] FixedMapFields<A, K, V, N>, |place| FixedMapFields(place, PhantomData);
+    [A: Access, K, V, const N: usize] FixedMapFields<A, K, V, N>, |place| FixedMapFields(place, PhantomData);
 }

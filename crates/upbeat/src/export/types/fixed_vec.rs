@@ -177,7 +177,7 @@ impl<T: Shared, const N: usize> Shared for FixedVec<T, N> {
 impl<T: Shared, const N: usize> Readable for FixedVec<T, N> {}
 
 /// The path into a vector of a fixed capacity.
-pub struct FixedVecFields<A, T, const N: usize>(
+pub struct FixedVecFields<A: Access, T, const N: usize>(
     pub(super) Place<A>,
     pub(super) PhantomData<fn() -> T>,
 );
@@ -201,5 +201,5 @@ impl<A: Access, T: Shared, const N: usize> FixedVecFields<A, T, N> {
 }
 
 fields! {
-    [A, T, const N: usize] FixedVecFields<A, T, N>, |place| FixedVecFields(place, PhantomData);
+    [A: Access, T, const N: usize] FixedVecFields<A, T, N>, |place| FixedVecFields(place, PhantomData);
 }

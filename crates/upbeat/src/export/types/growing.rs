@@ -95,7 +95,7 @@ impl<T: Shared> Shared for Vec<T> {
 impl<T: Shared> Readable for Vec<T> {}
 
 /// The path into a vector that grows.
-pub struct VecFields<A, T>(pub(super) Place<A>, pub(super) PhantomData<fn() -> T>);
+pub struct VecFields<A: Access, T>(pub(super) Place<A>, pub(super) PhantomData<fn() -> T>);
 
 impl<A: Access, T: Shared> VecFields<A, T> {
     /// Returns the path to an element. Reading one that is not there is
@@ -116,5 +116,5 @@ impl<A: Access, T: Shared> VecFields<A, T> {
 }
 
 fields! {
-    [A, T] VecFields<A, T>, |place| VecFields(place, PhantomData);
+    [A: Access, T] VecFields<A, T>, |place| VecFields(place, PhantomData);
 }

@@ -61,7 +61,7 @@ impl<T: Shared> Shared for Option<T> {
 impl<T: Shared> Readable for Option<T> {}
 
 /// The path into an option.
-pub struct OptionFields<A, T>(pub(super) Place<A>, pub(super) PhantomData<fn() -> T>);
+pub struct OptionFields<A: Access, T>(pub(super) Place<A>, pub(super) PhantomData<fn() -> T>);
 
 impl<A: Access, T: Shared> OptionFields<A, T> {
     /// Returns the path to the value. Reading it is [`ReadError::Nothing`](crate::export::ReadError::Nothing) while there is
@@ -76,5 +76,5 @@ impl<A: Access, T: Shared> OptionFields<A, T> {
 }
 
 fields! {
-    [A, T] OptionFields<A, T>, |place| OptionFields(place, PhantomData);
+    [A: Access, T] OptionFields<A, T>, |place| OptionFields(place, PhantomData);
 }

@@ -103,7 +103,7 @@ impl<T: Named> Shared for Ref<T> {
 }
 
 /// The path behind a pointer.
-pub struct RefFields<A, T>(pub(super) Place<A>, pub(super) PhantomData<fn() -> T>);
+pub struct RefFields<A: Access, T>(pub(super) Place<A>, pub(super) PhantomData<fn() -> T>);
 
 impl<A: Access, T: Named> RefFields<A, T> {
     /// Returns the path to the target. Reading it is [`ReadError::Nothing`](crate::export::ReadError::Nothing) while the pointer leads to nothing, and writing
@@ -118,5 +118,5 @@ impl<A: Access, T: Named> RefFields<A, T> {
 }
 
 fields! {
-    [A, T] RefFields<A, T>, |place| RefFields(place, PhantomData);
+    [A: Access, T] RefFields<A, T>, |place| RefFields(place, PhantomData);
 }
