@@ -13,6 +13,7 @@ pub(crate) struct Shop {
     pub(crate) best: Option<Row>,
     pub(crate) levels: FixedVec<u16, 5>,
     pub(crate) rows: FixedVec<Row, 4>,
+    pub(crate) only: FixedVec<u64, 1>,
     pub(crate) prices: FixedMap<Text<12>, Row, 4>,
     pub(crate) counts: FixedMap<i8, u64, 3>,
     pub(crate) history: Vec<Row>,
@@ -39,6 +40,7 @@ impl Shop {
             best: None,
             levels: FixedVec::new(),
             rows: FixedVec::new(),
+            only: FixedVec::new(),
             prices: FixedMap::new(),
             counts: FixedMap::new(),
             history: (0..20).map(Row::of).collect(),
@@ -166,6 +168,7 @@ fn what_is_not_there_is_an_error_that_says_so() {
             soon(shop.rows().index(1 << 40).read()).await.map(drop),
             index(u32::MAX as usize)
         );
+        assert_eq!(soon(shop.only().index(0).read()).await, index(0).map(|()| 0));
         assert_eq!(soon(shop.history().index(20).read()).await.map(drop), index(20));
         assert_eq!(soon(shop.history().index(1 << 30).read()).await.map(drop), index(1 << 30));
         let absent = shop.prices().entry(&text("EUR")).read().await;

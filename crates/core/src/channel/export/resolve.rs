@@ -240,10 +240,7 @@ fn routed<'s>(
             let index = word(checked(path, of, index, u32::MAX)?);
             Ok((route::Step::Chunk { at, index, each: word(element.bytes_in_vec()) }, element))
         }
-        (Shape::Option { of: inner }, Step::Some) => {
-            let each = word(inner.words() * WORD);
-            Ok((route::Step::Element { at, index: 0, each, len: 1 }, inner))
-        }
+        (Shape::Option { of: inner }, Step::Some) => Ok((route::Step::Some { at }, inner)),
         (Shape::Ref { to }, Step::Target) => {
             let no_target = || PathError::NoStep { of: of.into(), step: '*', kind: Kind::Ref };
             let target = whole.named(to).ok_or_else(no_target)?;

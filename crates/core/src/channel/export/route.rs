@@ -37,15 +37,20 @@ pub enum Step {
         /// The words of the struct.
         words: u32,
     },
-    /// To the value of an option, or to an element of a vector of fixed capacity.
-    Element {
-        /// The word of the option or vector.
+    /// To the value of an option.
+    Some {
+        /// The word of the option.
         at: u32,
-        /// The index of the element. 0 for an option.
+    },
+    /// To an element of a vector of fixed capacity.
+    Element {
+        /// The word of the vector.
+        at: u32,
+        /// The index of the element.
         index: u32,
         /// The bytes of an element.
         each: u32,
-        /// The most elements. 1 for an option.
+        /// The most elements.
         len: u32,
     },
     /// To an element of a vector that grows.
@@ -144,7 +149,7 @@ impl Route {
         self.first.is_none()
     }
 
-    /// Adds a step. The owner refuses a route of more than [`EXPORT_STEPS_MAX`] of them.
+    /// Adds a step. An owner refuses a route of more than [`EXPORT_STEPS_MAX`] of them.
     #[inline]
     pub fn push(&mut self, step: Step) {
         match self.first {
@@ -213,15 +218,17 @@ impl Step {
             Step::Begin { pointer, words: target, .. } => {
                 target_of(pointer.into(), target, words, None)
             }
+            Step::Some { at } => {
+                let at = begin + at as usize;
+                match has_element(at, 0, memory) {
+                    true => Ok(element(at + LENGTH_WORDS, 0, Some(at))),
+                    false => Err(Missing::Nothing),
+                }
+            }
             Step::Element { at, index, each, len } => {
                 let at = begin + at as usize;
-                if !mutated(Mutant::LengthUnlooked) {
-                    memory.look(Some(at));
-                }
-                let length = memory.load(at + 1).min(len.into());
-                let is_element = u64::from(index) < length || mutated(Mutant::LengthUnread);
-                if !is_element {
-                    return Err(if len == 1 { Missing::Nothing } else { missing(index.into()) });
+                if !has_element(at, index, memory) || index >= len {
+                    return Err(missing(index.into()));
                 }
                 let byte = index as usize * each as usize;
                 Ok(element(at + LENGTH_WORDS, byte, Some(at)))
@@ -286,6 +293,7 @@ impl Step {
                 out.push(head(BEGIN, words.len(), *pointer));
                 out.extend(words);
             }
+            Step::Some { at } => out.extend([head(ELEMENT, 1, *at), 0]),
             Step::Element { at, index, .. } | Step::Chunk { at, index, .. } => {
                 out.extend([head(ELEMENT, 1, *at), u64::from(*index)]);
             }
@@ -326,10 +334,7 @@ impl Step {
                         Shape::Option { .. } | Shape::FixedVec { .. } | Shape::Vec { .. }
                     )
                 }) {
-                    Some((Shape::Option { of }, _)) => {
-                        let each = word(of.words() * WORD)?;
-                        Ok((Step::Element { at, index, each, len: 1 }, of))
-                    }
+                    Some((Shape::Option { of }, _)) if index == 0 => Ok((Step::Some { at }, of)),
                     Some((Shape::FixedVec { of, len }, _)) => {
                         let each = word(of.bytes_in_vec())?;
                         Ok((Step::Element { at, index, each, len: *len }, of))
@@ -369,6 +374,14 @@ impl Step {
             _ => Err(RULE),
         }
     }
+}
+
+/// Looks at an option or a vector of fixed capacity at word `at`. Returns whether it has so many elements, or a value.
+fn has_element(at: usize, index: u32, memory: &mut impl Load) -> bool {
+    if !mutated(Mutant::LengthUnlooked) {
+        memory.look(Some(at));
+    }
+    u64::from(index) < memory.load(at + 1) || mutated(Mutant::LengthUnread)
 }
 
 fn missing(index: u64) -> Missing {

@@ -70,8 +70,7 @@ impl<A: Access, T: Shared> OptionFields<A, T> {
     where
         A::Borrowed<'p>: Navigate,
     {
-        let each = (T::WORDS * WORD) as u32;
-        Path::step(self.0.borrowed(), |at, _| Step::Element { at, index: 0, each, len: 1 })
+        Path::step(self.0.borrowed(), |at, _| Step::Some { at })
     }
 }
 

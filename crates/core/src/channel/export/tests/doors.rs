@@ -142,23 +142,13 @@ impl<'s> Inside<'s> {
                     Some(_) => Known::Missing(Missing::Nothing),
                     None => Known::Nothing,
                 };
-                let each = word(8 * of.words());
-                out.push(Door {
-                    step: Step::Element { at, index: 0, each, len: 1 },
-                    to: of,
-                    value,
-                });
+                out.push(Door { step: Step::Some { at }, to: of, value });
             }
             Shape::FixedVec { of, len } => {
                 let each = word(of.bytes_in_vec());
                 out.extend((0..*len).map(|index| {
                     let step = Step::Element { at, index, each, len: *len };
-                    let value = match element(value, index) {
-                        // One element or none is an option.
-                        Known::Missing(_) if *len == 1 => Known::Missing(Missing::Nothing),
-                        value => value,
-                    };
-                    Door { step, to: of, value }
+                    Door { step, to: of, value: element(value, index) }
                 }));
             }
             Shape::Vec { of } => {

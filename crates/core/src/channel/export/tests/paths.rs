@@ -66,7 +66,7 @@ impl Reached<'_> {
                 }
             }
             Shape::Option { of } => {
-                let step = Step::Element { at: word, index: 0, each: 0, len: 1 };
+                let step = Step::Some { at: word };
                 self.behind(format!("{path}?"), step).known(of, out);
             }
             Shape::FixedVec { of, len } => {

@@ -78,7 +78,7 @@ fn keys(steps: &[Step]) -> Vec<u64> {
 fn loads(step: &Step) -> usize {
     match step {
         Step::Begin { .. } => 0,
-        Step::Element { .. } | Step::Index { .. } | Step::Target { .. } => 1,
+        Step::Some { .. } | Step::Element { .. } | Step::Index { .. } | Step::Target { .. } => 1,
         Step::Chunk { .. } => 2,
         Step::Entry { len, key, .. } => *len as usize * slot_words(key.len(), 0),
     }
@@ -238,7 +238,7 @@ fn ok(at: usize, shift: u8, around: Option<usize>) -> Result<Found, Missing> {
 
 #[test]
 fn an_option_has_a_value_if_its_number_says_so() {
-    let step = Step::Element { at: 1, index: 0, each: 8, len: 1 };
+    let step = Step::Some { at: 1 };
     let of = |number| follow(std::slice::from_ref(&step), &[2, 4, number, 7]);
     assert_eq!(of(0), (Err(Missing::Nothing), vec![V(Some(1)), L(2)]));
     assert_eq!(of(1), (ok(3, 0, Some(1)), vec![V(Some(1)), L(2)]));
@@ -256,6 +256,11 @@ fn an_element_is_below_the_length_of_its_vector() {
     assert_eq!(of(3, 3).0, Err(Missing::Index { index: 3 }));
     assert_eq!(of(4, 5).0, ok(4, 0, Some(1)));
     assert_eq!(of(5, u64::MAX).0, Err(Missing::Index { index: 5 }), "the capacity is a bound");
+    // A vector of one element or none is no option.
+    let one =
+        |length| follow(&[Step::Element { at: 0, index: 0, each: 8, len: 1 }], &[2, length, 7]);
+    assert_eq!(one(0).0, Err(Missing::Index { index: 0 }));
+    assert_eq!(one(1).0, ok(2, 0, Some(0)));
 }
 
 #[test]
