@@ -160,6 +160,15 @@ fn reader() -> Caller {
         .unwrap_or_else(|| unreachable!("a node serves its exports with their callers"))
 }
 
+impl Exports {
+    /// Returns the reader whose question about an export is answered, once no update of the export is under way.
+    async fn reader(&self, export: u32) -> Result<Caller, NotRead> {
+        let reader = reader();
+        self.between_updates(export, &reader).await?;
+        Ok(reader)
+    }
+}
+
 impl NodeExports for Exports {
     async fn open(
         &self,
@@ -175,21 +184,18 @@ impl NodeExports for Exports {
     }
 
     async fn read(&self, export: u32, part: u64) -> Result<Vec<u64>, NotRead> {
-        let reader = reader();
-        self.between_updates(export, &reader).await?;
+        let reader = self.reader(export).await?;
         Ok(self.words(export, (&[], Part::decode(part)), &reader)?)
     }
 
     async fn read_routed(&self, export: u32, part: Asked) -> Result<Vec<u64>, NotRead> {
-        let reader = reader();
-        self.between_updates(export, &reader).await?;
+        let reader = self.reader(export).await?;
         Ok(self.words(export, (&part.route, part.part()), &reader)?)
     }
 
     async fn read_all(&self, export: u32, parts: Vec<Asked>) -> Result<Vec<Vec<u64>>, NotRead> {
         Directory::<()>::check_all(parts.iter().map(Asked::part))?;
-        let reader = reader();
-        self.between_updates(export, &reader).await?;
+        let reader = self.reader(export).await?;
         let mut left = EXPORT_WORDS_MAX;
         let words = parts.iter().map(|asked| {
             let words = self.words(export, (&asked.route, asked.part()), &reader)?;
@@ -206,9 +212,9 @@ impl NodeExports for Exports {
         asked: Asked,
         version: Option<u64>,
     ) -> Result<(Vec<u64>, u64), NotRead> {
-        let (part, reader) = (asked.part(), reader());
+        let part = asked.part();
         loop {
-            self.between_updates(export, &reader).await?;
+            let reader = self.reader(export).await?;
             let path = (&*asked.route, part, asked.is_unit);
             let (now, owner) = self.version(export, path, &reader)?;
             if version != Some(now) {
@@ -221,8 +227,7 @@ impl NodeExports for Exports {
 
     async fn evaluate(&self, export: u32, expression: [u64; 5]) -> Result<Option<u64>, NotRead> {
         let expression = Expression::decode(expression).map_err(|_| NotRead::NoPart)?;
-        let reader = reader();
-        self.between_updates(export, &reader).await?;
+        let reader = self.reader(export).await?;
         let directory = self.directory();
         let owner = directory.expression(export, &expression, &reader)?;
         let found = owner.evaluate(&expression).map_err(|_| NotRead::Overflow)?;
@@ -231,8 +236,7 @@ impl NodeExports for Exports {
 
     async fn stand(&self, export: u32, parts: Vec<(Asked, u64)>) -> Result<bool, NotRead> {
         Directory::<()>::check_all(parts.iter().map(|(asked, _)| asked.part()))?;
-        let reader = reader();
-        self.between_updates(export, &reader).await?;
+        let reader = self.reader(export).await?;
         for (asked, version) in parts {
             let path = (&*asked.route, asked.part(), asked.is_unit);
             if self.version(export, path, &reader)?.0 != version {
