@@ -7,8 +7,8 @@ use std::convert::Infallible;
 use std::fmt;
 use upbeat_core::channel::export::{Denial, Refusal};
 use upbeat_core::limits::{
-    EXPORT_COPIES_BYTES_MAX, EXPORT_COPIES_MAX, EXPORT_PARTS_MAX, EXPORT_WORDS_MAX,
-    EXPRESSION_ELEMENTS_MAX,
+    EXPORT_COPIES_BYTES_MAX, EXPORT_COPIES_MAX, EXPORT_PARTS_MAX, EXPORT_STEPS_MAX,
+    EXPORT_WORDS_MAX, EXPRESSION_ELEMENTS_MAX,
 };
 use upbeat_memory::region::WORD;
 
@@ -204,6 +204,8 @@ pub enum ReadError {
     Nothing,
     /// The pointer was read from another export: see [`Import::follow`](super::Import::follow).
     OtherExport,
+    /// The path has more steps through options, vectors, maps and pointers than a reader takes.
+    Steps,
     /// The owner has withdrawn the export.
     Ended,
     /// The owner has died or was shut down, and another node has its name now.
@@ -237,6 +239,11 @@ impl fmt::Display for ReadError {
             ),
             ReadError::OtherExport => f.write_str(
                 "the pointer was read from another export: follow it by the import by which it was read",
+            ),
+            ReadError::Steps => write!(
+                f,
+                "the path has more than {EXPORT_STEPS_MAX} steps through options, vectors, maps and pointers: read a pointer on \
+                 the way, and go on by `follow`"
             ),
             ReadError::Ended => f.write_str("the owner has withdrawn the export: import it again"),
             ReadError::OwnerReplaced => f.write_str(
@@ -278,6 +285,7 @@ debug_as_text!(ReadError {
     Index,
     Nothing,
     OtherExport,
+    Steps,
     Ended,
     OwnerReplaced,
     OwnerEnded,

@@ -2,7 +2,9 @@
 
 use super::error::ReadError;
 use super::memory::Memory;
-use super::shared::{Access, Fields, NOTHING, NOWHERE, Navigate, OTHER_EXPORT, Place, Shared};
+use super::shared::{
+    Access, Fields, NOTHING, NOWHERE, Navigate, OTHER_EXPORT, Place, Shared, TOO_LONG,
+};
 use std::marker::PhantomData;
 use std::ops::Deref;
 use upbeat_core::channel::export::{Around, Step};
@@ -66,6 +68,7 @@ impl<A: Access, T: Shared> Path<A, T> {
         match self.place() {
             Place { at: NOWHERE, version: NOTHING, .. } => Err(ReadError::Nothing),
             Place { at: NOWHERE, version: OTHER_EXPORT, .. } => Err(ReadError::OtherExport),
+            Place { at: NOWHERE, version: TOO_LONG, .. } => Err(ReadError::Steps),
             Place { at: NOWHERE, version: index, .. } => Err(ReadError::Index { index: *index }),
             place => Ok(place.at),
         }

@@ -9,10 +9,11 @@ use super::location::Location;
 use super::memory::{Memory, attempts};
 use super::path::Path;
 use super::served::Asked;
-use super::shared::{Access, Named, Navigate, Place, Readable, Sealed, Shared};
+use super::shared::{Access, Named, Navigate, Place, Readable, Sealed, Shared, TOO_LONG};
 use super::snapshot::Snapshot;
 use super::types::Ref;
 use upbeat_core::channel::export::{Around, Consistency, Load, Missing, Part, Route, Step};
+use upbeat_core::limits::EXPORT_STEPS_MAX;
 use upbeat_memory::unit::UnitReader;
 
 /// The most units that a reader of shared memory looks at for a value and the steps that lead to it.
@@ -97,6 +98,9 @@ impl<A: Access> Navigate for Routed<A> {
 
     fn begin(place: Place<Self>, step: Step, _: bool) -> Place<Routed<A>> {
         let Routed { access, mut route } = place.access;
+        if route.len() == EXPORT_STEPS_MAX {
+            return Place::nowhere(Routed { access, route }, TOO_LONG);
+        }
         route.push(step);
         behind(access, route)
     }

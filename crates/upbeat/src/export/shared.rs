@@ -199,6 +199,9 @@ pub(super) const NOTHING: usize = usize::MAX - 2;
 /// The same: the path begins at a pointer into another export.
 pub(super) const OTHER_EXPORT: usize = usize::MAX - 3;
 
+/// The same: the path has more steps through memory than a reader takes.
+pub(super) const TOO_LONG: usize = usize::MAX - 4;
+
 /// A part of an export, for generated code.
 #[doc(hidden)]
 #[derive(Clone, Copy)]

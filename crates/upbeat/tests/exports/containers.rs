@@ -263,7 +263,17 @@ fn linked_structures_are_walked() {
         for _ in 0..70 {
             path = path.next().target();
         }
-        assert!(matches!(soon(path.read()).await, Err(ReadError::Nothing | ReadError::Invalid)));
+        assert_eq!(path.try_read().err(), Some(ReadError::Steps));
+        assert_eq!(soon(path.read()).await.err(), Some(ReadError::Steps));
+        assert_eq!(soon(path.number().watch().changed()).await, Err(ReadError::Steps));
+        let most = soon(shop.snapshot(async |shop| {
+            let mut path = shop.head().target();
+            for _ in 0..70 {
+                path = path.next().target();
+            }
+            path.number().read().await
+        }));
+        assert_eq!(most.await, Err(ReadError::Steps));
     });
 }
 
