@@ -128,7 +128,8 @@ mod tests {
     use std::future::Future;
     use std::io::{Read, Write};
     use std::panic::{AssertUnwindSafe, catch_unwind};
-    use std::pin::pin;
+    use std::pin::{Pin, pin};
+    use std::task::{Context, Waker};
     use std::time::Duration;
 
     #[test]
@@ -176,5 +177,60 @@ mod tests {
         assert!(!node.may_wait());
         let waits = async { crate::within(Duration::from_secs(20), wait).await.is_ok() };
         assert!(node.block_on(waits));
+    }
+
+    #[crate::service]
+    trait Last {
+        #[oneway]
+        async fn word(&self, panics: bool);
+    }
+
+    struct Hears;
+
+    impl Last for Hears {
+        async fn word(&self, panics: bool) {
+            if panics {
+                std::panic::resume_unwind(Box::new("on purpose"));
+            }
+        }
+    }
+
+    /// The epoll tells of the end of a session, and then of a descriptor of the application. The turn before takes over
+    /// 32 of the session's messages; the last one panics where the end is attended.
+    #[test]
+    fn an_event_behind_the_end_of_a_session_of_which_a_message_panics_is_attended() {
+        let node = |name| Node::builder(name).waiting(Waiting::Sleeping).build().unwrap();
+        let (server, client) = (node("signal/last"), node("signal/words"));
+        server.serve(LastServer::new(Hears)).unwrap();
+        let to = client.clone();
+        let mut last = client.spawn(async move { to.connect::<LastClient>("signal/last").await });
+        let last = loop {
+            server.turn();
+            client.turn();
+            if let Poll::Ready(last) =
+                Pin::new(&mut last).poll(&mut Context::from_waker(Waker::noop()))
+            {
+                break last.unwrap().unwrap();
+            }
+        };
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let wait = server.spawn(async move {
+            wait_readable(&Dispatcher::current("test"), &ours).await.unwrap();
+        });
+        while !server.may_wait() {
+            server.turn();
+        }
+        client.block_on(async {
+            for at in 0..=40 {
+                last.word(at == 40).await.unwrap();
+            }
+        });
+        client.shut_down(Duration::ZERO);
+        theirs.write_all(&[1]).unwrap();
+        server.turn();
+        assert_eq!((server.counted(Counter::Panics), server.sessions()), (1, 1));
+        let waits = async { crate::within(Duration::from_secs(20), wait).await.is_ok() };
+        assert!(server.block_on(waits));
     }
 }

@@ -3,7 +3,6 @@
 //! One `catch_unwind` covers all turns, because one around each handler would cost each message something. So a panic
 //! leaves its turn. Invariant: what the turn had left to do is done all the same, however often handlers panic.
 
-use super::woken::POLLS_PER_TURN;
 use super::{Dispatcher, Main, Running};
 use crate::contain::{drop_payload, panic_text, take_contained};
 use crate::session::Session;
@@ -26,16 +25,13 @@ impl Dispatcher {
         for session in &hot[behind..] {
             self.contained(|| self.drain(session, main));
         }
-        // A request that has waited may panic as well, and each of the tasks that a turn polls.
-        let mut panics = 0..POLLS_PER_TURN;
-        while self.pressed.is_any()
-            && !self.contained(|| self.see_to_pressed(true, main))
-            && panics.next().is_some()
-        {}
-        while self.work.roster.any()
-            && !self.contained(|| self.run_woken(main))
-            && panics.next().is_some()
-        {}
+        // The next turn goes on where one of these panics as well: it looks at the lanes first.
+        if self.pressed.is_any() {
+            self.contained(|| self.see_to_pressed(true, main));
+        }
+        if self.work.roster.any() {
+            self.contained(|| self.run_woken(main));
+        }
         if self.home.board().is_marked() {
             self.sweep();
         }
@@ -46,14 +42,10 @@ impl Dispatcher {
         }
     }
 
-    /// Does a part of a turn. Returns whether it did not panic.
-    pub(super) fn contained<R>(self: &Rc<Self>, part: impl FnOnce() -> R) -> bool {
-        match catch_unwind(AssertUnwindSafe(part)) {
-            Ok(_) => true,
-            Err(panic) => {
-                self.recover(panic);
-                false
-            }
+    /// Does a part of a turn, and handles its panic.
+    pub(super) fn contained<R>(self: &Rc<Self>, part: impl FnOnce() -> R) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(part)) {
+            self.recover(panic);
         }
     }
 

@@ -17,7 +17,7 @@ use std::task::{Context, Poll};
 use upbeat_core::bill::Counter;
 
 /// The most tasks that are polled between two looks at the lanes.
-pub(super) const POLLS_PER_TURN: usize = 32;
+const POLLS_PER_TURN: usize = 32;
 
 /// The work of a node: tasks, handlers, and their wake-ups.
 pub(super) struct Work {

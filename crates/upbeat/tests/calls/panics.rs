@@ -301,3 +301,70 @@ fn panics_in_a_row_hold_up_nothing_else() {
         assert!(begun.elapsed() < SOON, "{} of 2 are done", done.get());
     }
 }
+
+#[upbeat::service]
+trait Hopper {
+    async fn stay(&self);
+    #[oneway]
+    async fn fall(&self, panics: bool);
+}
+
+#[derive(Default)]
+struct Funnel {
+    stays: Cell<bool>,
+    fallen: Rc<Cell<u32>>,
+}
+
+impl Hopper for Funnel {
+    async fn stay(&self) {
+        self.stays.set(true);
+        std::future::pending().await
+    }
+
+    async fn fall(&self, panics: bool) {
+        self.fallen.set(self.fallen.get() + 1);
+        if panics {
+            resume_unwind(Box::new("it breaks"));
+        }
+    }
+}
+
+/// Accepted messages wait for room behind a handler. They run when their sender has gone, each behind one that panics.
+#[test]
+fn accepted_messages_behind_one_that_panics_run_at_the_end_of_their_session() {
+    let _watchdog = Watchdog::new("panics at the end");
+    let directory = Directory::new();
+    for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
+        let builder = Node::builder("hopper").program(PROGRAM).directory(directory.path());
+        let server = builder.waiting(waiting).session_budget(1).build().unwrap();
+        let funnel = Rc::new(Funnel::default());
+        let fallen = Rc::clone(&funnel.fallen);
+        server.serve(HopperServer::shared(Rc::clone(&funnel))).unwrap();
+        let client = node("hopper/client", &directory.path(), waiting);
+        let (to, sent) = (client.clone(), Rc::new(Cell::new(false)));
+        let is_sent = Rc::clone(&sent);
+        drop(client.spawn(async move {
+            let hopper: HopperClient = to.connect("hopper").await.unwrap();
+            let mut stays = pin!(hopper.stay());
+            poll_fn(|context| Poll::Ready(stays.as_mut().poll(context).is_pending())).await;
+            for at in 0..4 {
+                hopper.fall(at % 2 == 0).await.unwrap();
+            }
+            is_sent.set(true);
+            assert!(stays.await.is_err());
+        }));
+        while !(sent.get() && funnel.stays.get()) {
+            client.turn();
+            server.turn();
+        }
+        for _ in 0..10 {
+            client.turn();
+            server.turn();
+        }
+        assert_eq!(fallen.get(), 0, "the messages do not wait");
+        client.shut_down(Duration::ZERO);
+        drop(client);
+        server.block_on(crate::common::until(|| server.sessions() == 0));
+        assert_eq!((fallen.get(), server.counted(Counter::Panics)), (4, 2));
+    }
+}

@@ -11,6 +11,7 @@ mod control;
 mod lending;
 mod notes;
 mod raw;
+mod refusal;
 mod room;
 mod server;
 mod time;

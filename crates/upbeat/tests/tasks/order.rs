@@ -174,6 +174,28 @@ fn messages_go_before_one_that_yields_and_between_a_few_polls_of_many() {
     assert!(worst.as_ref().is_ok_and(|worst| *worst <= 64), "a call waited for {worst:?} polls");
 }
 
+/// Each pass over the tasks ends with a panic. The lanes are looked at behind the second one.
+#[test]
+fn a_turn_polls_few_tasks_also_where_they_panic_in_a_row() {
+    let (_alone, node) = local("row");
+    let polls = Rc::new(Cell::new(0));
+    for at in 1..=2000 {
+        let polls = Rc::clone(&polls);
+        drop(node.spawn(async move {
+            polls.set(polls.get() + 1);
+            if at % 32 == 0 {
+                std::panic::resume_unwind(Box::new("on purpose"));
+            }
+        }));
+    }
+    while polls.get() < 2000 {
+        let before = polls.get();
+        node.turn();
+        let polled = polls.get() - before;
+        assert!((1..=64).contains(&polled), "{polled} polls in one turn");
+    }
+}
+
 /// A task is on the list once, although replies poll it while it is there and it yields in each poll.
 #[test]
 fn one_that_yields_and_is_answered_is_polled_no_more_often_for_that() {
