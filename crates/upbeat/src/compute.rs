@@ -8,7 +8,7 @@
 //! Invariant: a computation counts as under way until it has ended, even if nobody waits for it any more, and its end
 //! wakes the node.
 
-use crate::contain::{contain, panics, wake};
+use crate::contain::{contain, panics};
 use crate::dispatch::Dispatcher;
 use crate::sample::Reason;
 use crate::wake::WakeQueue;
@@ -88,7 +88,9 @@ impl UnderWay {
 impl Drop for UnderWay {
     fn drop(&mut self) {
         self.roster.computation_ends();
-        self.waker.take().into_iter().for_each(wake);
+        if self.waker.take().is_some_and(|waker| panics(|| waker.wake())) {
+            self.roster.contained();
+        }
         // The waker may belong to another node, or there may be none.
         self.roster.nudge();
     }

@@ -118,7 +118,8 @@ impl Drives {
             self.roster.ring();
         }
         self.undriven.set(Some(undriven));
-        Watchdog::of_process().watch(&self.word.0, seen, self.period, waker);
+        let watchdog = Watchdog::of_process();
+        watchdog.watch(&self.word.0, &self.roster, seen, self.period, waker);
     }
 
     #[cold]

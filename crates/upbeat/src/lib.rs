@@ -105,19 +105,19 @@ mod execution;
 
 pub mod error;
 
+mod contain;
+
 pub mod wire;
 
 mod warning;
 
-mod contain;
-
 mod metadata;
-
-mod watchdog;
 
 mod wait;
 
 mod wake;
+
+mod watchdog;
 
 mod drives;
 

@@ -43,14 +43,15 @@ impl Sleep {
     /// Wakes `waker` at this time or at the end of the sleep, whichever is later.
     pub(crate) fn wake_at(&mut self, at: u64, waker: &Waker) {
         self.at = self.at.max(at);
+        let waker = waker.clone();
         let mut timers = self.node.events.timers.borrow_mut();
-        let before = self.timer.and_then(|timer| timers.change(timer, waker));
-        let set = before.is_some();
-        let timer = if set { self.timer } else { Some(timers.set(self.at, waker.clone())) };
+        let changed = match self.timer {
+            Some(timer) => timers.change(timer, waker),
+            None => Err(waker),
+        };
+        let before = changed.map_err(|waker| self.timer = Some(timers.set(self.at, waker)));
         drop(timers);
-        drop(before);
-        self.timer = timer;
-        if !set {
+        if before.is_err() {
             self.node.has_work_from_outside();
         }
     }

@@ -1,8 +1,8 @@
 //! Timers of nodes, and of the awaited calls of handles.
 //!
 //! Times are nanoseconds of a node's own clock, which is read now and then and not for each message, or of the
-//! monotonic clock. Wakers are the users' code: wakers that are replaced or removed are returned, so that they are
-//! dropped while nothing is borrowed or locked.
+//! monotonic clock. Wakers are the users' code: they are cloned before anything is borrowed or locked, and those that are
+//! replaced or removed are returned, so that they are dropped after that.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -29,10 +29,12 @@ impl Timers {
         id
     }
 
-    /// Replaces a timer's waker, and returns the previous one, or None if the timer has fired.
-    pub(crate) fn change(&mut self, id: TimerId, waker: &Waker) -> Option<Waker> {
-        let set = self.wakers.get_mut(&id)?;
-        Some(std::mem::replace(set, waker.clone()))
+    /// Replaces a timer's waker, and returns the previous one. Returns the given one as an error if the timer has fired.
+    pub(crate) fn change(&mut self, id: TimerId, waker: Waker) -> Result<Waker, Waker> {
+        match self.wakers.get_mut(&id) {
+            Some(set) => Ok(std::mem::replace(set, waker)),
+            None => Err(waker),
+        }
     }
 
     /// Removes a timer. Returns its waker, unless it has fired.
@@ -109,11 +111,11 @@ mod tests {
         let cleared = timers.set(1, Arc::clone(&first).into());
         let kept = timers.set(2, Arc::clone(&first).into());
         assert!(timers.clear(cleared).is_some());
-        assert!(timers.change(cleared, &Arc::clone(&second).into()).is_none());
-        assert!(timers.change(kept, &Arc::clone(&second).into()).is_some());
+        assert!(timers.change(cleared, Arc::clone(&second).into()).is_err());
+        assert!(timers.change(kept, Arc::clone(&second).into()).is_ok());
         assert_eq!(timers.next(), Some(2));
         timers.due(2).expect("the other one").wake();
-        assert!(timers.change(kept, &Arc::clone(&second).into()).is_none());
+        assert!(timers.change(kept, Arc::clone(&second).into()).is_err());
         assert!(timers.clear(kept).is_none());
         assert_eq!((first.0.load(Ordering::Relaxed), second.0.load(Ordering::Relaxed)), (0, 1));
     }

@@ -8,7 +8,8 @@
 //! Invariant: a wake changes nothing for a program that drives its node; no lock is held while a waker
 //! of the application's is woken or dropped.
 
-use crate::contain::panics;
+use crate::contain::{contain, panics};
+use crate::wake::WakeQueue;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -41,6 +42,8 @@ struct Watched {
     due: Instant,
     /// Changes whenever the node is driven.
     drives: Arc<AtomicU64>,
+    /// The node's wake queue, which counts the panics of the wakers.
+    roster: Arc<WakeQueue>,
     seen: u64,
     wakers: Vec<Waker>,
 }
@@ -71,11 +74,14 @@ impl Watchdog {
     pub(crate) fn watch(
         &'static self,
         drives: &Arc<AtomicU64>,
+        roster: &Arc<WakeQueue>,
         seen: u64,
         period: Duration,
         waker: &Waker,
     ) {
         let due = Instant::now() + period;
+        // No code of a waker runs under the lock.
+        let waker = waker.clone();
         let mut state = self.state();
         if !state.runs {
             let started = spawn("upbeat-watchdog", || self.run());
@@ -86,8 +92,8 @@ impl Watchdog {
         }
         let known = state.nodes.iter_mut().find(|node| Arc::ptr_eq(&node.drives, drives));
         let Some(node) = known else {
-            let (drives, wakers) = (Arc::clone(drives), vec![waker.clone()]);
-            state.nodes.push(Watched { due, drives, seen, wakers });
+            let (drives, roster) = (Arc::clone(drives), Arc::clone(roster));
+            state.nodes.push(Watched { due, drives, roster, seen, wakers: vec![waker] });
             drop(state);
             return self.more.notify_one();
         };
@@ -96,14 +102,16 @@ impl Watchdog {
             (node.seen, node.due) = (seen, due);
             old = std::mem::take(&mut node.wakers);
         }
-        if !node.wakers.iter().any(|known| known.will_wake(waker)) {
+        if node.wakers.iter().any(|known| known.will_wake(&waker)) {
+            old.push(waker);
+        } else {
             if node.wakers.len() == WAKERS_MAX {
                 old.push(node.wakers.remove(0));
             }
-            node.wakers.push(waker.clone());
+            node.wakers.push(waker);
         }
         drop(state);
-        forget_all(old);
+        old.into_iter().for_each(|waker| contain(|| drop(waker)));
     }
 
     /// Wakes what is due, until there has been nothing to do for a while.
@@ -114,11 +122,11 @@ impl Watchdog {
             if let Some(at) = state.nodes.iter().position(|node| node.due <= now) {
                 let node = state.nodes.swap_remove(at);
                 drop(state);
-                if node.is_driven() {
-                    forget_all(node.wakers);
-                } else {
-                    for waker in node.wakers {
-                        panics(|| waker.wake());
+                let is_driven = node.is_driven();
+                for waker in node.wakers {
+                    let ends = || if is_driven { drop(waker) } else { waker.wake() };
+                    if panics(ends) {
+                        node.roster.contained();
                     }
                 }
                 state = self.state();
@@ -133,13 +141,6 @@ impl Watchdog {
                 return;
             }
         }
-    }
-}
-
-/// Drops wakers of the application's. A panic of one is its own matter.
-fn forget_all(wakers: Vec<Waker>) {
-    for waker in wakers {
-        panics(|| drop(waker));
     }
 }
 
@@ -182,27 +183,30 @@ mod tests {
         let (watchdog, period) = (watchdog(), Duration::from_millis(1));
         let (undriven, driven) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
         let ((waker, said), (other, not_said)) = (says(), says());
-        watchdog.watch(&driven, 2, period, &other);
+        let roster = WakeQueue::new().unwrap();
+        watchdog.watch(&driven, &roster, 2, period, &other);
         drop(other);
-        watchdog.watch(&undriven, 0, period, &Waker::from(Arc::new(Panics)));
-        watchdog.watch(&undriven, 0, period, &waker);
+        watchdog.watch(&undriven, &roster, 0, period, &Waker::from(Arc::new(Panics)));
+        watchdog.watch(&undriven, &roster, 0, period, &waker);
         assert_eq!(said.recv_timeout(SOON), Ok(()));
         // Dropped without a word, it has hung up.
         assert_eq!(not_said.recv_timeout(SOON), Err(RecvTimeoutError::Disconnected));
         assert_eq!(watchdog.state().nodes.len(), 0);
+        assert_eq!(roster.take_contained(), 1);
     }
 
     #[test]
     fn a_node_keeps_few_wakers_and_none_from_before_its_last_drive() {
         let (watchdog, drives) = (watchdog(), Arc::<AtomicU64>::default());
+        let roster = WakeQueue::new().unwrap();
         let all: Vec<_> = (0..2 * WAKERS_MAX).map(|_| says()).collect();
         for (waker, _) in all.iter().chain(&all) {
-            watchdog.watch(&drives, 0, SOON, waker);
+            watchdog.watch(&drives, &roster, 0, SOON, waker);
         }
         assert_eq!(watchdog.state().nodes[0].wakers.len(), WAKERS_MAX);
         drives.store(2, Ordering::Relaxed);
         for _ in 0..2 {
-            watchdog.watch(&drives, 2, SOON, &all[0].0);
+            watchdog.watch(&drives, &roster, 2, SOON, &all[0].0);
         }
         let state = watchdog.state();
         assert_eq!((state.nodes.len(), state.nodes[0].wakers.len()), (1, 1));

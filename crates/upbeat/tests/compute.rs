@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::executor::Panicking;
 use common::{Directory, SOON, Signal, Watchdog, node, soon, until, yield_now};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -438,4 +439,21 @@ fn outside_of_a_node_there_is_no_poll_point_and_nothing_to_compute_for() {
     let text = refused.downcast_ref::<String>().map_or("", String::as_str);
     assert!(text.contains("drives no node: write `node.block_on(async { … })`"), "{text}");
     assert!(catch_unwind(|| drop(upbeat::compute(|| 1))).is_err());
+}
+
+/// The thread of the computation wakes its waiter.
+#[test]
+fn the_panic_of_a_waker_that_the_computing_thread_wakes_is_counted() {
+    let _watchdog = Watchdog::new("wakers of computations");
+    let node = Node::builder("compute/waker").local_only().build().unwrap();
+    node.block_on(async {
+        let (ends, end) = channel();
+        let mut computes = pin!(node.compute(move || end.recv().unwrap()));
+        let waker = Arc::<Panicking>::default();
+        waker.polls(computes.as_mut());
+        ends.send(()).unwrap();
+        until(|| waker.panics() == 1).await;
+        computes.await;
+        until(|| node.counted(Counter::Panics) == 1).await;
+    });
 }

@@ -67,9 +67,10 @@ impl Connecting {
 
     pub(crate) fn poll(&self, waker: &Waker) -> Option<Result<Rc<Session>, OpenError>> {
         let outcome = self.outcome.get().cloned();
-        let mut wakers = self.wakers.borrow_mut();
-        if outcome.is_none() && !wakers.iter().any(|other| other.will_wake(waker)) {
-            wakers.push(waker.clone());
+        let knows = || self.wakers.borrow().iter().any(|known| known.will_wake(waker));
+        if outcome.is_none() && !knows() {
+            let waker = waker.clone();
+            self.wakers.borrow_mut().push(waker);
         }
         outcome
     }

@@ -153,9 +153,10 @@ impl Waiter {
         {
             return Poll::Ready(WaitEnd::Failed(error));
         }
+        let waker = waker.clone();
         let mut waiting = attempts.waiting.borrow_mut();
         let place = waiting.get_mut(&self.number).map(|waiting| &mut waiting.waker);
-        let before = place.and_then(|place| place.replace(waker.clone()));
+        let before = place.and_then(|place| place.replace(waker));
         drop(waiting);
         drop(before);
         Poll::Pending

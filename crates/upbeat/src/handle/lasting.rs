@@ -113,8 +113,9 @@ impl Watch {
 
     /// Wakes `waker` at a time.
     pub(super) fn wake_at(self: &Arc<Self>, at: u64, waker: &Waker) -> Alarm {
+        let waker = waker.clone();
         let mut alarms = self.alarms();
-        let timer = alarms.timers.set(at, waker.clone());
+        let timer = alarms.timers.set(at, waker);
         if alarms.set.is_none_or(|set| at < set) {
             self.set(&mut alarms, at);
         }
@@ -155,8 +156,9 @@ impl Alarm {
 
     /// Replaces the waker. Returns false if the alarm has gone off.
     pub(super) fn change(&self, waker: &Waker) -> bool {
+        let waker = waker.clone();
         let before = self.watch.alarms().timers.change(self.timer, waker);
-        before.is_some()
+        before.is_ok()
     }
 }
 

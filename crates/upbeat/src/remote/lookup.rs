@@ -67,14 +67,16 @@ pub(crate) async fn lookup(address: &Address) -> Result<Vec<SocketAddr>, OpenErr
     }
     let LookedUp(lookup) = LookedUp::begin(address)?;
     poll_fn(|context| {
+        // No code of a waker runs under the lock.
+        let waker = context.waker().clone();
         let mut lookup = lock(&lookup);
-        match lookup.found.take() {
-            Some(found) => Poll::Ready(found),
-            None => {
-                lookup.waker = Some(context.waker().clone());
-                Poll::Pending
-            }
+        if let Some(found) = lookup.found.take() {
+            return Poll::Ready(found);
         }
+        let before = lookup.waker.replace(waker);
+        drop(lookup);
+        drop(before);
+        Poll::Pending
     })
     .await
 }

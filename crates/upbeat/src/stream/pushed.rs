@@ -75,21 +75,22 @@ impl<T> Pushed<T> {
             state.batches.pop_front();
             state.intake.read_batch();
             if let Some(writer) = state.writer.take() {
-                wake(writer);
-            }
-        }
-        match state.end.take() {
-            Some(Ok(())) => Poll::Ready(None),
-            Some(Err(error)) => Poll::Ready(Some(Err(error))),
-            None => {
-                state.reader = Some(context.waker().clone());
-                // The handler releases its bytes of the budget, because the items that it waits for may need them.
-                self.node.awaits_answer();
                 drop(state);
-                self.node.life.drives.is_awaited(context.waker());
-                Poll::Pending
+                wake(writer);
+                state = self.incoming.state.borrow_mut();
             }
         }
+        if let Some(end) = state.end.take() {
+            return Poll::Ready(end.err().map(Err));
+        }
+        drop(state);
+        let waker = context.waker().clone();
+        let before = self.incoming.state.borrow_mut().reader.replace(waker);
+        drop(before);
+        // The handler releases its bytes of the budget, because the items that it waits for may need them.
+        self.node.awaits_answer();
+        self.node.life.drives.is_awaited(context.waker());
+        Poll::Pending
     }
 }
 
@@ -128,11 +129,13 @@ impl<T: Wire> Inlet for Incoming<T> {
     }
 
     fn poll_room(&self, context: &mut Context<'_>) -> Poll<bool> {
-        let mut state = self.state.borrow_mut();
-        if let Some(wanted) = state.intake.answer() {
+        let wanted = self.state.borrow_mut().intake.answer();
+        if let Some(wanted) = wanted {
             return Poll::Ready(wanted == Wanted::More);
         }
-        state.writer = Some(context.waker().clone());
+        let waker = context.waker().clone();
+        let before = self.state.borrow_mut().writer.replace(waker);
+        drop(before);
         Poll::Pending
     }
 

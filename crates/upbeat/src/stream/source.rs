@@ -3,7 +3,7 @@
 use super::Stream;
 use super::pulled::Pulled;
 use super::pushed::Pushed;
-use crate::contain::drop_each;
+use crate::contain::{drop_each, wake};
 use crate::error::CallError;
 use crate::wire::Wire;
 use std::cell::RefCell;
@@ -148,7 +148,9 @@ impl<T: Wire> Sink<T> {
         poll_fn(|context| {
             let mut queue = self.queue.borrow_mut();
             if queue.items.len() >= STREAM_ITEMS_MAX || queue.bytes >= STREAM_BYTES_MAX {
-                queue.waiting.push(context.waker().clone());
+                drop(queue);
+                let waker = context.waker().clone();
+                self.queue.borrow_mut().waiting.push(waker);
                 return Poll::Pending;
             }
             if let Some(item) = item.take() {
@@ -184,7 +186,7 @@ impl<T, F: Future<Output = ()>> futures_core::Stream for Written<T, F> {
             queue.bytes = 0;
             std::mem::take(&mut queue.waiting)
         };
-        waiting.into_iter().for_each(Waker::wake);
+        waiting.into_iter().for_each(wake);
         if let Some(writes) = &mut this.writes
             && writes.as_mut().poll(context).is_ready()
         {

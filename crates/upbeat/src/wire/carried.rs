@@ -1,5 +1,6 @@
 //! Streams in a message, and how their sender continues them.
 
+use crate::contain::wake;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::{Context, Waker};
@@ -36,16 +37,17 @@ pub struct Arguments {
 
 impl Arguments {
     pub(crate) fn feed(&self, context: &mut Context<'_>) {
-        let mut readers = self.readers.borrow_mut();
-        if !readers.iter().any(|reader| reader.will_wake(context.waker())) {
-            readers.push(context.waker().clone());
+        let waker = context.waker();
+        let knows = || self.readers.borrow().iter().any(|reader| reader.will_wake(waker));
+        if !knows() {
+            let waker = waker.clone();
+            self.readers.borrow_mut().push(waker);
         }
-        drop(readers);
         self.streams.iter().for_each(|stream| stream.feed(context));
     }
 
     /// Wakes the other readers when one stops reading, so that they continue the streams of the arguments.
     pub(crate) fn leave(&self) {
-        self.readers.take().into_iter().for_each(Waker::wake);
+        self.readers.take().into_iter().for_each(wake);
     }
 }
