@@ -3,11 +3,13 @@
 //!
 //! A [`HandshakeLimit`] bounds the handshakes under way, and decides about the next caller: the node accepts it, accepts
 //! it in place of a handshake that gives way, or pauses. An [`AdmissionPolicy`] bounds the handshakes that a node answers
-//! per second, and the sessions of the callers of one address. The runtime accepts connections, refuses callers and has
+//! per second, the part of the node's time that they take, and the sessions of the callers of one address. The runtime accepts connections, refuses callers and has
 //! the clock. Invariant: in any span of time a gate accepts no more than its rate allows, plus one second's worth.
 //! Callers of an address that hold up others lose their handshakes before the others do. A pause has an end.
 
 mod pause;
+
+mod share;
 
 use crate::limits::{
     ACCEPTS_PER_SECOND, CROWD_AGE_MS_MAX, HANDSHAKE_SILENCE_MS_MAX, HELLO_MS_MAX, PAUSE_MS_MAX,
@@ -18,6 +20,10 @@ use alloc::collections::BTreeMap;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub use pause::{Cause, Pause, Paused, Pauses};
+
+pub use share::Work;
+
+use share::Share;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -99,13 +105,15 @@ pub struct AdmissionPolicy {
     saved_ns: u64,
     /// When the saved time was last updated.
     at_ns: u64,
+    share: Share,
     sessions: BTreeMap<Prefix, usize>,
 }
 
 impl AdmissionPolicy {
     /// Creates the gate of a node that begins to listen now.
     pub fn new(terms: Terms, now_ns: u64) -> AdmissionPolicy {
-        AdmissionPolicy { terms, saved_ns: SECOND_NS, at_ns: now_ns, sessions: BTreeMap::new() }
+        let (share, sessions) = (Share::default(), BTreeMap::new());
+        AdmissionPolicy { terms, saved_ns: SECOND_NS, at_ns: now_ns, share, sessions }
     }
 
     /// Returns the bounds of the gate.
@@ -115,6 +123,7 @@ impl AdmissionPolicy {
 
     /// Permits the answer to one handshake now, or returns the pause after which one may be answered.
     pub fn answer(&mut self, now_ns: u64) -> Result<(), Pause> {
+        self.share.answer(now_ns)?;
         let passed_ns = now_ns.saturating_sub(self.at_ns);
         self.saved_ns = self.saved_ns.saturating_add(passed_ns).min(SECOND_NS);
         self.at_ns = self.at_ns.max(now_ns);
@@ -128,6 +137,27 @@ impl AdmissionPolicy {
                 Err(Pause::new(Cause::Rate, self.at_ns.saturating_add(lacking_ns)))
             }
         }
+    }
+
+    /// Permits the acceptance of one connection now, or returns the pause after which one may be accepted.
+    pub fn accept(&self, now_ns: u64) -> Result<(), Pause> {
+        self.share.accept(now_ns)
+    }
+
+    /// Begins work of the node for a caller, when its thread has had this processor time.
+    pub fn work(&self, thread_ns: u64) -> Work {
+        self.share.work(thread_ns)
+    }
+
+    /// Charges the callers with work for one of them that has ended now, when the thread has had this processor time.
+    pub fn charge(&mut self, work: Work, thread_ns: u64, now_ns: u64) {
+        self.share.charge(work, thread_ns, now_ns);
+    }
+
+    /// Takes note of the number of messages that the node's sessions have had so far. If it is the number of the last
+    /// look, the sessions need no time, and the callers owe none.
+    pub fn look(&mut self, messages: u64) {
+        self.share.look(messages);
     }
 
     /// Returns the nanoseconds between two answers.

@@ -2,9 +2,9 @@
 //!
 //! The node is in a process of its own, or on a thread of its own where it is reached within the process. In each case
 //! strangers of one kind come at one rate over one carrier; they say nothing, a part of a first message, a whole one and
-//! nothing behind it, something else, or end their side at once. Meanwhile an honest client connects and calls again and again, and a client that
-//! was there before calls. After the strangers are gone, the honest client connects once more. The node's processor
-//! time is read before and after.
+//! nothing behind it, a certificate of another authority in a whole handshake, something else, or end their side at once. Meanwhile an
+//! honest client connects and calls again and again, and a client that was there before calls. After the strangers are
+//! gone, the honest client connects once more. The node's processor time is read before and after.
 
 mod desk;
 mod clients;
@@ -51,7 +51,7 @@ Strangers come over each carrier, of each kind, at 100, 1,000 and 3,000 a second
 table says how long honest clients took to connect and call meanwhile, how long the next one took at
 once after the strangers had gone, the longest call of a session that was there before, and the
 processor time of the node that one stranger costs. The node promises two seconds, unless more callers
-send a whole first message (`greeting`) than the 1,000 a second that it answers.
+send a whole first message (`greeting`, `foreign`) than the 1,000 a second that it answers.
 
 Examples:
   bench floods --quick          the greatest rates, half a minute
@@ -89,6 +89,8 @@ pub(crate) enum Kind {
     Partial,
     /// Strangers send a client's first message, and do not go on.
     Greeting,
+    /// Strangers make a whole handshake under TLS, with a certificate of another authority.
+    Foreign,
     /// Strangers send bytes that are no first message.
     Garbage,
     /// Strangers end their side of the connection at once.
@@ -96,14 +98,21 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Kind; 5] =
-        [Kind::Silent, Kind::Partial, Kind::Greeting, Kind::Garbage, Kind::HalfClosed];
+    const ALL: [Kind; 6] = [
+        Kind::Silent,
+        Kind::Partial,
+        Kind::Greeting,
+        Kind::Foreign,
+        Kind::Garbage,
+        Kind::HalfClosed,
+    ];
 
     fn word(self) -> &'static str {
         match self {
             Kind::Silent => "silent",
             Kind::Partial => "partial",
             Kind::Greeting => "greeting",
+            Kind::Foreign => "foreign",
             Kind::Garbage => "garbage",
             Kind::HalfClosed => "half-closed",
         }
@@ -133,7 +142,7 @@ impl Rate {
     /// Returns whether strangers of this kind come at no greater rate for which the node makes its promise.
     fn is_great_for(self, kind: Kind) -> bool {
         match kind {
-            Kind::Greeting => self == Rate::PerSecond(ACCEPTS_PER_SECOND),
+            Kind::Greeting | Kind::Foreign => self == Rate::PerSecond(ACCEPTS_PER_SECOND),
             _ => matches!(self, Rate::PerSecond(3_000) | Rate::AtOnce(_)),
         }
     }
@@ -164,6 +173,7 @@ fn cases(arguments: &Arguments) -> Vec<Case> {
         let exists = match (case.carrier, case.kind) {
             (_, Kind::Silent | Kind::HalfClosed) => true,
             (carrier, Kind::Greeting) => matches!(carrier, Carrier::Tcp | Carrier::Tls),
+            (carrier, Kind::Foreign) => carrier == Carrier::Tls,
             (carrier, Kind::Partial | Kind::Garbage) => carrier != Carrier::Memory,
         };
         let name = case.name();
@@ -250,8 +260,8 @@ mod tests {
 
     #[test]
     fn cases_are_chosen_by_their_beginnings() {
-        assert_eq!(names(&[]).len(), 4 * (5 + 5 + 4 + 2));
-        assert_eq!(names(&["--quick"]).len(), 2 * (4 + 4 + 4 + 2) + 2);
+        assert_eq!(names(&[]).len(), 4 * (6 + 5 + 4 + 2));
+        assert_eq!(names(&["--quick"]).len(), 2 * (4 + 4 + 4 + 2) + 3);
         assert_eq!(names(&["--quick", "tls/greeting"]), ["tls/greeting/1000"]);
         assert_eq!(names(&["tls/silent"]).len(), 4);
         assert_eq!(names(&["tcp/partial/3000-at-once"]), ["tcp/partial/3000-at-once"]);

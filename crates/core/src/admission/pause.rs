@@ -26,6 +26,8 @@ pub enum Cause {
     Rate,
     /// As many handshakes are under way as may be, and none gives way yet. The pause is over sooner if one ends.
     Handshakes,
+    /// Callers have had their part of the node's time for now.
+    Share,
     /// The process has no descriptor left, not even to turn a caller away.
     Descriptors,
 }

@@ -3,6 +3,7 @@
 use super::*;
 use alloc::vec::Vec;
 use proptest::prelude::*;
+use share::AT_ONCE_NS_MAX;
 
 fn caller(number: u8) -> Prefix {
     Prefix::V4(Ipv4Addr::new(10, 0, 0, number))
@@ -230,4 +231,59 @@ fn a_clock_that_stands_still_admits_no_caller() {
     }
     assert!(gate.answer(40).is_err());
     assert!(gate.answer(50 + SECOND_NS).is_ok());
+}
+
+/// Callers that have work of `each_ns` come all the time, beside messages or not. Returns the part of a second that the
+/// node has worked for them, and the longest time without a pause.
+fn worked(each_ns: u64, is_busy: bool) -> (f64, u64) {
+    let mut gate =
+        AdmissionPolicy::new(Terms { accepts_per_second: 1_000_000, ..Terms::default() }, 0);
+    let (from_ns, mut messages) = (7 * SECOND_NS, 0);
+    let (mut now_ns, mut sum_ns, mut longest_ns) = (from_ns, 0, 0);
+    while now_ns < from_ns + SECOND_NS {
+        messages += u64::from(is_busy);
+        gate.look(messages);
+        let mut at_once_ns = 0;
+        let pause = loop {
+            if let Err(pause) = gate.answer(now_ns) {
+                break pause;
+            }
+            let work = gate.work(now_ns);
+            // A part of the work lies within the other.
+            let inner = gate.work(now_ns + each_ns / 4);
+            gate.charge(inner, now_ns + each_ns / 2, now_ns + each_ns / 2);
+            now_ns += each_ns;
+            gate.charge(work, now_ns, now_ns);
+            at_once_ns += each_ns;
+        };
+        assert_eq!(pause.cause(), Cause::Share);
+        (sum_ns, longest_ns) = (sum_ns + at_once_ns, longest_ns.max(at_once_ns));
+        now_ns = if is_busy { pause.until_ns() } else { now_ns + 1_000 };
+    }
+    (sum_ns as f64 / SECOND_NS as f64, longest_ns)
+}
+
+#[test]
+fn callers_get_a_third_of_a_busy_node_and_an_idle_one_looks_between() {
+    for each_ns in [50_000, 270_000, 1_000_000] {
+        let (part, longest_ns) = worked(each_ns, true);
+        assert!((0.32..0.34).contains(&part), "{part} of the time");
+        assert!(longest_ns < AT_ONCE_NS_MAX * 3 / 2 + each_ns, "{longest_ns} at once");
+        let (part, longest_ns) = worked(each_ns, false);
+        assert!(part > 0.99, "{part} of the time of an idle node");
+        assert!(longest_ns < AT_ONCE_NS_MAX * 3 / 2 + each_ns, "{longest_ns} at once");
+    }
+}
+
+/// Callers that say nothing leave time for answers.
+#[test]
+fn answers_go_before_further_connections() {
+    let mut gate = AdmissionPolicy::new(Terms::default(), 0);
+    let mut now_ns = SECOND_NS;
+    while gate.accept(now_ns).is_ok() {
+        let work = gate.work(now_ns);
+        now_ns += 50_000;
+        gate.charge(work, now_ns, now_ns);
+    }
+    assert_eq!(gate.answer(now_ns), Ok(()));
 }

@@ -65,6 +65,12 @@ impl Dispatcher {
         self.account.tallies[counter as usize].get()
     }
 
+    /// Returns a number that grows with the messages that this node sends and handles.
+    pub(super) fn messages(&self) -> u64 {
+        const LAST: usize = Counter::StartedAsTasks as usize;
+        self.account.tallies[..=LAST].iter().map(Cell::get).sum()
+    }
+
     /// Returns how many handlers have completed at their first poll.
     #[inline]
     pub(crate) fn inline_so_far(&self) -> u64 {

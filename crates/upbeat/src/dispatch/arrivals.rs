@@ -21,6 +21,7 @@ use upbeat_core::bill::Counter;
 use upbeat_core::hello::RefusalCode;
 use upbeat_core::limits::{NO_DESCRIPTOR_MS, PENDING_HANDSHAKES_MAX};
 use upbeat_memory::pool::Key;
+use upbeat_memory::thread_clock::thread_time_ns;
 use upbeat_transport::error::OpenError;
 use upbeat_transport::local_node::LocalNode;
 use upbeat_transport::opening::{Opening, OpeningTimes};
@@ -142,20 +143,30 @@ impl Dispatcher {
     fn accept_outside(self: &Rc<Self>, from: Outside) -> Option<Pause> {
         let whose = if from == Outside::Hosts { Whose::Remote } else { Whose::Here };
         for _ in 0..PENDING_HANDSHAKES_MAX {
+            if from == Outside::Hosts
+                && let Err(pause) = self.peers.gate.borrow().accept(self.now_ns())
+            {
+                return Some(pause);
+            }
             let gives_way = match self.next_caller(from) {
                 Next::Accept => None,
                 Next::Instead(key) => Some(key),
                 Next::Wait(pause) => return Some(pause),
             };
-            let accepted = self.accept_next(whose, |door, home, place, now| match from {
-                Outside::Processes => door.shared.as_ref()?.accept(home, place, now).transpose(),
-                Outside::Hosts => door.remote.as_ref()?.accept(home, place, now).transpose(),
+            let accepted = self.charged(from == Outside::Hosts, || {
+                let accepted = self.accept_next(whose, |door, home, place, now| match from {
+                    Outside::Processes => {
+                        door.shared.as_ref()?.accept(home, place, now).transpose()
+                    }
+                    Outside::Hosts => door.remote.as_ref()?.accept(home, place, now).transpose(),
+                });
+                if let Some(key) = gives_way
+                    && self.pending(from) > from.crowd().handshakes_max()
+                {
+                    self.give_way(key, from);
+                }
+                accepted
             });
-            if let Some(key) = gives_way
-                && self.pending(from) > from.crowd().handshakes_max()
-            {
-                self.give_way(key, from);
-            }
             if accepted.is_break() {
                 let lacks = !self.peers.door.borrow().listeners.has_spare(from);
                 let until_ns = self.now_ns() + NO_DESCRIPTOR_MS * 1_000_000;
@@ -164,6 +175,17 @@ impl Dispatcher {
         }
         // The epoll still has the socket: the others are accepted in the next turn.
         None
+    }
+
+    /// Works for a caller. Callers of other hosts are charged with the processor time.
+    pub(super) fn charged<R>(&self, is_remote: bool, work: impl FnOnce() -> R) -> R {
+        if !is_remote {
+            return work();
+        }
+        let began = self.peers.gate.borrow().work(thread_time_ns());
+        let done = work();
+        self.peers.gate.borrow_mut().charge(began, thread_time_ns(), self.now_ns());
+        done
     }
 
     /// Returns the number of handshakes of callers from there that are under way.
@@ -187,6 +209,7 @@ impl Dispatcher {
 
     /// Ends pauses that are over: accepts callers again, and answers first messages.
     pub(super) fn make_way(self: &Rc<Self>) {
+        self.peers.gate.borrow_mut().look(self.messages());
         let looks_after_at_ms = self.peers.door.borrow().looks_after_at_ms;
         if looks_after_at_ms.is_some_and(|at_ms| self.now_ms() >= at_ms) {
             self.look_after();

@@ -26,6 +26,11 @@ impl Pending {
         self.opening.deadline_ms().saturating_mul(1_000_000)
     }
 
+    /// Returns whether a caller of another host has begun the handshake.
+    pub(super) fn is_from_other_host(&self) -> bool {
+        matches!(self.purpose, Purpose::Caller) && self.opening.is_remote()
+    }
+
     /// Tells the session that is to be resumed whether its host has answered.
     pub(super) fn note_answer(&self) {
         if let Purpose::Again(again) = &self.purpose

@@ -239,7 +239,8 @@ impl Dispatcher {
         let now = self.now_ms();
         let stepped = match self.peers.places.borrow_mut().get_mut(key) {
             Some(Place::Opening(pending)) => {
-                let stepped = pending.opening.step(now);
+                let is_remote = pending.is_from_other_host();
+                let stepped = self.charged(is_remote, || pending.opening.step(now));
                 match stepped {
                     Ok(Step::Waiting) if !pending.opening.is_held() => {
                         return self.await_opening(key, pending);

@@ -1,7 +1,7 @@
 //! Calls in memory beside strangers that come over the network to the same node.
 
-use crate::common::work::WorkClient;
-use crate::common::{PROGRAM, Watchdog, alone};
+use crate::common::work::{WorkClient, WorkServer, Worker};
+use crate::common::{Directory, PROGRAM, Watchdog, alone};
 use crate::floods::raise_descriptors;
 use crate::trust::Authority;
 use crate::{Server, connected, identity_of};
@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 use upbeat::{Identity, Node};
+use upbeat_memory::thread_clock::thread_time_ns;
 use upbeat_transport::tls::TlsStream;
 
 /// Strangers come as fast as a node answers by default.
@@ -97,4 +98,41 @@ fn strangers_leave_calls_in_memory_half_their_rate() {
     // Other programs of the machine disturb single rounds.
     let best = parts.into_iter().fold(0.0, f64::max);
     assert!(cfg!(debug_assertions) || best >= 0.5, "{best}");
+}
+
+/// Strangers whose first messages have come at once are answered a few at a time, while a session of the node has calls.
+#[test]
+fn one_turn_answers_few_of_many_strangers() {
+    const STRANGERS: usize = 64;
+    let (_alone, _watchdog) = (alone(), Watchdog::new("strangers at once"));
+    let (authority, directory) = (Authority::new(), Directory::new());
+    let identity = identity_of(&authority.issue("server.pem", "test/server"));
+    let builder = || Node::builder("server").program(PROGRAM).directory(directory.path());
+    let node = builder().identity(identity.clone()).listen("127.0.0.1:0").build().unwrap();
+    node.serve(WorkServer::new(Worker::default())).unwrap();
+    let near = Node::builder("near").program(PROGRAM).directory(directory.path()).build().unwrap();
+    let to = near.clone();
+    drop(near.spawn(async move {
+        let work: WorkClient = to.connect("server").await.unwrap();
+        while work.null().await.is_ok() {}
+    }));
+    let greeting = greeting(&identity);
+    let mut strangers: Vec<TcpStream> = (0..STRANGERS)
+        .map(|_| {
+            let mut stranger = TcpStream::connect(node.listens_at().unwrap()).unwrap();
+            stranger.write_all(&greeting).unwrap();
+            stranger.set_nonblocking(true).unwrap();
+            stranger
+        })
+        .collect();
+    let (mut longest_ns, mut sum_ns) = (0, 0);
+    while !strangers.is_empty() {
+        near.turn();
+        let began_ns = thread_time_ns();
+        node.turn();
+        let took_ns = thread_time_ns() - began_ns;
+        (longest_ns, sum_ns) = (longest_ns.max(took_ns), sum_ns + took_ns);
+        strangers.retain(|stranger| stranger.peek(&mut [0]).is_err());
+    }
+    assert!(longest_ns < sum_ns / 8, "{longest_ns} ns of {sum_ns} were one turn");
 }

@@ -2,7 +2,10 @@
 
 use super::Carrier;
 use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::Write;
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use upbeat::handle::HandleBuilder;
@@ -62,6 +65,29 @@ impl Door {
     /// Returns the way of the same clients to another listener.
     pub(super) fn elsewhere(&self, at: SocketAddr) -> Door {
         Door { at: Some(at), ..self.clone() }
+    }
+
+    /// Makes an identity of another authority, which trusts that of the node. Returns `None` without TLS.
+    pub(super) fn foreign(&self) -> Result<Option<Identity>, BenchError> {
+        const END: &str = "-----END CERTIFICATE-----\n";
+        let Some(ours) = &self.identity else { return Ok(None) };
+        let directory = self.directory.join("foreign");
+        let make = || -> std::io::Result<PathBuf> {
+            std::fs::create_dir_all(&directory)?;
+            Ok(directory.join("both.pem"))
+        };
+        let path = make().map_err(refused("a directory"))?;
+        let foreign = identity(PROGRAM, &directory)?;
+        let write = || -> std::io::Result<()> {
+            // The first certificate in the file is that of the authority.
+            let ours = std::fs::read_to_string(ours)?;
+            let authority = ours.split_inclusive(END).next().unwrap_or_default();
+            let mut file = File::options().write(true).create_new(true).mode(0o600).open(&path)?;
+            file.write_all(&std::fs::read(foreign.path())?)?;
+            file.write_all(authority.as_bytes())
+        };
+        write().map_err(refused("writing an identity"))?;
+        loaded(&path).map(Some)
     }
 
     /// Returns whether clients speak TLS.

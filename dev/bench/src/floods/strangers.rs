@@ -15,15 +15,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use upbeat::Identity;
 use upbeat_cli::bench::error::BenchError;
 use upbeat_cli::bench::hosts::refused;
 use upbeat_core::name::{NodeName, ProgramId};
 use upbeat_transport::local;
 use upbeat_transport::local_node::LocalNode;
 use upbeat_transport::opening::Opening;
+use upbeat_transport::tls::TlsStream;
 
 /// The strangers that are there at a time: the oldest leave before others come.
 const THERE_MAX: usize = 3_000;
+/// The youngest strangers, whose handshakes go on.
+const SHAKING_MAX: usize = 256;
 /// How often strangers come.
 const BEAT: Duration = Duration::from_millis(1);
 
@@ -85,6 +89,7 @@ impl Crowd {
                         break;
                     }
                 }
+                there.iter_mut().rev().take(SHAKING_MAX).for_each(Stranger::go_on);
                 std::thread::sleep(BEAT);
             }
             Ok(count)
@@ -133,6 +138,19 @@ fn greeting(door: &Door) -> Result<Vec<u8>, BenchError> {
 enum Stranger {
     Socket(OwnedFd),
     Request(Option<Opening>),
+    /// A client under TLS, until the node has refused its certificate.
+    Client(Option<Box<TlsStream>>),
+}
+
+impl Stranger {
+    /// Goes on with the handshake of a client.
+    fn go_on(&mut self) {
+        if let Stranger::Client(client) = self
+            && client.as_ref().is_some_and(|client| client.handshake().is_err())
+        {
+            *client = None;
+        }
+    }
 }
 
 /// The place from where strangers come.
@@ -144,6 +162,8 @@ struct Source {
     name: NodeName,
     /// The first message of a client, for strangers that send one.
     greeting: Vec<u8>,
+    /// The identity of clients that the node does not trust.
+    foreign: Option<Identity>,
     made: usize,
 }
 
@@ -156,7 +176,11 @@ impl Source {
             Kind::Greeting => greeting(door)?,
             _ => Vec::new(),
         };
-        Ok(Source { case, door: door.clone(), home, name, greeting, made: 0 })
+        let foreign = match case.kind {
+            Kind::Foreign => door.foreign()?,
+            _ => None,
+        };
+        Ok(Source { case, door: door.clone(), home, name, greeting, foreign, made: 0 })
     }
 
     /// Has one more stranger come. Returns `None` if the queue is full.
@@ -166,8 +190,12 @@ impl Source {
             return self.request();
         }
         let Some(socket) = self.connect()? else { return Ok(None) };
+        if let Some(foreign) = &self.foreign {
+            let client = TlsStream::client(socket, foreign).map_err(refused("a client"))?;
+            return Ok(Some(Stranger::Client(Some(Box::new(client)))));
+        }
         let bytes = match (self.case.kind, self.door.is_secured()) {
-            (Kind::Silent, _) => None,
+            (Kind::Silent | Kind::Foreign, _) => None,
             (Kind::Partial, false) => Some(BEGINNING),
             (Kind::Partial, true) => Some(TLS_BEGINNING),
             (Kind::Greeting, _) => Some(self.greeting.as_slice()),
