@@ -6,8 +6,10 @@
 //! has the same identity as a process from which it was forked.
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
+use std::marker::PhantomData;
+use std::ptr::null_mut;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// The size of a page, of which the first word is used.
 const BYTES: usize = 4096;
@@ -83,8 +85,15 @@ impl Process {
 /// static NAMES: PerProcess<Vec<String>> = PerProcess::new();
 /// assert!(NAMES.get(Vec::new).is_empty());
 /// ```
+///
+/// No thread waits for another that makes the value: a child is forked without that thread, and would wait for ever. The
+/// values are never dropped.
 #[derive(Debug)]
-pub struct PerProcess<T>(OnceLock<Box<Own<T>>>);
+pub struct PerProcess<T> {
+    own: AtomicPtr<Own<T>>,
+    /// The threads of a process share the value.
+    shared: PhantomData<T>,
+}
 
 /// The value of a process, and the place for that of a child.
 #[derive(Debug)]
@@ -98,20 +107,40 @@ impl<T> PerProcess<T> {
     /// Returns a static value that no process has used.
     #[must_use]
     pub const fn new() -> PerProcess<T> {
-        PerProcess(OnceLock::new())
+        PerProcess { own: AtomicPtr::new(null_mut()), shared: PhantomData }
     }
 
-    /// Returns the value of the running process, which `make` makes at its first use.
+    /// Returns the value of the running process, which `make` makes at its first use. If several threads use it first,
+    /// each makes a value, and one of these is kept.
     pub fn get(&self, make: impl Fn() -> T) -> &T {
-        let mut place = self;
+        let (process, mut place) = (Process::this(), self);
         loop {
-            let (process, child) = (Process::this(), PerProcess::new());
-            let own = place.0.get_or_init(|| Box::new(Own { process, value: make(), child }));
+            let own = match place.own.load(Ordering::Acquire) {
+                known if known.is_null() => {
+                    let own = Own { process, value: make(), child: PerProcess::new() };
+                    place.keep(Box::new(own))
+                }
+                known => known,
+            };
+            // SAFETY: the pointer is not null. It comes from the box of `keep`, which is never freed, and only shared
+            // references to its value are ever made.
+            let own = unsafe { &*own };
             if own.process == process {
                 return &own.value;
             }
             place = &own.child;
         }
+    }
+
+    /// Keeps a value, unless another thread has kept one. Returns the value that is kept.
+    fn keep(&self, own: Box<Own<T>>) -> *mut Own<T> {
+        let own = Box::into_raw(own);
+        let kept = self.own.compare_exchange(null_mut(), own, Ordering::AcqRel, Ordering::Acquire);
+        kept.map(|_| own).unwrap_or_else(|other| {
+            // SAFETY: the pointer comes from the box above, and nobody else has it.
+            drop(unsafe { Box::from_raw(own) });
+            other
+        })
     }
 }
 
@@ -177,4 +206,33 @@ pub fn in_child(act: impl FnOnce() -> u8) -> Option<i32> {
     let child = Pid::from_raw(child)?;
     let (_, status) = waitpid(Some(child), WaitOptions::empty()).ok()??;
     status.exit_status()
+}
+
+#[cfg(all(test, feature = "testing", not(miri)))]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    static NUMBER: PerProcess<u8> = PerProcess::new();
+
+    /// A child is forked while a thread of its parent makes the first value.
+    #[test]
+    fn a_child_does_not_wait_for_a_thread_that_it_does_not_have() {
+        let ((begins, begun), (goes_on, may_go_on)) = (channel(), channel());
+        thread::scope(|scope| {
+            let makes = scope.spawn(move || {
+                *NUMBER.get(|| {
+                    begins.send(()).unwrap();
+                    may_go_on.recv().unwrap();
+                    1
+                })
+            });
+            begun.recv().unwrap();
+            let of_child = in_child(|| *NUMBER.get(|| 7));
+            goes_on.send(()).unwrap();
+            assert_eq!((of_child, makes.join().unwrap()), (Some(7), 1));
+        });
+        assert_eq!((*NUMBER.get(|| 2), in_child(|| *NUMBER.get(|| 8))), (1, Some(8)));
+    }
 }
