@@ -22,6 +22,11 @@ pub(crate) trait Caller {
     fn is_anybodys(&self) -> bool {
         true
     }
+
+    /// Returns whether the caller has come again, and takes the place of the other.
+    fn follows(&self, _earlier: &Self) -> bool {
+        false
+    }
 }
 
 /// A socket of another process.
@@ -213,14 +218,21 @@ impl<T: Caller> Group<T> {
     fn hand_to(&self, incarnation: u64, caller: T) -> Result<(), (NotHanded, T)> {
         let mut state = self.state();
         let is_that = |entry: &Entry<T>| entry.info.incarnation == incarnation;
-        match state.entries.iter().position(is_that) {
-            Some(place) if state.entries[place].has_room() => {
-                state.put(place, caller);
-                Ok(())
-            }
-            Some(_) => Err((NotHanded::Full, caller)),
-            None => Err((NotHanded::Nobody, caller)),
+        let Some(place) = state.entries.iter().position(is_that) else {
+            return Err((NotHanded::Nobody, caller));
+        };
+        let entry = &mut state.entries[place];
+        if let Some((_, earlier)) = entry.callers.iter_mut().find(|(_, it)| caller.follows(it)) {
+            let earlier = std::mem::replace(earlier, caller);
+            drop(state);
+            drop(earlier);
+            return Ok(());
         }
+        if !entry.has_room() {
+            return Err((NotHanded::Full, caller));
+        }
+        state.put(place, caller);
+        Ok(())
     }
 
     /// Returns the number of the caller that waits longest for another node and may be had by any.
@@ -299,5 +311,44 @@ impl<T: Caller> Entry<T> {
     fn oldest(&self) -> Option<u64> {
         let caller = self.callers.iter().find(|(_, caller)| caller.is_anybodys());
         caller.map(|(number, _)| *number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use upbeat_core::name::ProgramId;
+
+    /// A session, and the attempt to resume it.
+    struct Attempt(usize, usize);
+
+    impl Caller for Attempt {
+        fn is_anybodys(&self) -> bool {
+            false
+        }
+
+        fn follows(&self, earlier: &Attempt) -> bool {
+            self.0 == earlier.0 && self.1 > earlier.1
+        }
+    }
+
+    /// A node takes no callers for a while, and a client tries again and again. It takes one place, so that another has one.
+    #[test]
+    fn the_attempts_of_a_client_wait_in_one_place() {
+        let program = ProgramId::named("group".parse().unwrap());
+        let home = LocalNode::local(program, Some("stuck".parse().unwrap())).unwrap();
+        let group = Arc::new(Group::new());
+        let stuck = Membership::take(&group, &home).unwrap().unwrap();
+        let of_stuck = home.info().incarnation;
+        for nth in 0..2 * PENDING_HANDSHAKES_MAX {
+            assert!(stuck.hand_to(of_stuck, Attempt(0, nth)).is_ok());
+        }
+        for session in 1..PENDING_HANDSHAKES_MAX {
+            assert!(stuck.hand_to(of_stuck, Attempt(session, 0)).is_ok());
+        }
+        assert!(stuck.hand_to(of_stuck, Attempt(PENDING_HANDSHAKES_MAX, 0)).is_err());
+        let Attempt(session, nth) = stuck.next().unwrap();
+        assert_eq!((session, nth), (0, 2 * PENDING_HANDSHAKES_MAX - 1), "the last attempt");
+        assert_eq!(std::iter::from_fn(|| stuck.next()).count(), PENDING_HANDSHAKES_MAX - 1);
     }
 }

@@ -64,6 +64,14 @@ impl Caller for Called {
     fn is_anybodys(&self) -> bool {
         matches!(self, Called::New(..))
     }
+
+    /// Returns whether the caller tries once more to resume the session of the other.
+    fn follows(&self, earlier: &Called) -> bool {
+        match (self, earlier) {
+            (Called::Again(later), Called::Again(earlier)) => later.follows(earlier),
+            _ => false,
+        }
+    }
 }
 
 /// A listening port.

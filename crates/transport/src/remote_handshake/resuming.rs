@@ -123,6 +123,13 @@ impl Resuming {
         self.said.ticket.filter(|_| is_peer)
     }
 
+    /// Returns whether the caller shows the ticket of the other, in a later attempt.
+    pub(crate) fn follows(&self, earlier: &Resuming) -> bool {
+        let tickets = self.said.ticket.zip(earlier.said.ticket);
+        tickets.is_some_and(|(ours, theirs)| ours.fits(&theirs))
+            && self.attempt() > earlier.attempt()
+    }
+
     /// Returns the caller's name, which its certificate confirms under TLS. A handle has none.
     fn name(&self) -> Option<&NodeName> {
         self.handshake.peer.name.as_ref()
