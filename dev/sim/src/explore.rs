@@ -1,8 +1,9 @@
 //! Histories by the million: explored by seeds, replayed, and run with injected faults.
 
+use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::check::Violation;
@@ -62,9 +63,6 @@ pub(crate) fn explore(extent: &Extent) -> bool {
     silence();
     let day = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let first = extent.seed.unwrap_or(day.as_micros() as u64);
-    let threads = extent
-        .threads
-        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get));
     let begun = Instant::now();
     let next = AtomicU64::new(0);
     let failed = AtomicBool::new(false);
@@ -97,11 +95,7 @@ pub(crate) fn explore(extent: &Extent) -> bool {
         total.1.add(&counts);
         total.2 = total.2.take().or(fault);
     };
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(work);
-        }
-    });
+    on_threads(extent.threads, work);
     let (histories, counts, fault) = total.into_inner().expect("nobody panicked with it");
     let seconds = begun.elapsed().as_secs_f64();
     for (what, many) in counts.each() {
@@ -190,36 +184,57 @@ pub(crate) fn corpus() -> bool {
     fine && found > 0
 }
 
-/// Injects each fault and runs histories until one fails. Returns whether every fault was caught.
+/// Injects each fault and runs histories until one fails, with a fault in each thread at a time. Returns whether every
+/// fault was caught.
 pub(crate) fn mutants(most: u64, only: Option<&str>) -> bool {
     silence();
-    let chosen = Mutant::ALL
-        .iter()
-        .filter(|(mutant, _)| only.is_none_or(|only| format!("{mutant:?}").contains(only)));
-    let (mut caught, mut all) = (0, 0);
-    for (mutant, what) in chosen {
-        all += 1;
-        mutant::put(Some(*mutant));
-        // The world itself may panic in a history, which shows nothing about the checker: another history may.
-        let is_found =
-            |violation: &Violation| PANICS.contains(mutant) || !violation.0.starts_with(PANIC);
-        let fault = (0..most).find_map(|seed| {
-            let violation = history(seed).1.err().filter(is_found)?;
-            Some((seed, violation))
-        });
-        mutant::put(None);
-        let name = format!("{mutant:?}");
-        match fault {
-            Some((seed, violation)) => {
-                caught += 1;
-                println!("caught after {:>6}  {name:<28} {what}", seed + 1);
-                println!("                     {violation}");
+    let is_chosen = |mutant: &Mutant| only.is_none_or(|only| format!("{mutant:?}").contains(only));
+    let chosen: Vec<_> = Mutant::ALL.iter().filter(|(mutant, _)| is_chosen(mutant)).collect();
+    let (next, caught) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let work = || {
+        while let Some((mutant, what)) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let name = format!("{mutant:?}");
+            match first_finding(*mutant, most) {
+                Some((seed, violation)) => {
+                    caught.fetch_add(1, Ordering::Relaxed);
+                    println!(
+                        "caught after {:>6}  {name:<28} {what}\n{:21}{violation}",
+                        seed + 1,
+                        ""
+                    );
+                }
+                None => println!("NOT CAUGHT in {most}  {name:<28} {what}"),
             }
-            None => println!("NOT CAUGHT in {most}  {name:<28} {what}"),
         }
-    }
-    println!("{caught} of {all} mutants caught by the checker");
-    caught == all
+    };
+    on_threads(None, work);
+    let caught = caught.into_inner();
+    println!("{caught} of {} mutants caught by the checker", chosen.len());
+    caught == chosen.len()
+}
+
+/// Returns the first history of this thread that fails with a fault injected.
+fn first_finding(mutant: Mutant, most: u64) -> Option<(u64, Violation)> {
+    mutant::put(Some(mutant));
+    // The world itself may panic in a history, which shows nothing about the checker: another history may.
+    let is_found =
+        |violation: &Violation| PANICS.contains(&mutant) || !violation.0.starts_with(PANIC);
+    let found = (0..most).find_map(|seed| {
+        let violation = history(seed).1.err().filter(is_found)?;
+        Some((seed, violation))
+    });
+    mutant::put(None);
+    found
+}
+
+/// Runs the work on so many threads, or on one for each processor.
+fn on_threads(threads: Option<usize>, work: impl Fn() + Sync) {
+    let processors = || std::thread::available_parallelism().map_or(1, NonZero::get);
+    std::thread::scope(|scope| {
+        for _ in 0..threads.unwrap_or_else(processors) {
+            scope.spawn(&work);
+        }
+    });
 }
 
 #[cfg(test)]
