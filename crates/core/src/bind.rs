@@ -44,7 +44,7 @@ struct RequestedMethod {
 
 impl BindRequest {
     /// Creates a request for methods of one service. The reply has their order. The methods for whose fields with a
-    /// default there is no room any more are bound only if their signatures are equal.
+    /// default there is no room any more, beside the names of all arguments, are bound only if their signatures are equal.
     pub fn new(service: &str, methods: &[Signature]) -> Result<BindRequest, BindError> {
         check_ident(service).map_err(BindError::Ident)?;
         if methods.len() > METHODS_PER_SERVICE_MAX {
@@ -54,18 +54,25 @@ impl BindRequest {
             let (method, of) = (stray.name().into(), stray.service().into());
             return Err(BindError::OtherService { method, of, service: service.into() });
         }
-        let mut room = DEFAULT_FIELDS_PER_REQUEST_MAX;
-        let methods = methods.iter().map(|method| RequestedMethod {
-            name: method.name().into(),
-            hash: method.hash(),
-            text: method.text().into(),
-            tolerance: match room.checked_sub(method.tolerance().fields().len()) {
-                Some(left) => {
-                    room = left;
-                    method.tolerance().clone()
-                }
-                None => Tolerance::new(method.hash(), Vec::new()),
-            },
+        // Two sides that swap arguments must learn of it, however many fields the other methods have. The stub compiler
+        // permits 12 arguments of a method, a quarter of this room for the largest service.
+        let named: usize = methods.iter().map(|method| method.tolerance().arguments().len()).sum();
+        let mut room = DEFAULT_FIELDS_PER_REQUEST_MAX.saturating_sub(named);
+        let methods = methods.iter().map(|method| {
+            let tolerance = method.tolerance();
+            let arguments = tolerance.arguments();
+            let fields = tolerance.fields().len() - arguments.len();
+            let left = room.checked_sub(fields);
+            room = left.unwrap_or(room);
+            RequestedMethod {
+                name: method.name().into(),
+                hash: method.hash(),
+                text: method.text().into(),
+                tolerance: match left {
+                    Some(_) => tolerance.clone(),
+                    None => Tolerance::new(method.hash(), arguments),
+                },
+            }
         });
         Ok(BindRequest { service: service.into(), methods: methods.collect() })
     }

@@ -194,6 +194,11 @@ impl Tolerance {
         &self.fields
     }
 
+    /// Returns the entries of the arguments.
+    pub(crate) fn arguments(&self) -> Vec<DefaultField> {
+        self.fields.iter().filter(|field| field.is_argument()).copied().collect()
+    }
+
     /// Returns whether two sides understand each other, one of which has this tolerance: they differ in nothing but
     /// parts that one of them lacks, and parts in the same place are equal.
     pub fn endures(&self, other: &Tolerance) -> bool {

@@ -142,6 +142,35 @@ fn the_longest_request_fits_its_bound() {
 }
 
 #[test]
+fn arguments_are_not_swapped_behind_methods_that_take_all_the_room() {
+    let filler = |at: usize, fields: usize| {
+        let signature = Signature::new("S", &format!("f{at}"), "text").unwrap();
+        let field = DefaultField { place: MethodHash::of("p"), content: MethodHash::of("c") };
+        let tolerance = Tolerance::new(signature.hash(), vec![field; fields]);
+        signature.with_tolerance(tolerance)
+    };
+    let pay = |names: [&str; 2]| {
+        let field = DefaultField { place: MethodHash::of("p"), content: MethodHash::of("c") };
+        let arguments = names.iter().enumerate().map(|(at, name)| DefaultField::argument(name, at));
+        let fields = arguments.chain([field]).collect();
+        let signature = Signature::new("S", "pay", "S.pay(u64, u64)").unwrap();
+        signature.with_tolerance(Tolerance::new(MethodHash::of("base"), fields))
+    };
+    let many = DEFAULT_FIELDS_PER_REQUEST_MAX / DEFAULT_FIELDS_MAX;
+    let mut methods: Vec<_> = (0..many).map(|at| filler(at, DEFAULT_FIELDS_MAX)).collect();
+    // Two arguments have the rest.
+    methods.push(filler(many, DEFAULT_FIELDS_PER_REQUEST_MAX % DEFAULT_FIELDS_MAX - 2));
+    methods.push(pay(["from", "to"]));
+    let request = BindRequest::new("S", &methods).unwrap();
+    let request = BindRequest::decode(&bounded(request.encode())).unwrap();
+    let bound = |offer: &Signature| bind(&request, &[Offered::new(offer, 1)]).methods.pop();
+    assert_eq!(bound(&pay(["from", "to"])), Some(Bound::Number(1)));
+    assert_eq!(bound(&pay(["from", "into"])), Some(Bound::Number(1)));
+    let clash = Bound::Clash { theirs: "S.pay(u64, u64)".into() };
+    assert_eq!(bound(&pay(["to", "from"])), Some(clash));
+}
+
+#[test]
 fn methods_that_differ_in_fields_with_a_default_are_bound_tolerantly() {
     let tolerance = |base, fields: &[(&str, &str)]| {
         let field = |(place, content): &(&str, &str)| DefaultField {

@@ -143,9 +143,18 @@ impl Describe {
                 }
             }
             None => {
+                let is_same = |(_, outer): &(_, Range<usize>)| {
+                    self.text[outer.clone()] == self.text[head.clone()]
+                };
+                let is_shadowing = self.open.iter().any(is_same);
+                let end = head.end;
                 self.open.push((id, head));
                 body(self);
                 self.open.pop();
+                // A name alone would be the outer type's.
+                if is_shadowing && self.text.len() == end {
+                    self.text("{}");
+                }
             }
         }
         self.begin = around;

@@ -56,6 +56,29 @@ fn a_schema_says_which_of_two_types_of_one_name_is_within() {
     );
 }
 
+/// A struct that holds another one of its name, which has no fields.
+mod ending {
+    use serde::{Deserialize, Serialize};
+
+    #[derive(Serialize, Deserialize, crate::Wire)]
+    pub(super) struct Link {
+        next: Option<inner::Link>,
+        also: Option<Box<Link>>,
+    }
+
+    mod inner {
+        use serde::{Deserialize, Serialize};
+
+        #[derive(Serialize, Deserialize, crate::Wire)]
+        pub(in super::super) struct Link;
+    }
+}
+
+#[test]
+fn a_schema_tells_a_type_without_fields_from_the_outer_one_of_its_name() {
+    assert_eq!(schema_of::<ending::Link>(), "Link{next: Option<Link{}>, also: Option<Link>}");
+}
+
 #[derive(Serialize, Deserialize, crate::Wire)]
 struct Twice<T> {
     one: T,
