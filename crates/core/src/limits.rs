@@ -51,7 +51,7 @@ pub const TAKEN_BYTES_MIN: usize = 1 << 20;
 /// Elements of a sequence whose elements may take no bytes of a message.
 pub const EMPTY_ELEMENTS_MAX: usize = 1 << 20;
 
-/// Bytes of memory that the values of an argument, a result or an item may take for each of their bytes in the message.
+/// Bytes of memory that a call's arguments together, a result or an item may take for each of their bytes in the message.
 pub const VALUES_PER_BYTE_MAX: usize = 64;
 
 /// Bytes of memory that these values may take, however few bytes they have in the message.

@@ -243,6 +243,9 @@ struct From<'a> {
     refusals: Option<u64>,
     /// The bytes of the payload.
     bytes: usize,
+    /// The bytes for which the request is charged while its handler waits: those of the payload, or the memory of the
+    /// arguments if these were seen to take more.
+    held: usize,
 }
 
 impl From<'_> {
@@ -371,12 +374,13 @@ where
             return None;
         }
         let (end, handed, refusals, bytes) = (None, Handed::default(), None, len as usize);
-        let from = From { node, session, call, end, handed, refusals, bytes };
         let mut payload = session.plain_payload(len);
         if R::Value::TOLERANT {
             session.note_form(call, payload.is_tolerant());
         }
         let arguments = read::<A>(&mut payload, &self.arguments, (node, session, call));
+        let held = bytes.max(payload.charged());
+        let from = From { node, session, call, end, handed, refusals, bytes, held };
         accepted(from, self.kept.names, arguments)
     }
 
@@ -413,7 +417,8 @@ where
         let arguments = read::<A>(&mut payload, &self.arguments, (node, session, call));
         stamps.at(Point::Decoded);
         let end = deadline_us.map(|left| node.end_of(left));
-        let from = From { node, session, call, end, handed, refusals, bytes };
+        let held = bytes.max(payload.charged());
+        let from = From { node, session, call, end, handed, refusals, bytes, held };
         accepted(from, self.kept.names, arguments)
     }
 

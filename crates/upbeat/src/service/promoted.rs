@@ -236,11 +236,11 @@ where
     #[inline(always)]
     pub(super) fn promote(&self, lost: Lost<'_, F>) {
         let Lost { from, mut slot, sample } = lost;
-        let From { node, session, call, bytes, end, .. } = from;
+        let From { node, session, call, held, end, .. } = from;
         let beside = slot.parts().1;
         let task = beside.reserved.current().task;
         beside.notes_rare(from, sample, || node.waited_for_by(task), false);
-        let task = self.promote_slot(node, session, call, bytes, slot);
+        let task = self.promote_slot(node, session, call, held, slot);
         if let (Some(end), Some(task)) = (end, task) {
             node.expire(task, end);
         }
@@ -252,7 +252,7 @@ where
         node: &Rc<Dispatcher>,
         session: &Rc<Session>,
         call: CallNumber,
-        bytes: usize,
+        held: usize,
         slot: FilledSlot<F, Beside<F>>,
     ) -> Option<TaskId> {
         self.kept.count(node.reason().counter());
@@ -260,7 +260,7 @@ where
             return None;
         }
         node.loses_bet(session);
-        self.become_task((node, session, call), bytes, slot)
+        self.become_task((node, session, call), held, slot)
     }
 
     /// Makes a handler that waits, or has not begun, the task of its slot. Returns `None` if there are too many
@@ -269,7 +269,7 @@ where
     pub(super) fn become_task(
         &self,
         (node, session, call): Way<'_>,
-        bytes: usize,
+        held: usize,
         mut slot: FilledSlot<F, Beside<F>>,
     ) -> Option<TaskId> {
         let beside = slot.parts().1;
@@ -278,7 +278,7 @@ where
             return None;
         };
         let asker = if ONEWAY { Asker::Oneway } else { Asker::Call(call) };
-        let charge = Charge::new(node, session, Budget::price(bytes));
+        let charge = Charge::new(node, session, Budget::price(held));
         beside.task = Some(Promoted { charge, asker, ran: 0 });
         beside.kept = Some(Rc::clone(&self.kept));
         let task: Pin<Box<Slot<F>>> = slot.into_slot();

@@ -30,6 +30,8 @@ pub struct Input<'a> {
     tolerant: Option<NonZeroUsize>,
     /// The copy that the elements of a sequence share, if one is being read.
     shared: Option<&'a Shared>,
+    /// The memory that the values take which were read before, as far as it was counted.
+    charged: usize,
 }
 
 /// One copy of the message up to the end of a sequence's input, for the values that serde reads from the sequence. Each of
@@ -55,45 +57,29 @@ impl<'a> Input<'a> {
     /// frame's span.
     #[inline(always)]
     pub(crate) fn lane(reader: &'a Reader, at: usize, end: usize) -> Input<'a> {
-        Input { from: From::Lane(reader), at, end, context: None, tolerant: None, shared: None }
+        Input::of(From::Lane(reader), at, end)
     }
 
     /// Reads a buffer of the peer.
     #[inline]
     pub(crate) fn lent(hold: &'a Hold) -> Input<'a> {
-        Input {
-            from: From::Lent(hold),
-            at: 0,
-            end: hold.len(),
-            context: None,
-            tolerant: None,
-            shared: None,
-        }
+        Input::of(From::Lent(hold), 0, hold.len())
     }
 
     /// Reads private bytes.
     pub(crate) fn own(bytes: &'a [u8]) -> Input<'a> {
-        Input {
-            from: From::Own(bytes),
-            at: 0,
-            end: bytes.len(),
-            context: None,
-            tolerant: None,
-            shared: None,
-        }
+        Input::of(From::Own(bytes), 0, bytes.len())
     }
 
     /// Returns an input from which nothing can be read, for a payload of so many bytes.
     #[cold]
     pub(crate) fn unread(bytes: usize, why: Unread) -> Input<'a> {
-        Input {
-            from: From::Unread(why),
-            at: 0,
-            end: bytes,
-            context: None,
-            tolerant: None,
-            shared: None,
-        }
+        Input::of(From::Unread(why), 0, bytes)
+    }
+
+    #[inline(always)]
+    fn of(from: From<'a>, at: usize, end: usize) -> Input<'a> {
+        Input { from, at, end, context: None, tolerant: None, shared: None, charged: 0 }
     }
 
     /// Reads a value whose attachments are opened in this context.
@@ -102,10 +88,9 @@ impl<'a> Input<'a> {
         context: &MessageContext<'_>,
         read: impl FnOnce(&mut Input<'_>) -> T,
     ) -> T {
-        let Input { from, at, end, tolerant, shared, .. } = *self;
-        let mut inner = Input { from, at, end, context: Some(context), tolerant, shared };
+        let mut inner = Input { context: Some(context), ..*self };
         let value = read(&mut inner);
-        self.at = inner.at;
+        (self.at, self.charged) = (inner.at, inner.charged);
         value
     }
 
@@ -152,13 +137,12 @@ impl<'a> Input<'a> {
             return Err(WireError::Invalid { what: "struct with all fields that have no default" });
         }
         let end = self.at + bytes;
-        let Input { from, at, context, tolerant, shared, .. } = *self;
-        let mut fields = Input { from, at, end, context, tolerant, shared };
+        let mut fields = Input { end, ..*self };
         let value = fields.sequence(|fields| read(fields, count))?;
         if count <= known {
             fields.finish()?;
         }
-        self.at = end;
+        (self.at, self.charged) = (end, fields.charged);
         Ok(value)
     }
 
@@ -176,12 +160,12 @@ impl<'a> Input<'a> {
         if self.shared.is_some() {
             return read(self);
         }
-        let Input { from, at, end, context, tolerant, .. } = *self;
-        let meter = Meter::of(end.saturating_sub(at));
-        let shared = Shared { end, copy: OnceCell::new(), meter };
-        let mut inner = Input { from, at, end, context, tolerant, shared: Some(&shared) };
+        let meter = Meter::of(self.end, self.charged);
+        let shared = Shared { end: self.end, copy: OnceCell::new(), meter };
+        let mut inner = Input { shared: Some(&shared), ..*self };
         let value = values_of_one(|| read(&mut inner))?;
         self.at = inner.at;
+        self.charged = shared.meter.charged();
         Ok(value)
     }
 
@@ -194,6 +178,12 @@ impl<'a> Input<'a> {
     /// Returns the meter of the sequence that is read, if one is.
     pub(super) fn meter(&self) -> Option<&'a Meter> {
         self.shared.map(|shared| &shared.meter)
+    }
+
+    /// Returns the memory that the values take which were read, as far as it was counted.
+    #[inline(always)]
+    pub(crate) fn charged(&self) -> usize {
+        self.charged
     }
 
     /// Returns the context in which an attachment is opened, or `None` where messages have no attachments.

@@ -57,9 +57,15 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Begins to charge for the values of a message of so many bytes.
-    pub(super) fn of(bytes: usize) -> Meter {
-        Meter::up_to(bytes, VALUES_BYTES_ALWAYS.max(bytes.saturating_mul(VALUES_PER_BYTE_MAX)))
+    /// Continues to charge for the values of a message, of which the next ones end at so many bytes. For those before
+    /// them, so much was charged.
+    pub(super) fn of(bytes: usize, charged: usize) -> Meter {
+        let most = VALUES_BYTES_ALWAYS.max(bytes.saturating_mul(VALUES_PER_BYTE_MAX));
+        Meter {
+            asks_at: Cell::new(charged.max(UNASKED)),
+            left: Cell::new(UNASKED.saturating_sub(charged)),
+            ..Meter::up_to(bytes, most)
+        }
     }
 
     fn up_to(bytes: usize, most: usize) -> Meter {
@@ -81,7 +87,8 @@ impl Meter {
         value
     }
 
-    fn charged(&self) -> usize {
+    /// Returns what was charged.
+    pub(super) fn charged(&self) -> usize {
         self.asks_at.get() - self.left.get()
     }
 

@@ -15,6 +15,7 @@ mod long;
 mod mutual;
 mod turn;
 mod unread;
+mod values;
 
 /// The other process's parts. Without one this is a test of nothing.
 #[test]

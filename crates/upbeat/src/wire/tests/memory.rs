@@ -91,14 +91,26 @@ fn a_short_message_does_not_become_large_values() {
     is_refused(read_serde::<Vec<Box<Option<Large>>>>(&absent), absent.len());
     // The own forms.
     let absent = words(1 << 17, 1 << 17);
-    is_refused(decode::<Vec<Box<Option<[[u64; 16]; 8]>>>>(&absent), absent.len() - 8);
-    is_refused(decode::<Vec<Option<Large>>>(&absent), absent.len() - 8);
-    is_refused(decode::<Vec<Result<(), Large>>>(&absent), absent.len() - 8);
+    is_refused(decode::<Vec<Box<Option<[[u64; 16]; 8]>>>>(&absent), absent.len());
+    is_refused(decode::<Vec<Option<Large>>>(&absent), absent.len());
+    is_refused(decode::<Vec<Result<(), Large>>>(&absent), absent.len());
     let keyed = words(1 << 16, 1 << 17);
-    is_refused(
-        decode_tolerantly::<BTreeMap<u64, Option<[[u64; 32]; 32]>>>(&keyed),
-        keyed.len() - 8,
-    );
+    is_refused(decode_tolerantly::<BTreeMap<u64, Option<[[u64; 32]; 32]>>>(&keyed), keyed.len());
+}
+
+/// The arguments of a call share what its message may take.
+#[test]
+fn the_values_of_one_message_share_a_limit() {
+    type Rows = Vec<Option<Large>>;
+    let row = [0_u8; 8];
+    let half = (VALUES_BYTES_ALWAYS / size_of::<Option<Large>>()) as u64 * 2 / 3;
+    let rows: Vec<u8> = half.to_le_bytes().into_iter().chain(row.repeat(half as usize)).collect();
+    let both = rows.repeat(2);
+    assert_eq!(decode::<(Rows, u64)>(&[&rows[..], &row].concat()).unwrap().0.len() as u64, half);
+    is_refused(decode::<(Rows, Rows)>(&both), both.len());
+    let mut input = Input::own(&rows);
+    let _: Rows = crate::Wire::take(&mut input).unwrap();
+    assert_eq!(input.charged(), half as usize * size_of::<Option<Large>>());
 }
 
 #[test]
@@ -187,7 +199,7 @@ fn json_is_bounded_as_well() {
         words.extend(text(short));
         words.resize(words.len().next_multiple_of(8), 0);
     }
-    is_refused(decode::<Vec<Json<Vec<Option<Large>>>>>(&words), words.len() - 8);
+    is_refused(decode::<Vec<Json<Vec<Option<Large>>>>>(&words), words.len());
     let empty = format!("[{}[]]", "[],".repeat(1 << 18));
     let read = decode::<Json<Vec<Vec<u8>>>>(&text(&empty)).unwrap();
     assert_eq!(read.0.len(), (1 << 18) + 1);
