@@ -1,9 +1,11 @@
 //! Types of the standard library and of other crates, as arguments, results and fields of calls.
 
+mod any;
 #[path = "../common/mod.rs"]
 mod common;
 mod defaults;
 mod forms;
+mod matrix;
 mod variants;
 
 use bytes::Bytes;
