@@ -8,21 +8,26 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// The calendar's time at which a simulated world begins: the first day of 2026.
 const WORLD_BEGINS: Duration = Duration::from_secs(1_767_225_600);
 
-/// The moment from which the monotonic clock of this process counts.
+/// The moment from which the monotonic clock of this process counts, and at which its worlds begin.
 static BEGAN: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
 
 /// A moment of the monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Instant(u64);
+pub struct Instant(std::time::Instant);
 
 impl Instant {
     /// Returns the present moment.
+    #[inline]
     #[must_use]
     pub fn now() -> Instant {
-        Instant(now_ns())
+        match current() {
+            Some(world) => Instant(*BEGAN + Duration::from_nanos(world.now_ns())),
+            None => Instant(std::time::Instant::now()),
+        }
     }
 
     /// Returns the time since this moment.
+    #[inline]
     #[must_use]
     pub fn elapsed(self) -> Duration {
         Instant::now() - self
@@ -32,9 +37,10 @@ impl Instant {
 impl Add<Duration> for Instant {
     type Output = Instant;
 
+    /// # Panics
+    /// If the clock cannot count so far.
     fn add(self, time: Duration) -> Instant {
-        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        Instant(self.0.saturating_add(ns))
+        Instant(self.0 + time)
     }
 }
 
@@ -42,8 +48,9 @@ impl Sub for Instant {
     type Output = Duration;
 
     /// Returns the time between two moments, or zero if the other one is later.
+    #[inline]
     fn sub(self, earlier: Instant) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+        self.0.saturating_duration_since(earlier.0)
     }
 }
 
