@@ -309,9 +309,6 @@ pub const CROWD_AGE_MS_MAX: u64 = 500;
 /// Milliseconds after which a node that leaves callers in the queue of a socket looks again, whatever it waits for.
 pub const PAUSE_MS_MAX: u64 = 100;
 
-/// Milliseconds for which a listener pauses that finds no descriptor to turn a caller away.
-pub const NO_DESCRIPTOR_MS: u64 = 10;
-
 /// Handshakes with callers of other hosts that a node answers per second by default: a handshake under TLS takes a
 /// processor about a millisecond.
 pub const ACCEPTS_PER_SECOND: u32 = 1_000;
@@ -382,6 +379,9 @@ pub const EXPRESSION_ELEMENTS_MAX: usize = 1 << 16;
 
 /// Bytes of the name of an export.
 pub const EXPORT_NAME_BYTES_MAX: usize = 64;
+
+/// Bytes of a segment with exports. Each reader maps whole segments.
+pub const EXPORT_SEGMENT_BYTES_MAX: usize = 1 << 30;
 
 /// Segments with exports that wait in a session until their imports map them. The first of more give way: their imports
 /// read by calls.

@@ -23,7 +23,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use upbeat_core::bill::clock::Clock;
-use upbeat_core::hello::{Listening, Refusal, RefusalCode};
+use upbeat_core::hello::{self, Listening, Refusal, RefusalCode};
 use upbeat_core::name::{NodeName, ProgramName};
 use upbeat_core::quota::Quota;
 use upbeat_core::resume::Agreed;
@@ -364,12 +364,17 @@ impl Carrier {
 
     /// Hands a segment over to the peer. The frame that names the segment follows.
     pub fn send_segment(&self, generation: u32, segment: &OwnSegment) -> Result<(), SocketError> {
+        let bytes = segment.region().words() as u64 * WORD as u64;
+        let announced = hello::Segment::checked(generation, bytes).map_err(|_| {
+            let (act, error) = ("handing over a segment of this length", Errno::FBIG);
+            SocketError::System { act, error }
+        })?;
         match (&self.medium, segment) {
             (Medium::Lanes { bell, .. }, OwnSegment::Shared(segment)) => {
-                bell.send_segment(generation, segment)
+                bell.send_segment(announced, segment)
             }
             (Medium::Stream { stream, .. }, segment) => {
-                stream.send_segment(generation, segment);
+                stream.send_segment(announced, segment);
                 Ok(())
             }
             (Medium::Lanes { .. }, OwnSegment::Heap(_)) => {

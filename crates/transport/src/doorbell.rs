@@ -11,7 +11,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use upbeat_core::fault::Rule;
 use upbeat_core::hello::{self, Record, RecordKind, Refusal};
 use upbeat_core::signal::{BELL, Signal, Signals};
-use upbeat_memory::region::WORD;
 use upbeat_memory::segment;
 
 /// The most packets that one [`Carrier::drain`](crate::carrier::Carrier::drain) takes. An honest peer's socket never
@@ -92,11 +91,10 @@ impl Doorbell {
     /// Hands a segment over to the peer.
     pub(crate) fn send_segment(
         &self,
-        generation: u32,
+        announced: hello::Segment,
         segment: &segment::Segment,
     ) -> Result<(), SocketError> {
-        let bytes = (segment.region().words() * WORD) as u32;
-        let record = Record::Segment(hello::Segment { generation, bytes }).encode();
+        let record = Record::Segment(announced).encode();
         let descriptors = [segment.descriptor()];
         packet::send(self.socket.as_fd(), &record, &descriptors).map_err(|error| match error {
             Errno::TOOMANYREFS => SocketError::Descriptors { limit: descriptor_limit() },

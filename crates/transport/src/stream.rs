@@ -28,7 +28,7 @@ use std::cell::{Cell, Ref, RefCell};
 use upbeat_core::bill::clock::{Clock, Offset};
 use upbeat_core::bill::taken::{Reading, Written};
 use upbeat_core::fault::Rule;
-use upbeat_core::hello::{Record, Refusal};
+use upbeat_core::hello::{self, Record, Refusal};
 use upbeat_core::limits::{SLOT_BYTES, STREAM_WHOLE_BYTES};
 use upbeat_core::quota::Quota;
 use upbeat_core::stream::{Permission, SegmentRequest};
@@ -346,8 +346,8 @@ impl Stream {
     }
 
     /// Sends a segment ahead of the frame that will name it.
-    pub(crate) fn send_segment(&self, generation: u32, segment: &OwnSegment) {
-        self.outgoing.borrow_mut().segment(generation, segment.region().clone());
+    pub(crate) fn send_segment(&self, announced: hello::Segment, segment: &OwnSegment) {
+        self.outgoing.borrow_mut().segment(announced, segment.region().clone());
     }
 
     /// Limits the payloads that the owner reads: no longer payload is kept.

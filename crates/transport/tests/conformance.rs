@@ -7,8 +7,11 @@ use common::{Fixture, Pair, frame, receive};
 use rustix::event::PollFlags;
 use upbeat_core::frame::Head;
 use upbeat_core::hello::RefusalCode;
-use upbeat_core::limits::{PENDING_HANDSHAKES_MAX, REMOTE_SESSIONS_MAX, SESSIONS_PER_NODE_MAX};
-use upbeat_transport::carrier::{Carrier, Kind, WakeResult};
+use upbeat_core::limits::{
+    EXPORT_GENERATION, PENDING_HANDSHAKES_MAX, REMOTE_SESSIONS_MAX, SESSIONS_PER_NODE_MAX,
+};
+use upbeat_memory::segment::{self, Writers};
+use upbeat_transport::carrier::{Carrier, Kind, OwnSegment, SocketError, WakeResult};
 use upbeat_transport::error::OpenError;
 use upbeat_transport::opening::{OpeningTimes, Step};
 use upbeat_transport::tls::TlsError;
@@ -164,6 +167,16 @@ fn one_look_takes_a_bounded_number_of_segments() {
         assert_eq!(drained.more, left >= MOST);
         left -= drained.segments.len();
     }
+}
+
+/// A record of a segment says its bytes in 32 bits.
+#[test]
+fn a_segment_that_is_too_long_for_its_record_is_not_announced() {
+    let Pair { near, far } = Fixture::new(Kind::Shared, "long").pair(1, 2);
+    let segment = segment::Segment::create("upbeat-long", 1 << 32, Writers::Owner).unwrap();
+    let sent = near.send_segment(EXPORT_GENERATION, &OwnSegment::Shared(segment));
+    assert!(far.drain().unwrap().segments.is_empty());
+    assert!(matches!(sent, Err(SocketError::System { .. })), "{sent:?}");
 }
 
 #[test]

@@ -19,12 +19,15 @@ use std::rc::Rc;
 use upbeat_core::admission::{Cause, Handshake, Next, Pause, Paused, Prefix};
 use upbeat_core::bill::Counter;
 use upbeat_core::hello::RefusalCode;
-use upbeat_core::limits::{NO_DESCRIPTOR_MS, PENDING_HANDSHAKES_MAX};
+use upbeat_core::limits::PENDING_HANDSHAKES_MAX;
 use upbeat_memory::pool::Key;
 use upbeat_memory::thread_clock::thread_time_ns;
 use upbeat_transport::error::OpenError;
 use upbeat_transport::local_node::LocalNode;
 use upbeat_transport::opening::{Opening, OpeningTimes};
+
+/// Milliseconds for which a listener pauses that finds no descriptor to turn a caller away.
+const NO_DESCRIPTOR_MS: u64 = 10;
 
 impl Dispatcher {
     /// Opens the listeners under the node's name.

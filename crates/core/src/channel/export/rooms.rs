@@ -10,10 +10,19 @@
 //! After [`Rooms::begin_moves`] and the moves that it asks for, the segments have at most twice the words of the rooms that
 //! are taken, the slack, and the rest of a page.
 
-use crate::limits::LINE_BYTES;
+use crate::limits::{EXPORT_SEGMENT_BYTES_MAX, EXPORT_WORDS_MAX, LINE_BYTES, MESSAGE_BYTES_MAX};
 use alloc::collections::BTreeMap;
 
 const LINE: usize = LINE_BYTES / 8;
+
+/// The words of the largest segment.
+const SEGMENT_WORDS_MAX: usize = EXPORT_SEGMENT_BYTES_MAX / 8;
+
+// Two copies of the largest value, with two lines in front of them, have room in a segment, and rooms of several exports
+// have it beside each other.
+const _: () = assert!(2 * Rooms::<()>::needed(2 * EXPORT_WORDS_MAX + 2 * LINE) < SEGMENT_WORDS_MAX);
+// A session announces segments as long as the longest message.
+const _: () = assert!(EXPORT_SEGMENT_BYTES_MAX <= MESSAGE_BYTES_MAX);
 
 /// The words in front of the first room of a segment, which say what has become of the segment.
 pub const SEGMENT_HEAD: usize = LINE;
@@ -108,10 +117,11 @@ impl<S> Rooms<S> {
     }
 
     /// Returns the words of a new segment in which a room of so many words is to be taken: enough, and more the more
-    /// segments there are.
+    /// segments there are, up to the largest segment.
     #[must_use]
     pub fn wanted(&self, words: usize) -> usize {
-        Self::needed(words).max(self.thrift.least).max(self.held / 4)
+        let generous = (self.held / 4).min(SEGMENT_WORDS_MAX);
+        Self::needed(words).max(self.thrift.least).max(generous)
     }
 
     /// Returns the fewest words of a segment in which a room of so many words has its place.
@@ -166,7 +176,7 @@ impl<S> Rooms<S> {
     }
 
     /// Closes the segments of which less than a half is taken, if there are too many words. Returns the words of a new
-    /// segment for all rooms that are taken there: add it, move those rooms ([`Rooms::moves`]) there, and give them back. Or
+    /// segment for all rooms that are taken there, which are no more than the largest segment has: add it, move those rooms ([`Rooms::moves`]) there, and give them back. Or
     /// [cancel](Self::cancel_moves).
     pub fn begin_moves(&mut self) -> Option<usize> {
         if !self.is_sparse() {
@@ -175,8 +185,8 @@ impl<S> Rooms<S> {
         let mut words = 0;
         let sparse = self.segments.values_mut().filter(|held| held.taken < held.words / 2);
         for held in sparse.filter(|held| held.taken > 0) {
-            held.closed = true;
-            words += held.taken;
+            held.closed = Self::needed(words + held.taken) <= SEGMENT_WORDS_MAX;
+            words += if held.closed { held.taken } else { 0 };
         }
         (words > 0).then(|| Self::needed(words))
     }

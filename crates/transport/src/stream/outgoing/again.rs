@@ -10,14 +10,13 @@ use upbeat_core::fault::Rule;
 use upbeat_core::hello::Segment;
 use upbeat_core::stream;
 use upbeat_memory::lane::{Mirror, RewindError};
-use upbeat_memory::region::{Region, WORD};
+use upbeat_memory::region::Region;
 
 impl Outgoing {
     /// Stores a segment that a frame will name.
-    pub(in super::super) fn segment(&mut self, generation: u32, region: Region) {
-        let bytes = (region.words() * WORD) as u32;
+    pub(in super::super) fn segment(&mut self, announced: Segment, region: Region) {
         self.asking.announced();
-        self.segments.push_back((Segment { generation, bytes }, Some(region)));
+        self.segments.push_back((announced, Some(region)));
     }
 
     /// Encodes the record of the segment that the next frame names, right before that frame.

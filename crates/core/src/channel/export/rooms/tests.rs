@@ -173,6 +173,31 @@ fn an_export_for_ever_in_each_segment_keeps_no_segment() {
 }
 
 #[test]
+fn no_segment_is_larger_than_the_limit() {
+    let mut owner = Owner::new(THRIFT);
+    // Each segment has a room of its own, and no memory is behind any.
+    let largest = SEGMENT_WORDS_MAX / 9;
+    for _ in 0..200 {
+        owner.add(owner.rooms.wanted(largest));
+        let room = owner.room(largest);
+        owner.exports.push((room, false));
+    }
+    let most = |owner: &Owner| owner.rooms.segments.values().map(|held| held.words).max();
+    assert_eq!(most(&owner), Some(SEGMENT_WORDS_MAX));
+    for at in (0..200).rev().filter(|at| at % 4 > 0) {
+        let ended = owner.exports.remove(at);
+        owner.give_back(ended);
+        owner.settle();
+        assert!(
+            most(&owner) <= Some(SEGMENT_WORDS_MAX),
+            "{:?} of {SEGMENT_WORDS_MAX}",
+            most(&owner)
+        );
+    }
+    assert!(owner.moves > 0);
+}
+
+#[test]
 fn without_memory_for_moves_the_rooms_stay_as_they_are() {
     let mut owner = Owner::new(THRIFT);
     let rooms: Vec<_> = (0..20_000).map(|_| owner.room(24)).collect();
