@@ -95,6 +95,9 @@ pub(super) struct Change<'o> {
 impl Drop for Change<'_> {
     #[inline]
     fn drop(&mut self) {
+        if !self.home.is_here() {
+            return;
+        }
         if let Some(update) = self.update.take() {
             let now = self.home.now();
             // The export may have moved meanwhile, with the version of the unit that is being changed.
@@ -116,6 +119,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::rc::Rc;
     use upbeat_core::channel::export::{Consistency, Readers};
+    use upbeat_memory::fork::in_child;
 
     const OUTER: usize = 40;
     const INNER: usize = 44;
@@ -163,6 +167,19 @@ mod tests {
         assert_eq!(changes.watchers().changes(), 0, "the change around is not over");
         drop(outer);
         assert!(versions(&memory).iter().all(|version| version % 2 == 0));
+        assert_eq!(changes.watchers().changes(), 1);
+    }
+
+    #[test]
+    fn a_forked_child_leaves_a_change_of_its_parent_open() {
+        let (changes, memory) = (Changes::default(), home());
+        let mut change = changes.begin(&memory, OUTER);
+        let code = in_child(|| {
+            drop(change.take());
+            7
+        });
+        assert_eq!(code, Some(7));
+        drop(change);
         assert_eq!(changes.watchers().changes(), 1);
     }
 

@@ -1,25 +1,41 @@
 //! The exports of a node.
 
 use super::error::ExportError;
-use super::owner::Owner;
+use super::owner::{Owner, forked};
 use super::path::Path;
 use super::segments::{ExportMemory, Segments};
 use super::shared::{Place, Shared};
 use std::cell::{Ref, RefCell};
+use std::mem::forget;
 use std::ops::Deref;
 use std::rc::Rc;
 use upbeat_core::channel::export::{Asker, Consistency, Directory, NotRead, Part, Readers, Routed};
+use upbeat_memory::fork::Process;
 
 /// The exports of a node.
 pub(crate) struct Exports {
     segments: Rc<Segments>,
     directory: RefCell<Directory<Rc<Owner>>>,
+    /// The process of the node. A child that was forked there does not have the segments.
+    made: Process,
 }
 
 impl Exports {
     /// Returns the exports of a node that has none yet, which are numbered from a random number on.
     pub(crate) fn new(random: u32) -> Exports {
-        Exports { segments: Rc::default(), directory: RefCell::new(Directory::new(random)) }
+        let directory = RefCell::new(Directory::new(random));
+        Exports { segments: Rc::default(), directory, made: Process::this() }
+    }
+
+    /// Returns the number of an export of this type under a name.
+    ///
+    /// # Panics
+    /// In a forked child of the node's process.
+    fn number<T: Shared>(&self, name: &str) -> Result<u32, ExportError> {
+        if !self.made.is_this() {
+            forked(name);
+        }
+        Ok(self.directory.borrow_mut().number(name, &T::shape())?)
     }
 
     /// Exports a value under a name for these readers.
@@ -30,7 +46,7 @@ impl Exports {
         consistency: Consistency,
         readers: Readers,
     ) -> Result<Export<T>, ExportError> {
-        let number = self.directory.borrow_mut().number(name, &T::shape())?;
+        let number = self.number::<T>(name)?;
         let owner =
             Owner::of((number, name), (value, consistency), readers.clone(), &self.segments)?;
         self.stand(owner, readers)
@@ -44,7 +60,7 @@ impl Exports {
         consistency: Consistency,
         readers: Readers,
     ) -> Result<Export<T>, ExportError> {
-        let number = self.directory.borrow_mut().number(name, &T::shape())?;
+        let number = self.number::<T>(name)?;
         let named = (number, name);
         let owner = Owner::vacant::<T>(named, consistency, readers.clone(), &self.segments, 0)?;
         fill(&Path::new(Place::of(&owner.location(), &owner)));
@@ -128,7 +144,8 @@ impl Exports {
 
 /// A value that this node exports, and that only this side writes: see [`Node::export`](crate::Node::export).
 ///
-/// Dropping it ends the export: readers get [`ReadError::Ended`](super::ReadError::Ended).
+/// Dropping it ends the export: readers get [`ReadError::Ended`](super::ReadError::Ended). A forked child of the process
+/// does not have the export: there, dropping it does nothing, and any other use panics.
 #[must_use = "an export ends when it is dropped"]
 pub struct Export<T: Shared> {
     fields: Path<Rc<Owner>, T>,
@@ -174,6 +191,10 @@ impl<T: Shared> Deref for Export<T> {
 
 impl<T: Shared> Drop for Export<T> {
     fn drop(&mut self) {
+        if !self.owner.is_here() {
+            // The memory belongs to the parent of this forked child. The child does not have it.
+            return forget((Rc::clone(&self.owner), Rc::clone(&self.exports)));
+        }
         self.owner.end();
         self.exports.withdraw(self.owner.number());
         self.owner.watchers().tell();
@@ -188,6 +209,8 @@ pub(super) struct Update<T: Shared> {
 
 impl<T: Shared> Update<T> {
     pub(super) fn publish(&self) {
-        self.owner.publish();
+        if self.owner.is_here() {
+            self.owner.publish();
+        }
     }
 }

@@ -7,12 +7,15 @@ use super::location::{Location, MOVED};
 use super::memory::Memory;
 use super::segments::Lodging;
 use std::cell::{Ref, RefCell};
+use upbeat_memory::fork::Process;
 
 /// The memory of an export of this node.
 pub(super) struct Home {
     /// Where paths have the export.
     first: Location,
     now: RefCell<Here>,
+    /// The process that has the memory. A child that was forked there has not.
+    made: Process,
 }
 
 /// Where an export is.
@@ -30,7 +33,13 @@ impl Here {
 
 impl Home {
     pub(super) fn new(here: Here) -> Home {
-        Home { first: here.location, now: RefCell::new(here) }
+        Home { first: here.location, now: RefCell::new(here), made: Process::this() }
+    }
+
+    /// Returns whether this process has the memory. A forked child of the owner's process has not.
+    #[inline(always)]
+    pub(super) fn is_here(&self) -> bool {
+        self.made.is_this()
     }
 
     /// Returns where paths have the export.

@@ -115,6 +115,22 @@ impl Owner {
         self.kept.segments.enter(self.number, lodger);
     }
 
+    /// Returns whether this process has made the export, and is not a forked child.
+    pub(super) fn is_here(&self) -> bool {
+        self.home.is_here()
+    }
+
+    /// Refuses the use of the export in a forked child, which does not have its memory.
+    ///
+    /// # Panics
+    /// In a forked child.
+    #[inline(always)]
+    pub(super) fn check_process(&self) {
+        if !self.is_here() {
+            forked(&self.name);
+        }
+    }
+
     /// Gives up segments that the exports do not need.
     pub(super) fn settle(&self) {
         self.kept.settle();
@@ -294,7 +310,11 @@ impl Owner {
     }
 
     /// Begins to write the copy that is not the last one.
+    ///
+    /// # Panics
+    /// In a forked child.
     pub(super) fn begin(&self) {
+        self.check_process();
         let now = self.home.now();
         let copy = copies::begin(&now.memory.0, now.location.version());
         let (to, from) = (copy * now.location.words, (1 - copy) * now.location.words);
@@ -449,12 +469,21 @@ impl<'o, T: Shared> Path<&'o Owner, T> {
     /// Returns the place to which the path leads now.
     #[inline(always)]
     pub(super) fn checked(&self) -> Place<&'o Owner> {
+        self.place().access.check_process();
         let place = self.place().now();
         if place.at == NOWHERE {
             leads_nowhere(place.version);
         }
         place
     }
+}
+
+#[cold]
+pub(super) fn forked(name: &str) -> ! {
+    panic!(
+        "the export `{name}` was used in a forked child of its owner's process, which does not have the memory of its \
+         parent's exports: export by a node of the child"
+    )
 }
 
 #[cold]

@@ -8,6 +8,7 @@ use crate::common::{
 };
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use upbeat::export::{Export, ImportError, OwnerState, ReadError, mapped_memory};
 use upbeat::{Import, Node, Shared, Waiting};
@@ -72,6 +73,7 @@ pub(crate) fn other(part: &str, place: PathBuf) {
         "huge" => huge(&place),
         "unmapped" => unmapped(&place),
         "forked" => forked(&place),
+        "forked owner" => forked_owner(&place),
         "store" => store(&place),
         part => panic!("the part {part}"),
     }
@@ -313,6 +315,60 @@ fn forked(place: &Path) {
         assert_eq!(import.owner().state, OwnerState::Alive);
     }
     owner.end();
+    say("done");
+}
+
+/// A forked child does not have the memory of its parent's exports. There, using one is an error in words, and dropping one
+/// does nothing.
+#[test]
+fn a_forked_child_does_not_have_its_parents_exports() {
+    played("forked owner");
+}
+
+fn forked_owner(place: &Path) {
+    let value = |number| Small { number, others: [number; 6] };
+    let node = node("owner", place, Waiting::Sleeping);
+    let for_one = node.export_for(["reader"]).unwrap();
+    let mut small = Some(node.export("small", value(1)).unwrap());
+    let mut log = Some(for_one.export("log", Log { number: 0, lines: vec![[1; 4]] }).unwrap());
+    let mut guarded = Some(node.export_guarded("guarded", value(1)).unwrap());
+    let refused = |act: &dyn Fn()| {
+        let code = in_child(|| {
+            let panic = catch_unwind(AssertUnwindSafe(act)).unwrap_err();
+            u8::from(panic.downcast_ref::<String>().unwrap().contains("forked child"))
+        });
+        assert_eq!(code, Some(1));
+    };
+    {
+        let (small, log) = (small.as_ref().unwrap(), log.as_ref().unwrap());
+        let guarded = guarded.as_ref().unwrap();
+        refused(&|| assert_eq!(small.whole().get(), value(1)));
+        refused(&|| small.number().set(2));
+        refused(&|| small.whole().update(|small| small.number().set(2)));
+        refused(&|| log.lines().push([2; 4]).unwrap());
+        refused(&|| log.lines().index(0).set([2; 4]));
+        refused(&|| drop(guarded.try_lock()));
+        refused(&|| drop(node.export("new", 1_u64)));
+        refused(&|| drop(for_one.export("new", 1_u64)));
+        small.whole().update(|small| refused(&|| small.number().set(2)));
+        let guard = guarded.try_lock().unwrap();
+        refused(&|| guard.number().set(2));
+    }
+    {
+        let mut lock = guarded.as_ref().unwrap().try_lock();
+        assert_eq!(in_child(|| lock.take().map_or(0, |_| 7)), Some(7), "the child drops the lock");
+    }
+    let code = in_child(|| {
+        drop((small.take(), log.take(), guarded.take()));
+        7
+    });
+    assert_eq!(code, Some(7), "the child drops the exports");
+    let (small, log, guarded) = (small.unwrap(), log.unwrap(), guarded.unwrap());
+    small.number().set(2);
+    assert_eq!(small.whole().get(), Small { number: 2, ..value(1) });
+    log.lines().push([3; 4]).unwrap();
+    assert_eq!(log.lines().get(), [[1; 4], [3; 4]]);
+    guarded.try_lock().unwrap().number().set(2);
     say("done");
 }
 

@@ -26,7 +26,11 @@ impl Owner {
     }
 
     /// Follows a route in the copy that the owner uses.
+    ///
+    /// # Panics
+    /// In a forked child.
     pub(in crate::export) fn follow(&self, route: &Route) -> Result<Found, Missing> {
+        self.check_process();
         let (home, first) = (self.home.now(), self.written(self.home.first().value()));
         let words = home.location.words;
         route.follow(words, &mut LastCopy { home, first, last_version: 0 })
