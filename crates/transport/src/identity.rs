@@ -127,6 +127,12 @@ impl Identity {
         Ok(true)
     }
 
+    /// Returns whether both were loaded from the same file, with the same contents.
+    #[must_use]
+    pub fn is_equal(&self, other: &Identity) -> bool {
+        self.path() == other.path() && self.current().stamp == other.current().stamp
+    }
+
     /// Returns the path of the identity's file.
     pub fn path(&self) -> &Path {
         &self.shared.path

@@ -30,6 +30,8 @@ mod caller;
 
 mod side;
 
+mod sharing;
+
 mod builder;
 
 mod remote;
@@ -139,6 +141,15 @@ pub(crate) struct Target {
 }
 
 impl Target {
+    /// Returns whether a session with one of them is as good as a session with the other.
+    fn is_equal(&self, other: &Target) -> bool {
+        let way = |of: &Target| (of.carriers, of.waiting, of.longest, of.sampling);
+        let times = |of: &Target| (of.wait_for, of.call_deadline);
+        (&self.program, &self.to, &self.place) == (&other.program, &other.to, &other.place)
+            && (way(self), times(self)) == (way(other), times(other))
+            && self.remote.is_equal(&other.remote)
+    }
+
     /// Returns how long the handle tries to open a session for a caller that gives up then.
     pub(crate) fn terms(&self, until: Option<Until>) -> ConnectTerms {
         ConnectTerms { until, wait_for: self.wait_for }
@@ -258,11 +269,6 @@ impl BoundHandle {
             made: Process::this(),
         };
         BoundHandle { shared: Arc::new(shared) }
-    }
-
-    /// Returns the handle of a target, which connects at its first call.
-    pub(crate) fn unconnected<C: HandleClient>(target: Target) -> C {
-        C::from_bound(BoundHandle::new::<C>(target))
     }
 
     /// Connects to a target without blocking the thread.

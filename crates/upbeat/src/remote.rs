@@ -94,6 +94,16 @@ impl Remote {
         Ok(self)
     }
 
+    /// Returns whether connections that handles open with both settings are alike.
+    pub(crate) fn is_equal(&self, other: &Remote) -> bool {
+        let settings = |of: &Remote| (of.plaintext, of.peer_timeout, of.resume_within, of.bytes);
+        let identity = match (&self.identity, &other.identity) {
+            (Some(one), Some(other)) => one.is_equal(other),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        identity && settings(self) == settings(other)
+    }
+
     /// Returns the most sessions of the node with other hosts.
     pub(crate) fn sessions(&self) -> usize {
         self.sessions.unwrap_or(REMOTE_SESSIONS_MAX)

@@ -6,7 +6,7 @@ use super::error::{ImportError, ReadError};
 use super::imported::Imported;
 use super::mapped::NotMapped;
 use super::memory::ATTEMPTS;
-use super::opened::{Answer, Names, Opened};
+use super::opened::{Names, Opened};
 use super::path::Path;
 use super::routed::Routed;
 use super::served::{NodeExportsClient, NodeExportsHandle, NotOpened};
@@ -40,7 +40,8 @@ impl<T: Shared> Import<T> {
         whole_name: &str,
         name: &str,
     ) -> Result<Import<T>, ImportError> {
-        let opened = client.open(name, &T::shape().to_string()).await;
+        let shape = T::shape().to_string();
+        let opened = Opened::by(|| client.open(name, &shape)).await;
         Import::new(opened, whole_name, owner, || Some((NodeClient::keep(client), lost)))
     }
 
@@ -50,18 +51,19 @@ impl<T: Shared> Import<T> {
         whole_name: &str,
         name: &str,
     ) -> Result<Import<T>, ImportError> {
-        let opened = owner.open(name, &T::shape().to_string()).await;
+        let shape = T::shape().to_string();
+        let opened = Opened::by(|| owner.open(name, &shape)).await;
         Import::new(opened, whole_name, owner, || None)
     }
 
     fn new(
-        opened: Result<Answer, CallError<NotOpened>>,
+        opened: Result<Result<Opened, NotMapped>, CallError<NotOpened>>,
         whole_name: &str,
         owner: NodeExportsHandle,
         node: impl FnOnce() -> Option<(NodeClient, LostReads)>,
     ) -> Result<Import<T>, ImportError> {
-        let answer = opened.map_err(|error| not_opened::<T>(error, whole_name))?;
-        let opened = Opened::of(answer).map_err(|error| not_mapped(error, whole_name))?;
+        let opened = opened.map_err(|error| not_opened::<T>(error, whole_name))?;
+        let opened = opened.map_err(|error| not_mapped(error, whole_name))?;
         if opened.location.words < T::WORDS {
             let text = "the export has less words than its type".into();
             return Err(ImportError::Memory { text });
@@ -263,7 +265,7 @@ impl HandleBuilder {
             let (target, export) =
                 parts.ok_or_else(|| ImportError::Name { name: whole.clone() })?;
             let (target, terms) = target.map_err(ImportError::of_handle)?;
-            let owner = BoundHandle::connected(target, terms).await;
+            let owner = BoundHandle::shared_connected(target, terms).await;
             let owner = owner.map_err(|error| ImportError::of_connect(error, &whole))?;
             Import::by_handle(owner, &whole, &export).await
         }

@@ -87,7 +87,7 @@ impl Imported {
         node: Option<(NodeClient, LostReads)>,
     ) -> Imported {
         let (client, lost) = node.unzip();
-        let Opened { number, location, segment } = opened;
+        let Opened { number, location, segment, .. } = opened;
         Imported {
             first: segment.map(|segment| Mapping::new(segment, location, number)),
             moved: RwLock::default(),
@@ -156,7 +156,7 @@ impl Imported {
         };
         // An export that is not found again, or not mapped, is read by calls.
         if let Ok(answer) = answer
-            && let Ok(Opened { number, location, segment: Some(segment) }) = Opened::of(answer)
+            && let Ok(Opened { number, location, segment: Some(segment), .. }) = Opened::of(answer)
             && number == self.number
             && location.words >= self.location.words
             && location.consistency == self.location.consistency

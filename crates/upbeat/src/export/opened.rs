@@ -6,12 +6,17 @@ use super::served::SentSegment;
 use std::sync::Arc;
 use upbeat_core::channel::export::Consistency;
 
+/// The most times that an import opens its export, where many others open theirs over the same session.
+const OPENS_MAX: usize = 16;
+
 /// An export that its owner has opened for a reader.
 pub(super) struct Opened {
     pub(super) number: u32,
     pub(super) location: Location,
     /// The owner's memory, if this process shares memory with the owner.
     pub(super) segment: Option<Arc<Mapped>>,
+    /// Whether the owner's memory came, and gave way to that of other imports before it was mapped.
+    gave_way: bool,
 }
 
 /// The names of an export at its owner.
@@ -45,11 +50,27 @@ impl Names {
 pub(super) type Answer = (u32, u64, u64, u8, SentSegment);
 
 impl Opened {
+    /// Opens an export, and again if its memory gave way to that of other imports. A reader whose memory always does reads
+    /// by calls.
+    pub(super) async fn by<F: Future<Output = Result<Answer, E>>, E>(
+        open: impl Fn() -> F,
+    ) -> Result<Result<Opened, NotMapped>, E> {
+        for _ in 1..OPENS_MAX {
+            let opened = Opened::of(open().await?);
+            if !opened.as_ref().is_ok_and(|opened| opened.gave_way) {
+                return Ok(opened);
+            }
+        }
+        Ok(Opened::of(open().await?))
+    }
+
     /// Checks an owner's answer. The error says what is wrong with it.
     pub(super) fn of(
         (number, head, words, consistency, segment): Answer,
     ) -> Result<Opened, NotMapped> {
+        let was_sent = segment.was_sent();
         let segment = segment.memory()?;
+        let gave_way = was_sent && segment.is_none();
         let consistency = Consistency::decode(consistency).ok_or_else(|| {
             broken(format!("the export has the unknown consistency {consistency}"))
         })?;
@@ -62,7 +83,7 @@ impl Opened {
         };
         let location =
             location.ok_or_else(|| broken("the export lies outside of it".to_owned()))?;
-        Ok(Opened { number, location, segment })
+        Ok(Opened { number, location, segment, gave_way })
     }
 }
 

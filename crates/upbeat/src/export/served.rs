@@ -255,24 +255,31 @@ impl NodeExports for Exports {
 pub(crate) enum SentSegment {
     /// A segment of this node, and the generation under which it went.
     Own(Arc<OwnSegment>, OnceLock<u32>),
-    /// A segment that a node maps, or the reason why it is not mapped. None if owner and reader share no memory.
+    /// Owner and reader share no memory.
+    Unshared,
+    /// A segment that a node maps, or the reason why it is not mapped. None if it gave way to others.
     Came(Result<Option<Arc<Mapped>>, NotMapped>),
     /// A segment of this generation that a handle maps after the reply, which it reads under its lock.
     CameTo(Arc<Side>, u32),
 }
 
 impl SentSegment {
+    /// Returns whether the owner has sent its memory.
+    pub(super) fn was_sent(&self) -> bool {
+        !matches!(self, SentSegment::Unshared)
+    }
+
     /// Returns the memory of a segment that has come.
     pub(super) fn memory(self) -> Result<Option<Arc<Mapped>>, NotMapped> {
         match self {
             SentSegment::Came(memory) => memory,
             SentSegment::CameTo(side, generation) => came(side.segment(generation)),
-            SentSegment::Own(..) => Ok(None),
+            SentSegment::Own(..) | SentSegment::Unshared => Ok(None),
         }
     }
 }
 
-/// Maps a segment that has come. A reader whose segment gave way to others reads by calls.
+/// Maps a segment that has come. None if it gave way to others.
 fn came(
     segment: Result<Option<(Segment, Option<u32>)>, String>,
 ) -> Result<Option<Arc<Mapped>>, NotMapped> {
@@ -304,7 +311,7 @@ impl Wire for SentSegment {
         let context = input.context().filter(|context| context.side == CallSide::Caller);
         let session = context.ok_or(NOWHERE)?.session;
         if generation == 0 {
-            return Ok(SentSegment::Came(Ok(None)));
+            return Ok(SentSegment::Unshared);
         }
         match (session.downcast_ref::<Bound>(), session.downcast_ref::<Arc<Side>>()) {
             (Some(bound), _) => Ok(SentSegment::Came(came(bound.session.export(generation)))),

@@ -25,7 +25,7 @@ impl UntypedImport {
         target: Target,
         terms: ConnectTerms,
     ) -> Result<Vec<UntypedImport>, ImportError> {
-        let owner: NodeExportsHandle = match BoundHandle::connected(target, terms).await {
+        let owner: NodeExportsHandle = match BoundHandle::shared_connected(target, terms).await {
             Ok(owner) => owner,
             // A node that exports nothing does not serve its exports.
             Err(ConnectError::NotServed { .. }) => return Ok(Vec::new()),

@@ -103,6 +103,15 @@ impl Sides {
     }
 }
 
+/// Whether the session that new calls use is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// No session is open, and none is being opened.
+    None,
+    Opening,
+    Open,
+}
+
 /// Finds the session of a message.
 pub(crate) trait Finds {
     /// Locks the sessions of a handle. Finds the session in which a message waits, or else the one for new messages.
@@ -134,6 +143,18 @@ impl BoundHandle {
             None => sides.current(shared, terms)?,
         };
         Ok(Found { sides, side, _ended })
+    }
+
+    /// Returns whether the session of the asynchronous calls is open.
+    pub(super) fn standing(&self) -> Standing {
+        let sides = lock(&self.shared.sides);
+        let current = sides.current.as_ref().and_then(|side| sides.states.get(&side.number));
+        match current {
+            Some(state) if state.has_ended() => Standing::None,
+            Some(State::Opening(_)) => Standing::Opening,
+            Some(_) => Standing::Open,
+            None => Standing::None,
+        }
     }
 
     /// Opens the session of the asynchronous calls.

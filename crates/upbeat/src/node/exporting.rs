@@ -207,8 +207,8 @@ impl Node {
         let parts = name.rsplit_once('/');
         let (node, export) = parts.ok_or_else(|| ImportError::Name { name: name.into() })?;
         let no_export = |error: ConnectError| ImportError::of_connect(error, name);
-        // Other threads call by the handle, which opens its session at its first call.
-        let owner = BoundHandle::unconnected(self.target(node).map_err(no_export)?);
+        // Other threads call by a handle of all imports from that node, which opens its session at its first call.
+        let owner = BoundHandle::shared(self.target(node).map_err(no_export)?);
         let client: NodeExportsClient = self.connect(node).await.map_err(no_export)?;
         Import::by_node(client, owner, self.inner.lost_reads(), name, export).await
     }

@@ -29,6 +29,8 @@ mod ranges;
 
 mod readers;
 
+mod sharing;
+
 mod snapshots;
 
 mod torn;

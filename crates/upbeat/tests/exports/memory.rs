@@ -6,6 +6,7 @@ use crate::common::process::{Other, input_ends, say};
 use crate::common::{
     Directory, PROGRAM, Random, SOON, Watchdog, block_on, node, seed, setting, shares_memory, soon,
 };
+use crate::sharing;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,9 +16,9 @@ use upbeat::{Import, Node, Shared, Waiting};
 use upbeat_memory::fork::in_child;
 
 #[derive(Clone, Debug, PartialEq, Shared)]
-struct Log {
-    number: u64,
-    lines: Vec<[u64; 4]>,
+pub(crate) struct Log {
+    pub(crate) number: u64,
+    pub(crate) lines: Vec<[u64; 4]>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Shared)]
@@ -27,7 +28,7 @@ struct Small {
 }
 
 /// A value of a size that an export without vectors has in a segment of its own.
-type Large = [u64; 5_000];
+pub(crate) type Large = [u64; 5_000];
 
 /// A value for which a reader has no memory.
 type Huge = [u64; 4 << 20];
@@ -73,13 +74,14 @@ pub(crate) fn other(part: &str, place: PathBuf) {
         "huge" => huge(&place),
         "unmapped" => unmapped(&place),
         "forked" => forked(&place),
+        "shared" => sharing::shared(&place),
         "forked owner" => forked_owner(&place),
         "store" => store(&place),
         part => panic!("the part {part}"),
     }
 }
 
-fn played(part: &str) {
+pub(crate) fn played(part: &str) {
     let _watchdog = Watchdog::within("the memory of exports", 600);
     let directory = Directory::new();
     let mut other = Other::start(&format!("memory {part}"), &directory.path());
@@ -374,7 +376,7 @@ fn forked_owner(place: &Path) {
 
 /// Tells the owner what to do.
 #[upbeat::service]
-trait Store {
+pub(crate) trait Store {
     /// Exports a value with this number, or ends it.
     async fn large(&self, number: Option<u64>);
     /// Exports a log under a name, pushes so many lines, or ends it.
