@@ -4,9 +4,9 @@
 //! [starts](thread::spawn) belong to the same world. Other crates of the runtime reach the system's clock, random
 //! numbers, waits and threads only through this crate, so the same code runs in both.
 //!
-//! Invariant: where no world has ever been entered, the question costs one load.
+//! Invariant: in a process that has never entered a world, the question costs one load.
 //!
-//! The clock of a node in a world is the world's:
+//! The same code runs in both:
 //!
 //! ```
 //! use std::time::Duration;
@@ -28,4 +28,6 @@ pub mod waiting;
 
 pub mod thread;
 
-pub use world::{Awaited, World, enter, is_simulated};
+pub use world::{
+    Awaited, State, Value, World, enter, is_simulated, process_number, state_in_world,
+};

@@ -50,7 +50,7 @@ impl Thread {
     /// Waits for the end of the thread.
     ///
     /// # Errors
-    /// The payload of the panic that ended it.
+    /// The payload of the panic that ended it. In a world such a panic ends the world, and the calling thread with it.
     pub fn join(self) -> std::thread::Result<()> {
         if let Some(world) = current() {
             world.wait(Awaited::Change(&self.ended, 0), None);
@@ -82,7 +82,7 @@ impl Condvar {
         Condvar::default()
     }
 
-    /// Wakes a thread that waits.
+    /// Wakes a thread that waits; in a world, all of them.
     pub fn notify_one(&self) {
         self.notified.fetch_add(1, Ordering::Relaxed);
         self.system.notify_one();
@@ -158,7 +158,7 @@ impl Parker {
                 }
             }
         }
-        self.woken.store(0, Ordering::Release);
+        self.woken.swap(0, Ordering::AcqRel);
     }
 
     /// Wakes the thread, or spares it the next park.

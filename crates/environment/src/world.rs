@@ -1,6 +1,7 @@
 //! The simulated world of a thread, if there is one.
 
 use rustix::event::PollFlags;
+use std::any::Any;
 use std::cell::RefCell;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -13,6 +14,9 @@ pub trait World: Send + Sync {
     /// Returns the nanoseconds since the world began.
     fn now_ns(&self) -> u64;
 
+    /// Returns the number of the world: no two worlds of a process have the same one.
+    fn number(&self) -> u32;
+
     /// Returns a random number.
     fn random(&self) -> u64;
 
@@ -22,9 +26,19 @@ pub trait World: Send + Sync {
     /// Starts a thread of the world.
     fn start(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>>;
 
+    /// Returns the value of this world for a static variable of the process, which is known by its address. `make` makes it
+    /// at its first use. It is never freed.
+    fn state(&self, of: usize, make: &mut dyn FnMut() -> State) -> &'static Value;
+
     /// Makes an eventfd readable at a time; none cancels that.
     fn set_timer(&self, timer: &Arc<OwnedFd>, at_ns: Option<u64>);
 }
+
+/// A value that the threads of a world share.
+pub type Value = dyn Any + Send + Sync;
+
+/// The same, just made.
+pub type State = Box<Value>;
 
 /// The cause for which a thread of a world goes on before its time.
 #[derive(Debug)]
@@ -70,6 +84,19 @@ pub fn is_simulated() -> bool {
 #[inline(never)]
 fn is_in_world() -> bool {
     WORLD.try_with(|world| world.borrow().is_some()).unwrap_or(false)
+}
+
+/// Returns the number by which nodes of one process find each other: that of the process, or of the world of the thread.
+#[must_use]
+pub fn process_number() -> u32 {
+    // The system gives no process a number so large.
+    current().map_or_else(std::process::id, |world| world.number() | 1 << 31)
+}
+
+/// Returns the value that the world of the calling thread has for a static variable, if the thread is in a world.
+#[inline]
+pub fn state_in_world<T: Any + Send + Sync>(of: usize, make: impl Fn() -> T) -> Option<&'static T> {
+    current()?.state(of, &mut || Box::new(make())).downcast_ref()
 }
 
 /// Returns the world of the calling thread.

@@ -6,10 +6,12 @@
 //! has the same identity as a process from which it was forked.
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
+use std::any::Any;
 use std::marker::PhantomData;
-use std::ptr::null_mut;
+use std::ptr::{from_ref, null_mut};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use upbeat_environment::state_in_world;
 
 /// The size of a page, of which the first word is used.
 const BYTES: usize = 4096;
@@ -77,7 +79,7 @@ impl Process {
     }
 }
 
-/// A static value of which each process has its own: the value of a parent may be locked in a forked child for ever, or
+/// A static value of which each process has its own, and each simulated world: the value of a parent may be locked in a forked child for ever, or
 /// count threads that the child does not have.
 ///
 /// ```
@@ -87,7 +89,7 @@ impl Process {
 /// ```
 ///
 /// No thread waits for another that makes the value: a child is forked without that thread, and would wait for ever. The
-/// values are never dropped.
+/// value that is kept is never dropped.
 #[derive(Debug)]
 pub struct PerProcess<T> {
     own: AtomicPtr<Own<T>>,
@@ -109,10 +111,15 @@ impl<T> PerProcess<T> {
     pub const fn new() -> PerProcess<T> {
         PerProcess { own: AtomicPtr::new(null_mut()), shared: PhantomData }
     }
+}
 
+impl<T: Any + Send + Sync> PerProcess<T> {
     /// Returns the value of the running process, which `make` makes at its first use. If several threads use it first,
     /// each makes a value, and one of these is kept.
     pub fn get(&self, make: impl Fn() -> T) -> &T {
+        if let Some(value) = state_in_world(from_ref(self).addr(), &make) {
+            return value;
+        }
         let (process, mut place) = (Process::this(), self);
         loop {
             let own = match place.own.load(Ordering::Acquire) {

@@ -146,3 +146,49 @@ fn a_panic_of_one_thread_ends_the_world() {
     let Err(Ended::Panicked(payload)) = outcome.ended else { panic!("{:?}", outcome.ended) };
     assert_eq!(payload.downcast_ref::<&str>(), Some(&"this thread panics"));
 }
+
+#[test]
+fn a_panic_that_unwinds_over_other_threads_ends_the_world_at_the_same_step() {
+    let run_of = || {
+        run(3, || {
+            let _cores = upbeat::nodes_on(2, || Node::builder("sim/over").local_only().build());
+            upbeat_environment::waiting::sleep(Duration::from_secs(1));
+            panic!("cores are running");
+        })
+    };
+    let [one, other]: [Outcome<()>; 2] = [run_of(), run_of()];
+    assert!(matches!((one.ended, other.ended), (Err(Ended::Panicked(_)), Err(Ended::Panicked(_)))));
+    assert_eq!((one.history, one.steps, one.passed), (other.history, other.steps, other.passed));
+}
+
+/// A world leaves nothing to the next one: neither free threads that compute nor names.
+#[test]
+fn worlds_beside_and_after_each_other_share_nothing() {
+    let computes = || {
+        let node = Node::builder("sim/own").local_only().build().unwrap();
+        node.block_on(async {
+            let stuck: bool = node.compute(|| true).await;
+            assert!(stuck);
+        });
+    };
+    let lost = run(4, || {
+        computes();
+        spawn("panics", || panic!("while a thread that computes is free")).unwrap();
+        upbeat_environment::waiting::sleep(Duration::from_secs(1));
+    });
+    assert!(matches!(lost.ended, Err(Ended::Panicked(_))));
+    let threads = [(); 4].map(|()| std::thread::spawn(move || run(5, computes).ended.is_ok()));
+    assert!(threads.into_iter().all(|thread| thread.join().unwrap()));
+}
+
+#[test]
+fn the_panic_of_the_last_thread_ends_the_world() {
+    let outcome = run(6, || {
+        spawn("last", || {
+            upbeat_environment::waiting::sleep(Duration::from_secs(1));
+            panic!("behind the end of the program");
+        })
+        .unwrap();
+    });
+    assert!(matches!(outcome.ended, Err(Ended::Panicked(_))));
+}

@@ -17,8 +17,9 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use upbeat_core::name::{NodeName, ProgramName};
+use upbeat_environment::process_number;
 
-/// A name, by process: a forked child inherits the registry and not the nodes.
+/// A name, by process or simulated world: a forked child inherits the registry and not the nodes.
 type Address = (u32, ProgramName, NodeName);
 
 type Groups = HashMap<Address, Arc<Group<LocalRequest>>>;
@@ -169,7 +170,7 @@ fn group_of(program: &ProgramName, name: &NodeName) -> Option<Arc<Group<LocalReq
 }
 
 fn address_of(program: &ProgramName, name: &NodeName) -> Address {
-    (std::process::id(), program.clone(), name.clone())
+    (process_number(), program.clone(), name.clone())
 }
 
 fn registry() -> MutexGuard<'static, Option<Groups>> {

@@ -219,8 +219,10 @@ impl<E> Builds<E> {
     /// Waits until no thread builds any more. Returns the errors, unless each thread has built its node.
     fn wait_for_all(&self) -> Option<Vec<(usize, E)>> {
         self.wait(|state| {
-            let failed = (state.without > 0).then(|| std::mem::take(&mut state.failed));
-            (state.building == 0).then_some(failed)
+            let failed = |state: &mut Built<E>| {
+                (state.without > 0).then(|| std::mem::take(&mut state.failed))
+            };
+            (state.building == 0).then(|| failed(state))
         })
     }
 

@@ -29,7 +29,8 @@ impl BoundHandle {
         let own = BoundHandle::new::<C>(target);
         let known = own.equal().map(|known| (known.standing(), known));
         let handle = match known {
-            Some((Standing::Open, known)) => known,
+            // An import that has a deadline opens a session of its own within it: the shared one may not answer.
+            Some((Standing::Open, known)) if terms.until.is_none() => known,
             // The calls of all others wait as this import does.
             Some((Standing::None, known)) if terms.until.is_none() => {
                 known.opened(terms).await?;

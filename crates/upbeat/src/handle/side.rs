@@ -152,6 +152,7 @@ impl BoundHandle {
         match current {
             Some(state) if state.has_ended() => Standing::None,
             Some(State::Opening(_)) => Standing::Opening,
+            Some(State::Open(caller)) if caller.is_suspended() => Standing::Opening,
             Some(_) => Standing::Open,
             None => Standing::None,
         }
