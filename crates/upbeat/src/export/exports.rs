@@ -1,7 +1,7 @@
 //! The exports of a node.
 
 use super::error::ExportError;
-use super::owner::{Owner, forked};
+use super::owner::{Owner, Version, forked};
 use super::path::Path;
 use super::segments::{ExportMemory, Segments};
 use super::shared::{Place, Shared};
@@ -108,8 +108,7 @@ impl Exports {
             if !owner.is_updating() {
                 return Ok(());
             }
-            let watchers = owner.watchers();
-            watchers.more_than(watchers.changes()).await;
+            owner.watchers().change(None).await;
         }
     }
 
@@ -125,13 +124,13 @@ impl Exports {
         kept.words((&route, shape), part)
     }
 
-    /// Returns a number that changes whenever a part does, and what is kept of the export.
+    /// Returns the version of a part of the value to which a route leads, and what is kept of the export.
     pub(super) fn version(
         &self,
         number: u32,
         (route, part, is_unit): (&[u64], Part, bool),
         asker: &impl Asker,
-    ) -> Result<(u64, Rc<Owner>), NotRead> {
+    ) -> Result<(Version, Rc<Owner>), NotRead> {
         let directory = self.directory();
         let Routed { route, shape, kept } = directory.routed(number, route, part, asker)?;
         Ok((kept.version((&route, shape), part, is_unit)?, Rc::clone(kept)))
@@ -197,7 +196,7 @@ impl<T: Shared> Drop for Export<T> {
         }
         self.owner.end();
         self.exports.withdraw(self.owner.number());
-        self.owner.watchers().tell();
+        self.owner.watchers().tell_all();
     }
 }
 
@@ -214,3 +213,6 @@ impl<T: Shared> Update<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,7 @@ use super::path::Path;
 use super::segments::{Lodger, Segments};
 use super::shared::{NOTHING, NOWHERE, Place, Shared, access};
 use super::watchers::Watchers;
+pub(super) use answers::Version;
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;

@@ -217,11 +217,10 @@ impl NodeExports for Exports {
             let reader = self.reader(export).await?;
             let path = (&*asked.route, part, asked.is_unit);
             let (now, owner) = self.version(export, path, &reader)?;
-            if version != Some(now) {
-                return Ok((self.words(export, (&asked.route, part), &reader)?, now));
+            if version != Some(now.number) {
+                return Ok((self.words(export, (&asked.route, part), &reader)?, now.number));
             }
-            let watchers = owner.watchers();
-            watchers.more_than(watchers.changes()).await;
+            owner.watchers().change(now.units).await;
         }
     }
 
@@ -239,7 +238,7 @@ impl NodeExports for Exports {
         let reader = self.reader(export).await?;
         for (asked, version) in parts {
             let path = (&*asked.route, asked.part(), asked.is_unit);
-            if self.version(export, path, &reader)?.0 != version {
+            if self.version(export, path, &reader)?.0.number != version {
                 return Ok(false);
             }
         }

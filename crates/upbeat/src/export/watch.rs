@@ -45,7 +45,8 @@ impl<'i, T: Readable> Watch<'i, T> {
     /// equal to the last one. A change of another part of the export brings nothing. A value that is replaced before the
     /// answer comes is not returned. Of an export by [`export_guarded`](crate::Node::export_guarded) or
     /// [`export_raw`](crate::Node::export_raw), a value comes only if it differs. There, and for a value with a `Vec`, each
-    /// change of the export costs the owner a pass over the value.
+    /// change of the export costs the owner a pass over the value; for a value of more than 32 structs, texts, arrays and
+    /// containers, a look at their versions.
     pub async fn changed(&mut self) -> Result<T, ReadError> {
         let asked = self.asked.clone()?;
         let answer = self.imported.changed(asked, self.version).await;
