@@ -6,6 +6,7 @@ mod common;
 mod defaults;
 mod forms;
 mod matrix;
+mod memory;
 mod variants;
 
 use bytes::Bytes;
