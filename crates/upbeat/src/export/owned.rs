@@ -3,7 +3,7 @@
 use super::error::ExportError;
 use super::owner::Owner;
 use super::path::Path;
-use super::shared::{Named, Shared};
+use super::shared::{NOWHERE, Named, Shared};
 use super::types::{FixedMap, FixedVec, Key, LENGTH, MapFull, Ref, each};
 use upbeat_core::channel::export::chunks;
 use upbeat_memory::region::WORD;
@@ -164,7 +164,7 @@ impl<K: Key, V: Shared, const N: usize> Path<&Owner, FixedMap<K, V, N>> {
     /// If the path leads to no map.
     pub fn has(&self, key: &K) -> bool {
         self.length().get();
-        self.entry(key).at().is_ok()
+        self.entry(key).place().now().at != NOWHERE
     }
 }
 

@@ -172,6 +172,24 @@ struct Book {
     numbers: [u32; 4],
     head: Ref<Row>,
     stock: [Row; 2],
+    ranked: FixedMap<u32, Ranked, 2>,
+}
+
+/// Numbers, and the index of the best of them.
+#[derive(Clone, Copy, Debug, PartialEq, Shared)]
+struct Ranked {
+    best: u8,
+    bids: [u32; 4],
+    rows: [Row; 2],
+    /// An option, whose value is behind a further step.
+    last: Option<[u16; 3]>,
+}
+
+impl Ranked {
+    fn of(best: u8) -> Ranked {
+        let rows = [Row::of(best.into()); 2];
+        Ranked { best, bids: [best.into(); 4], rows, last: Some([best.into(); 3]) }
+    }
 }
 
 impl Book {
@@ -189,6 +207,7 @@ impl Book {
             numbers: [0; 4],
             head: Ref::null(),
             stock: [Row::of(1), Row::of(2)],
+            ranked: FixedMap::new(),
         }
     }
 }
@@ -330,6 +349,112 @@ fn a_kept_path_behind_a_pointer_stays_where_it_is() {
     second.set(8);
     assert_eq!(book.stock().get(), [Row { size: 7, ..Row::of(1) }, Row::of(2)]);
     assert_eq!(numbers.get(), [0, 8, 0, 0]);
+}
+
+/// The index is looked up once, and the array in the entry at each use.
+#[test]
+fn an_element_of_an_entry_stays_in_the_entry_when_that_moves() {
+    let (_owner, book, _directory) = book("elements");
+    let ranked = book.ranked();
+    for other in 2..20 {
+        // In one of these turns, the other key takes the slot of the first one.
+        let exchange = || {
+            ranked.remove(&1);
+            ranked.remove(&other);
+            ranked.insert(&other, Ranked::of(0)).unwrap();
+            ranked.insert(&1, Ranked::of(1)).unwrap();
+        };
+        ranked.insert(&1, Ranked::of(1)).unwrap();
+        let kept = ranked.entry(&1);
+        let before = (kept.bids(), kept.best());
+        let made_before = before.0.index_at(&before.1);
+        exchange();
+        let is_alone = |expected: Ranked| {
+            assert_eq!(ranked.entry(&1).get(), expected, "beside {other}");
+            assert_eq!(ranked.entry(&other).get(), Ranked::of(0));
+        };
+        let bids = kept.bids();
+        let (bid, again) = (bids.index_at(&kept.best()), ranked.entry(&1));
+        bid.set(7);
+        is_alone(Ranked { bids: [1, 7, 1, 1], ..Ranked::of(1) });
+        made_before.set(8);
+        is_alone(Ranked { bids: [1, 8, 1, 1], ..Ranked::of(1) });
+        // The index and the array were led to before and after the exchange.
+        bids.index_at(&again.best()).set(9);
+        is_alone(Ranked { bids: [1, 9, 1, 1], ..Ranked::of(1) });
+        kept.rows().index_at(&kept.best()).size().set(6);
+        let rows = [Row::of(1), Row { size: 6, ..Row::of(1) }];
+        is_alone(Ranked { bids: [1, 9, 1, 1], rows, ..Ranked::of(1) });
+        kept.last().some().index(2).set(5);
+        let last = Some([1, 1, 5]);
+        is_alone(Ranked { bids: [1, 9, 1, 1], rows, last, ..Ranked::of(1) });
+        exchange();
+        bid.set(4);
+        is_alone(Ranked { bids: [1, 4, 1, 1], ..Ranked::of(1) });
+        ranked.remove(&other);
+    }
+}
+
+#[test]
+fn a_path_that_was_made_before_its_value_leads_there_afterwards() {
+    let (owner, book, _directory) = book("absent");
+    let import = owner.block_on(soon(owner.import::<Book>("owner/absent/book"))).unwrap();
+    book.limit().set(None);
+    book.best().set(None);
+    book.levels().clear();
+    book.history().clear();
+    let (limit, best, levels, history, spare) =
+        (book.limit(), book.best(), book.levels(), book.history(), book.spare());
+    let (one, nested, ranked) = (book.one(), book.nested(), book.ranked());
+    let (limit, size, one) = (limit.some(), best.some(), one.entry(&1));
+    let (level, row, number) = (levels.index(2), history.index(1), spare.index(0));
+    let (inner, entry) = (nested.entry(&1), ranked.entry(&1));
+    let (size, number, inner, bid) = (size.size(), number.some(), inner.entry(&2), entry.bids());
+    let (bid, last) = (bid.index(2), entry.last());
+    let last = last.some();
+    let last = last.index(1);
+    for text in [
+        panics(|| limit.set(1)),
+        panics(|| size.set(1)),
+        panics(|| one.set(1)),
+        panics(|| inner.set(1)),
+        panics(|| bid.set(1)),
+        panics(|| number.set(1)),
+    ] {
+        assert!(text.contains("leads to nothing"), "{text}");
+    }
+    assert!(panics(|| level.set(1)).contains("the index 2 is out of range"));
+    assert!(panics(|| row.size().set(1)).contains("the index 1 is out of range"));
+    let levels = FixedVec::of(vec![1, 2, 3]).unwrap();
+    book.limit().set(Some(0));
+    book.best().set(Some(Row::of(0)));
+    book.levels().set(levels);
+    (0..2).for_each(|number| book.history().push(Row::of(number)).unwrap());
+    book.spare().index(0).set(Some(0));
+    book.one().insert(&1, 0).unwrap();
+    book.nested().insert(&1, FixedMap::new()).unwrap();
+    book.nested().entry(&1).insert(&2, 0).unwrap();
+    book.ranked().insert(&1, Ranked::of(1)).unwrap();
+    limit.set(11);
+    size.set(12);
+    one.set(13);
+    inner.set(14);
+    bid.set(15);
+    level.set(16);
+    row.size().set(17);
+    number.set(18);
+    last.set(19);
+    owner.block_on(async {
+        let read = soon(import.whole().read()).await.unwrap();
+        let best = (read.limit, read.best, read.one.get(&1));
+        assert_eq!(best, (Some(11), Some(Row { size: 12, ..Row::of(0) }), Some(&13)));
+        assert_eq!(read.nested.get(&1).unwrap().get(&2), Some(&14));
+        let (bids, last) = ([1, 1, 15, 1], Some([1, 19, 1]));
+        assert_eq!(read.ranked.get(&1), Some(&Ranked { bids, last, ..Ranked::of(1) }));
+        assert_eq!(read.levels[..], [1, 2, 16]);
+        assert_eq!(read.history[1], Row { size: 17, ..Row::of(1) });
+        assert_eq!(read.spare, [Some(18), Some(2)]);
+    });
 }
 
 #[test]

@@ -1,41 +1,27 @@
 //! The steps of an owner's paths through memory.
 //!
-//! The owner follows a step at once, because nobody else writes its memory. It writes there itself, however: an entry of a
-//! map may have been removed, and its slot be that of another key, when a path that has led there is used. So a path keeps
-//! its steps through options, vectors and maps, which are followed again at each use. A pointer and an index that lies in the
-//! export are followed once: the place to which they have led is the same for ever.
+//! An entry of a map may have been removed, and its slot be that of another key, when the owner uses a path to it. So a path
+//! keeps its steps through options, vectors and maps, which are followed at each use: what they lead to may be there by then
+//! or be gone. A pointer and an index that lies in the export are followed once, when the path is made: the element behind an
+//! index is the same for ever, in whatever slot its array is, and the target of a pointer lies in the same place for ever.
 
 use super::Owner;
+use crate::export::location::Location;
 use crate::export::shared::{NOTHING, Navigate, Place};
 use std::rc::Rc;
 use upbeat_core::channel::export::{Around, Found, Missing, Route, Step};
 
-/// The steps of a path of the owner through options, vectors and maps, behind the last pointer.
+/// The steps of a path of the owner through options, vectors and maps, behind the last pointer. The place of such a path is
+/// counted as if the steps led to the beginning of the export, and the version of the export there stands for the version
+/// around the value to which they lead.
 #[doc(hidden)]
 #[derive(Clone, Default, PartialEq)]
-pub struct Steps(Option<Rc<Taken>>);
+pub struct Steps(Option<Rc<Route>>);
 
-#[derive(PartialEq)]
-struct Taken {
-    route: Route,
-    /// Where the route led when the path was made.
-    found: Found,
-}
-
-impl Owner {
-    /// Returns where the value and the version around it are to which a route has led.
-    fn place_of(&self, found: &Found) -> (usize, usize) {
-        let location = self.location();
-        let version = found.around.map_or(location.version(), |at| location.value() + at);
-        (location.value() + found.at, version)
-    }
-
-    /// Returns the beginning of the value in which the next step of a path begins, and the version around that value.
-    fn begin_of(&self, steps: &Steps) -> (usize, usize) {
-        let location = self.location();
-        let whole = (location.value(), location.version());
-        steps.0.as_ref().map_or(whole, |taken| self.place_of(&taken.found))
-    }
+/// Returns where the value and the version around it are to which a route has led.
+fn place_of(location: &Location, found: &Found) -> (usize, usize) {
+    let version = found.around.map_or(location.version(), |at| location.value() + at);
+    (location.value() + found.at, version)
 }
 
 impl<'o> Place<&'o Owner> {
@@ -44,21 +30,28 @@ impl<'o> Place<&'o Owner> {
     pub(in crate::export) fn now(&self) -> Place<&'o Owner> {
         match &self.steps.0 {
             None => Place { steps: Steps::default(), ..*self },
-            Some(taken) => self.again(taken),
+            Some(route) => self.behind(route),
         }
     }
 
-    fn again(&self, taken: &Taken) -> Place<&'o Owner> {
-        let found = match self.access.follow(&taken.route) {
+    fn behind(&self, route: &Route) -> Place<&'o Owner> {
+        let found = match self.access.follow(route) {
             Ok(found) => found,
             Err(missing) => return Place::nowhere(self.access, why(missing)),
         };
-        let ((was, around), (is, now)) =
-            (self.access.place_of(&taken.found), self.access.place_of(&found));
-        let by = is.wrapping_sub(was);
-        let version = if self.version == around { now } else { self.version.wrapping_add(by) };
-        let at = self.at.wrapping_add(by);
-        Place { access: self.access, at, version, shift: self.shift, steps: Steps::default() }
+        let location = self.access.location();
+        let version = match self.version == location.version() {
+            true => place_of(&location, &found).1,
+            false => self.version + found.at,
+        };
+        let shift = self.shift.map(|shift| shift + found.shift);
+        Place {
+            access: self.access,
+            at: self.at + found.at,
+            version,
+            shift,
+            steps: Steps::default(),
+        }
     }
 }
 
@@ -66,8 +59,8 @@ impl<'o> Navigate for &'o Owner {
     type There = &'o Owner;
 
     fn from_step(place: &Place<Self>) -> (u32, Around) {
-        let (begin, around) = place.access.begin_of(&place.steps);
-        place.within(begin, around)
+        let location = place.access.location();
+        place.within(location.value(), location.version())
     }
 
     fn nowhere(place: Place<Self>, why: usize) -> Place<&'o Owner> {
@@ -76,23 +69,30 @@ impl<'o> Navigate for &'o Owner {
 
     fn begin(place: Place<Self>, step: Step, is_packed: bool) -> Place<&'o Owner> {
         let Place { access, steps, .. } = place;
-        let mut route = steps.0.as_ref().map_or_else(Route::default, |taken| taken.route.clone());
-        let is_pointer = matches!(step, Step::Target { .. });
-        let is_index = matches!(step, Step::Index { .. });
-        route.push(step);
-        match access.follow(&route) {
-            Ok(found) => {
-                let (at, version) = access.place_of(&found);
-                let shift = is_packed.then_some(found.shift);
-                let steps = match (is_pointer, is_index) {
-                    (true, _) => Steps::default(),
-                    (_, true) => steps,
-                    _ => Steps(Some(Rc::new(Taken { route, found }))),
-                };
-                Place { access, at, version, shift, steps }
+        let location = access.location();
+        let mut route = steps.0.as_deref().cloned().unwrap_or_default();
+        let made = match step {
+            Step::Index { to, .. } => access.follow(&route).and_then(|array| {
+                route.push(step);
+                let found = access.follow(&route)?;
+                let at = location.value() + found.at - array.at;
+                let version = to.map_or(location.version(), |to| location.value() + to as usize);
+                Ok(Place { access, at, version, shift: is_packed.then_some(found.shift), steps })
+            }),
+            Step::Target { .. } => {
+                route.push(step);
+                access.follow(&route).map(|found| {
+                    let (at, version) = place_of(&location, &found);
+                    Place::whole(access, at, version)
+                })
             }
-            Err(missing) => Place::nowhere(access, why(missing)),
-        }
+            step => {
+                route.push(step);
+                let (steps, shift) = (Steps(Some(Rc::new(route))), is_packed.then_some(0));
+                Ok(Place { shift, steps, ..Place::of(&location, access) })
+            }
+        };
+        made.unwrap_or_else(|missing| Place::nowhere(access, why(missing)))
     }
 }
 
