@@ -383,8 +383,8 @@ pub const EXPORT_NAME_BYTES_MAX: usize = 64;
 /// Bytes of a segment with exports. Each reader maps whole segments.
 pub const EXPORT_SEGMENT_BYTES_MAX: usize = 1 << 30;
 
-/// Segments with exports that wait in a session until their imports map them. The first of more give way: their imports
-/// read by calls.
+/// Segments with exports that wait in a session until their imports map them. The first of more give way: an import that is
+/// being made opens its export again, and one that follows a move reads by a call.
 pub const EXPORT_SEGMENTS_WAITING_MAX: usize = 64;
 
 /// The generation of the first segment with exports that a session sends. Slabs, which are far fewer, count below.

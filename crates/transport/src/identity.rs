@@ -127,7 +127,7 @@ impl Identity {
         Ok(true)
     }
 
-    /// Returns whether both were loaded from the same file, with the same contents.
+    /// Returns whether both were loaded from the same path, and from the same version of the file there.
     #[must_use]
     pub fn is_equal(&self, other: &Identity) -> bool {
         self.path() == other.path() && self.current().stamp == other.current().stamp

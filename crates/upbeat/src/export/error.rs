@@ -204,7 +204,7 @@ pub enum ReadError {
     Nothing,
     /// The pointer was read from another export: see [`Import::follow`](super::Import::follow).
     OtherExport,
-    /// The path has more steps through options, vectors, maps and pointers than a reader takes.
+    /// The path has more steps through options, vectors, maps and pointers, and by `index_at`, than a reader takes.
     Steps,
     /// The owner has withdrawn the export.
     Ended,
@@ -242,8 +242,8 @@ impl fmt::Display for ReadError {
             ),
             ReadError::Steps => write!(
                 f,
-                "the path has more than {EXPORT_STEPS_MAX} steps through options, vectors, maps and pointers: read a pointer on \
-                 the way, and go on by `follow`"
+                "the path has more than {EXPORT_STEPS_MAX} steps through options, vectors, maps and pointers, and by \
+                 `index_at`: read a pointer on the way, and go on by `follow`"
             ),
             ReadError::Ended => f.write_str("the owner has withdrawn the export: import it again"),
             ReadError::OwnerReplaced => f.write_str(

@@ -144,7 +144,7 @@ impl Exports {
 /// A value that this node exports, and that only this side writes: see [`Node::export`](crate::Node::export).
 ///
 /// Dropping it ends the export: readers get [`ReadError::Ended`](super::ReadError::Ended). A forked child of the process
-/// does not have the export: there, dropping it does nothing, and any other use panics.
+/// does not have the export: there, dropping it does nothing, and reading or writing it panics.
 #[must_use = "an export ends when it is dropped"]
 pub struct Export<T: Shared> {
     fields: Path<Rc<Owner>, T>,

@@ -12,8 +12,8 @@ impl<T: Shared, const N: usize> Path<&Owner, [T; N]> {
     /// Replaces the elements, one after the other, in one update. No array is on the stack.
     ///
     /// # Panics
-    /// If the path leads to nothing, or if there is no memory for a vector in an element. The elements before it are
-    /// replaced then.
+    /// If the path leads to nothing, if an element has a pointer into another export, or if there is no memory for a vector
+    /// in an element. The elements before it are replaced then.
     pub fn set_each(&self, mut item: impl FnMut(usize) -> T) {
         self.update(|items| (0..N).for_each(|index| items.index(index).set(item(index))));
     }

@@ -256,7 +256,8 @@ impl<A: Access, T: Shared, const N: usize> ArrayFields<A, T, N> {
     /// ```
     ///
     /// # Panics
-    /// If the index is in another export, or behind another option, vector, map or pointer than the array.
+    /// If the index is in another export, or behind another option, vector or map than the array. A path of a reader panics
+    /// also if the index is behind another pointer.
     pub fn index_at<'p, U: Index>(
         &'p self,
         index: &Path<A::Borrowed<'p>, U>,

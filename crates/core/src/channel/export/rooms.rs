@@ -7,8 +7,8 @@
 //! left in large segments, the owner moves them together ([`Rooms::begin_moves`]).
 //!
 //! Invariant: two rooms that are taken have no word in common, and a word of a lent room is in no later room of its segment.
-//! After [`Rooms::begin_moves`] and the moves that it asks for, the segments have at most twice the words of the rooms that
-//! are taken, the slack, and the rest of a page.
+//! Once [`Rooms::begin_moves`] asks for no more moves, the segments have at most twice the words of the rooms that are taken,
+//! the slack, and the rest of a page. One call asks for as many moves as one segment has room for, as a rule for all.
 
 use crate::limits::{EXPORT_SEGMENT_BYTES_MAX, EXPORT_WORDS_MAX, LINE_BYTES, MESSAGE_BYTES_MAX};
 use alloc::collections::BTreeMap;
@@ -175,9 +175,9 @@ impl<S> Rooms<S> {
         self.held > 2 * self.taken + self.thrift.slack
     }
 
-    /// Closes the segments of which less than a half is taken, if there are too many words. Returns the words of a new
-    /// segment for all rooms that are taken there, which are no more than the largest segment has: add it, move those rooms ([`Rooms::moves`]) there, and give them back. Or
-    /// [cancel](Self::cancel_moves).
+    /// Closes the segments of which less than a half is taken, if there are too many words, as far as the rooms that are taken
+    /// there fit into the largest segment. Returns the words of a new segment for these rooms: add it, move the rooms
+    /// ([`Rooms::moves`]) there, and give them back. Or [cancel](Self::cancel_moves).
     pub fn begin_moves(&mut self) -> Option<usize> {
         if !self.is_sparse() {
             return None;
