@@ -1,6 +1,7 @@
 //! The part of a node's time that callers of other hosts take before they have sessions.
 
 use super::{Cause, Pause};
+use crate::limits::PAUSE_MS_MAX;
 
 /// While its sessions have messages, a node works for callers of other hosts for one part in so many of its time.
 pub(super) const PART: u64 = 3;
@@ -11,10 +12,13 @@ pub(super) const AT_ONCE_NS_MAX: u64 = 1_000_000;
 /// The time in which the work of [`AT_ONCE_NS_MAX`] is made up for.
 const AT_ONCE_SPAN_NS: u64 = AT_ONCE_NS_MAX * PART;
 
+/// The time that callers owe at most: a part of their work is not bounded by any pause.
+const OWED_NS_MAX: u64 = PAUSE_MS_MAX * 1_000_000;
+
 /// The account of the time that a node works for callers of other hosts: it accepts them, answers their first messages,
 /// and verifies their certificates. While sessions of the node have messages, callers get one part in
 /// [`PART`] of its time, and [`AT_ONCE_NS_MAX`] at once. A node whose sessions are silent pauses for
-/// callers only to look at its sessions.
+/// callers only to look at its sessions: each pause is short, and a look that finds no message clears what they owe.
 ///
 /// Answers go before the acceptance of further callers, which has only half of the time at once: callers that say nothing
 /// leave time for those that do.
@@ -30,7 +34,7 @@ pub(super) struct Share {
 
 /// Work for a caller that has begun, with any work that begins and ends within it.
 #[derive(Clone, Copy, Debug)]
-#[must_use = "work that is not charged is counts for nobody"]
+#[must_use = "work that is not charged counts for nobody"]
 pub struct Work {
     /// The processor time of the thread at the beginning.
     began_ns: u64,
@@ -57,7 +61,8 @@ impl Share {
         let took_ns = thread_ns.saturating_sub(work.began_ns).saturating_sub(within_ns);
         self.worked_ns += took_ns;
         let from_ns = self.even_at_ns.max(now_ns.saturating_sub(AT_ONCE_SPAN_NS));
-        self.even_at_ns = from_ns.saturating_add(took_ns.saturating_mul(PART));
+        let even_at_ns = from_ns.saturating_add(took_ns.saturating_mul(PART));
+        self.even_at_ns = even_at_ns.min(now_ns.saturating_add(OWED_NS_MAX));
     }
 
     /// Permits an answer now, or returns the pause after which it is permitted.
@@ -72,5 +77,6 @@ impl Share {
 }
 
 fn permit(from_ns: u64, now_ns: u64) -> Result<(), Pause> {
-    if from_ns <= now_ns { Ok(()) } else { Err(Pause::new(Cause::Share, from_ns)) }
+    let look_ns = now_ns.saturating_add(AT_ONCE_SPAN_NS);
+    if from_ns <= now_ns { Ok(()) } else { Err(Pause::new(Cause::Share, from_ns.min(look_ns))) }
 }

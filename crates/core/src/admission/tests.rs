@@ -287,3 +287,22 @@ fn answers_go_before_further_connections() {
     }
     assert_eq!(gate.answer(now_ns), Ok(()));
 }
+
+/// Work that no pause stops, such as reading single bytes, keeps callers out for a while at most, and no pause outlasts
+/// the next look at the sessions by much.
+#[test]
+fn callers_owe_a_bounded_time() {
+    let mut gate = AdmissionPolicy::new(Terms::default(), 0);
+    let mut now_ns = SECOND_NS;
+    gate.look(1);
+    for _ in 0..10_000 {
+        let work = gate.work(now_ns);
+        now_ns += 50_000;
+        gate.charge(work, now_ns, now_ns);
+    }
+    let pause = gate.accept(now_ns).unwrap_err();
+    assert!(pause.until_ns() <= now_ns + 3 * AT_ONCE_NS_MAX, "{pause:?} from {now_ns}");
+    gate.look(2);
+    now_ns += (PAUSE_MS_MAX + 2) * 1_000_000;
+    assert_eq!((gate.accept(now_ns), gate.answer(now_ns)), (Ok(()), Ok(())));
+}
