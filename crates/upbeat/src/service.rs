@@ -243,9 +243,8 @@ struct From<'a> {
     refusals: Option<u64>,
     /// The bytes of the payload.
     bytes: usize,
-    /// The bytes for which the request is charged while its handler waits: those of the payload, or the memory of the
-    /// arguments if these were seen to take more.
-    held: usize,
+    /// The memory of the arguments, as far as it was counted.
+    memory: usize,
 }
 
 impl From<'_> {
@@ -379,8 +378,8 @@ where
             session.note_form(call, payload.is_tolerant());
         }
         let arguments = read::<A>(&mut payload, &self.arguments, (node, session, call));
-        let held = bytes.max(payload.charged());
-        let from = From { node, session, call, end, handed, refusals, bytes, held };
+        let memory = payload.charged();
+        let from = From { node, session, call, end, handed, refusals, bytes, memory };
         accepted(from, self.kept.names, arguments)
     }
 
@@ -417,8 +416,8 @@ where
         let arguments = read::<A>(&mut payload, &self.arguments, (node, session, call));
         stamps.at(Point::Decoded);
         let end = deadline_us.map(|left| node.end_of(left));
-        let held = bytes.max(payload.charged());
-        let from = From { node, session, call, end, handed, refusals, bytes, held };
+        let memory = payload.charged();
+        let from = From { node, session, call, end, handed, refusals, bytes, memory };
         accepted(from, self.kept.names, arguments)
     }
 

@@ -71,6 +71,14 @@ impl Budget {
         (payload + REQUEST_BYTES) as u64
     }
 
+    /// Returns the charge of a request whose arguments take so much memory, if that is more than its payload, in a session
+    /// with a share of so many bytes. One session never fills the node by the memory that it makes of a short message.
+    #[inline]
+    pub fn price_in_memory(payload: usize, memory: usize, share: u64) -> u64 {
+        let most = usize::try_from(share).unwrap_or(usize::MAX);
+        Budget::price(payload.max(memory.min(most)))
+    }
+
     /// Returns whether a request with a charge of `bytes` may be accepted.
     #[inline]
     pub fn admits(&self, share: &Share, bytes: u64) -> bool {

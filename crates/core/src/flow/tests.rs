@@ -308,3 +308,13 @@ fn releasing_more_than_was_charged_panics() {
     node.charge(&mut share, 5);
     node.release(&mut share, 6);
 }
+
+/// Arguments that take much more memory than the budget of the node take their session's share of it.
+#[test]
+fn the_memory_of_one_request_fills_no_node() {
+    let (mut node, mut one) = budgets(4000, 1000);
+    node.charge(&mut one, Budget::price_in_memory(100, 64_000, 1000));
+    assert!(!node.admits(&one, MEDIUM) && node.has_room());
+    assert_eq!(Budget::price_in_memory(100, 500, 1000), Budget::price(500));
+    assert_eq!(Budget::price_in_memory(2000, 64_000, 1000), Budget::price(2000));
+}

@@ -226,6 +226,14 @@ impl<R: Answer + 'static, F: Future<Output = R> + 'static> Task for Slot<F> {
     }
 }
 
+impl From<'_> {
+    /// Returns the bytes for which the request is charged while its handler waits.
+    #[inline(always)]
+    pub(super) fn price(&self) -> u64 {
+        Budget::price_in_memory(self.bytes, self.memory, self.node.settings.terms.share)
+    }
+}
+
 impl<A, R, M, F, const ONEWAY: bool> Served<A, R, M, F, ONEWAY>
 where
     A: Incoming,
@@ -236,11 +244,11 @@ where
     #[inline(always)]
     pub(super) fn promote(&self, lost: Lost<'_, F>) {
         let Lost { from, mut slot, sample } = lost;
-        let From { node, session, call, held, end, .. } = from;
+        let From { node, session, call, end, .. } = from;
         let beside = slot.parts().1;
         let task = beside.reserved.current().task;
         beside.notes_rare(from, sample, || node.waited_for_by(task), false);
-        let task = self.promote_slot(node, session, call, held, slot);
+        let task = self.promote_slot(node, session, call, from.price(), slot);
         if let (Some(end), Some(task)) = (end, task) {
             node.expire(task, end);
         }
@@ -252,7 +260,7 @@ where
         node: &Rc<Dispatcher>,
         session: &Rc<Session>,
         call: CallNumber,
-        held: usize,
+        price: u64,
         slot: FilledSlot<F, Beside<F>>,
     ) -> Option<TaskId> {
         self.kept.count(node.reason().counter());
@@ -260,7 +268,7 @@ where
             return None;
         }
         node.loses_bet(session);
-        self.become_task((node, session, call), held, slot)
+        self.become_task((node, session, call), price, slot)
     }
 
     /// Makes a handler that waits, or has not begun, the task of its slot. Returns `None` if there are too many
@@ -269,7 +277,7 @@ where
     pub(super) fn become_task(
         &self,
         (node, session, call): Way<'_>,
-        held: usize,
+        price: u64,
         mut slot: FilledSlot<F, Beside<F>>,
     ) -> Option<TaskId> {
         let beside = slot.parts().1;
@@ -278,7 +286,7 @@ where
             return None;
         };
         let asker = if ONEWAY { Asker::Oneway } else { Asker::Call(call) };
-        let charge = Charge::new(node, session, Budget::price(held));
+        let charge = Charge::new(node, session, price);
         beside.task = Some(Promoted { charge, asker, ran: 0 });
         beside.kept = Some(Rc::clone(&self.kept));
         let task: Pin<Box<Slot<F>>> = slot.into_slot();

@@ -125,14 +125,14 @@ where
         in_front: bool,
     ) {
         let Lost { from, mut slot, sample } = lost;
-        let From { node, session, call, held, end, .. } = from;
+        let From { node, session, call, end, .. } = from;
         self.kept.count(why);
         if session.ended().is_some() {
             return;
         }
         node.count(why);
         slot.parts().1.notes_rare(from, sample, || waits, true);
-        if let Some(task) = self.become_task((node, session, call), held, slot) {
+        if let Some(task) = self.become_task((node, session, call), from.price(), slot) {
             node.start(task, end, in_front);
         }
     }
