@@ -26,12 +26,20 @@ pub struct Input<'a> {
     at: usize,
     end: usize,
     context: Option<&'a MessageContext<'a>>,
-    /// Where on the stack a message in the tolerant form began to be read.
-    tolerant: Option<NonZeroUsize>,
+    /// Where a message in the tolerant form began to be read, and where it ends.
+    tolerant: Option<Tolerant>,
     /// The copy that the elements of a sequence share, if one is being read.
     shared: Option<&'a Shared>,
     /// The memory that the values take which were read before, as far as it was counted.
     charged: usize,
+}
+
+/// A message in the tolerant form, of which a part may be read.
+#[derive(Clone, Copy)]
+struct Tolerant {
+    /// Where on the stack it began to be read.
+    top: NonZeroUsize,
+    end: usize,
 }
 
 /// One copy of the message up to the end of a sequence's input, for the values that serde reads from the sequence. Each of
@@ -97,7 +105,8 @@ impl<'a> Input<'a> {
     /// Reads a message in the tolerant form.
     #[cold]
     pub(crate) fn tolerating(self) -> Input<'a> {
-        Input { tolerant: NonZeroUsize::new(here()), ..self }
+        let tolerant = NonZeroUsize::new(here()).map(|top| Tolerant { top, end: self.end });
+        Input { tolerant, ..self }
     }
 
     /// Returns whether the message is in the tolerant form: structs field by field.
@@ -111,7 +120,7 @@ impl<'a> Input<'a> {
     #[doc(hidden)]
     pub fn endurable(&self) -> Result<(), WireError> {
         match self.tolerant {
-            Some(top) if top.get().abs_diff(here()) > STACK_BYTES_MAX => {
+            Some(Tolerant { top, .. }) if top.get().abs_diff(here()) > STACK_BYTES_MAX => {
                 Err(WireError::Invalid { what: "value of an endurable depth" })
             }
             _ => Ok(()),
@@ -160,13 +169,14 @@ impl<'a> Input<'a> {
         if self.shared.is_some() {
             return read(self);
         }
-        let meter = Meter::of(self.end, self.charged);
+        let end = self.tolerant.map_or(self.end, |message| message.end);
+        let meter = Meter::of(end, self.charged);
         let shared = Shared { end: self.end, copy: OnceCell::new(), meter };
         let mut inner = Input { shared: Some(&shared), ..*self };
-        let value = values_of_one(|| read(&mut inner))?;
+        let (value, inside) = values_of_one(self.charged, || read(&mut inner));
         self.at = inner.at;
-        self.charged = shared.meter.charged();
-        Ok(value)
+        self.charged = shared.meter.charged().saturating_add(inside);
+        value
     }
 
     /// Charges for an element of a sequence that is made next.

@@ -30,20 +30,36 @@ const ASKED: usize = 4;
 /// A long message may take so many times its bytes, whatever the limit.
 const LONG: usize = 8;
 
+/// The memory that JSON within the values that are read may still take beyond the multiple of its own bytes, and the
+/// charges for it.
 #[cfg(feature = "json")]
-thread_local! {
-    /// The memory that JSON within the values that are read may take beyond the multiple of its own bytes.
-    static BEYOND: Cell<usize> = const { Cell::new(VALUES_BYTES_ALWAYS) };
+#[derive(Clone, Copy)]
+struct Inside {
+    beyond: usize,
+    charged: usize,
 }
 
-/// Reads the values of a meter. JSON within those of serde has no meter of theirs, and shares what it may always take.
-pub(super) fn values_of_one<T>(read: impl FnOnce() -> T) -> T {
+#[cfg(feature = "json")]
+thread_local! {
+    static INSIDE: Cell<Inside> = const { Cell::new(Inside { beyond: 0, charged: 0 }) };
+}
+
+/// Reads the values of a meter, after values of the same message for which so much was charged. JSON within those of serde
+/// has no meter of theirs, and shares what is left of the memory that a message may always take. Returns the charges
+/// for such JSON, too.
+pub(super) fn values_of_one<T>(charged: usize, read: impl FnOnce() -> T) -> (T, usize) {
     #[cfg(feature = "json")]
-    let around = BEYOND.replace(VALUES_BYTES_ALWAYS);
-    let value = read();
-    #[cfg(feature = "json")]
-    BEYOND.set(around);
-    value
+    {
+        let beyond = VALUES_BYTES_ALWAYS.saturating_sub(charged);
+        let around = INSIDE.replace(Inside { beyond, charged: 0 });
+        let value = read();
+        (value, INSIDE.replace(around).charged)
+    }
+    #[cfg(not(feature = "json"))]
+    {
+        let _ = charged;
+        (read(), 0)
+    }
 }
 
 /// The charges for the values of one message.
@@ -57,8 +73,7 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Continues to charge for the values of a message, of which the next ones end at so many bytes. For those before
-    /// them, so much was charged.
+    /// Continues to charge for the values of a message of so many bytes. For those before the next, so much was charged.
     pub(super) fn of(bytes: usize, charged: usize) -> Meter {
         let most = VALUES_BYTES_ALWAYS.max(bytes.saturating_mul(VALUES_PER_BYTE_MAX));
         Meter {
@@ -81,9 +96,13 @@ impl Meter {
     #[cfg(feature = "json")]
     pub(super) fn inside<T>(bytes: usize, read: impl FnOnce(&Meter) -> T) -> T {
         let own = bytes.saturating_mul(VALUES_PER_BYTE_MAX);
-        let meter = Meter::up_to(bytes, own.saturating_add(BEYOND.get()));
+        let meter = Meter::up_to(bytes, own.saturating_add(INSIDE.get().beyond));
         let value = read(&meter);
-        BEYOND.set(BEYOND.get().saturating_sub(meter.charged().saturating_sub(own)));
+        let Inside { beyond, charged } = INSIDE.get();
+        INSIDE.set(Inside {
+            beyond: beyond.saturating_sub(meter.charged().saturating_sub(own)),
+            charged: charged.saturating_add(meter.charged()),
+        });
         value
     }
 

@@ -1,6 +1,6 @@
 //! The memory that the values of a message take is bounded, in every form.
 
-use super::{decode, decode_tolerantly, encode};
+use super::{decode, decode_tolerantly, encode, encode_tolerantly};
 use crate::wire::{Input, WireError};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use serde::{Deserialize, Serialize};
@@ -30,6 +30,11 @@ impl From<u8> for FromByte {
 struct Sparse {
     texts: [Option<String>; 8],
     numbers: [Option<u128>; 8],
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, crate::Wire)]
+struct Rows {
+    rows: Vec<Option<Large>>,
 }
 
 #[derive(Debug, PartialEq, Serialize, Deserialize, crate::Wire)]
@@ -111,6 +116,15 @@ fn the_values_of_one_message_share_a_limit() {
     let mut input = Input::own(&rows);
     let _: Rows = crate::Wire::take(&mut input).unwrap();
     assert_eq!(input.charged(), half as usize * size_of::<Option<Large>>());
+}
+
+/// A part of a message in the tolerant form may take what the whole message may.
+#[test]
+fn both_forms_have_the_same_limit() {
+    let rows = Rows { rows: vec![None; 3 * VALUES_BYTES_ALWAYS / 2 / size_of::<Option<Large>>()] };
+    let message = (rows, "x".repeat(600_000));
+    assert_eq!(decode::<(Rows, String)>(&encode(&message)).unwrap(), message);
+    assert_eq!(decode_tolerantly::<(Rows, String)>(&encode_tolerantly(&message)).unwrap(), message);
 }
 
 #[test]
@@ -203,4 +217,18 @@ fn json_is_bounded_as_well() {
     let empty = format!("[{}[]]", "[],".repeat(1 << 18));
     let read = decode::<Json<Vec<Vec<u8>>>>(&text(&empty)).unwrap();
     assert_eq!(read.0.len(), (1 << 18) + 1);
+}
+
+/// JSON within values of serde is counted, and the arguments of a call share what it may take.
+#[cfg(feature = "json")]
+#[test]
+fn the_json_of_one_message_shares_a_limit() {
+    use crate::wire::{Json, Serde};
+    type Rows = Serde<Vec<Json<Vec<Option<Large>>>>>;
+    let rows = || -> Rows { Serde((0..3).map(|_| Json(vec![None; 1 << 12])).collect()) };
+    let one = encode(&rows());
+    let mut input = Input::own(&one);
+    let _: Rows = crate::Wire::take(&mut input).unwrap();
+    assert!(input.charged() >= 3 * (1 << 12) * size_of::<Option<Large>>(), "{}", input.charged());
+    assert!(decode::<(Rows, Rows)>(&encode(&(rows(), rows()))).is_err());
 }
