@@ -157,7 +157,8 @@ impl Builder {
     }
 
     /// Limits the bytes of requests that the node has accepted and not finished: the arguments
-    /// of handlers that have become tasks, and 256 bytes for each. Beyond the limit, requests wait until
+    /// of handlers that have become tasks (their bytes in the message, or their memory if more was counted, up to the
+    /// session's budget), and 256 bytes for each. Beyond the limit, requests wait until
     /// some have finished, and their senders wait with them. A session without such requests is
     /// still served, except for a request of more than 64 KiB, so that a caller who overloads a node does not shut
     /// out others. The default is

@@ -143,8 +143,8 @@ impl Builder {
     }
 
     /// Limits the first messages of callers of other hosts that the node answers a second; as many are answered at once
-    /// after a pause. The other callers wait. The default is 1,000: a handshake under TLS takes a processor about a
-    /// millisecond.
+    /// after a pause. The other callers wait. While sessions of the node have messages, callers also get no more than a third
+    /// of its thread's time. The default is 1,000: a first message under TLS takes a processor about 0.3 milliseconds.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
