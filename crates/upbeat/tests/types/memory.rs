@@ -287,6 +287,7 @@ fn the_worst_messages_in_limited_memory() {
 }
 
 #[test]
+#[ignore = "takes half a minute without optimisation: `.ci/run hostile` runs it"]
 fn no_message_ends_a_process_with_limited_memory() {
     let mut command = Command::new(std::env::current_exe().unwrap());
     let name = "memory::the_worst_messages_in_limited_memory";
