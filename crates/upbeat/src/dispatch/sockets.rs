@@ -142,11 +142,7 @@ impl Dispatcher {
         let mut left = RING_SLOTS_MAX;
         while left > 0 {
             let roster = self.roster();
-            // A frame whose handler panics was taken.
-            let mut taken = Ok(1);
-            self.contained(|| {
-                taken = take_frames(LastWords(self, session), &mut |_| roster.push(MAIN));
-            });
+            let taken = take_frames(LastWords(self, session), &mut |_| roster.push(MAIN));
             match taken {
                 Ok(frames) if frames > 0 => left = left.saturating_sub(frames as usize),
                 _ => break,
