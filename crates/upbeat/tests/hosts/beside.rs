@@ -110,7 +110,8 @@ fn one_turn_answers_few_of_many_strangers() {
     let builder = || Node::builder("server").program(PROGRAM).directory(directory.path());
     let node = builder().identity(identity.clone()).listen("127.0.0.1:0").build().unwrap();
     node.serve(WorkServer::new(Worker::default())).unwrap();
-    let near = Node::builder("near/few").program(PROGRAM).directory(directory.path()).build().unwrap();
+    let near =
+        Node::builder("near/few").program(PROGRAM).directory(directory.path()).build().unwrap();
     let to = near.clone();
     drop(near.spawn(async move {
         let work: WorkClient = to.connect("server").await.unwrap();
