@@ -58,7 +58,8 @@ pub(crate) fn shared(place: &Path) {
     let once = costs(pid);
     let more: Vec<_> =
         (0..50).map(|_| (block_on(large()).unwrap(), block_on(log()).unwrap())).collect();
-    assert_eq!(costs(pid), once);
+    // An import that has a deadline opens a session of its own first, and gives it up for the one that stands.
+    reader.block_on(until(|| costs(pid) == once));
     let other = block_on(builder().sampling(3).import::<Large>("store/large")).unwrap();
     assert_eq!(costs(pid)[0], 2, "other settings have a session of their own");
     assert_eq!(costs(pid)[1], once[1]);
