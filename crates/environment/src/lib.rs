@@ -2,11 +2,7 @@
 //!
 //! A thread takes these from the system, unless a simulated [`World`] runs the thread. Threads that it
 //! [starts](thread::spawn) belong to the same world. Other crates of the runtime reach the system's clock, random
-//! numbers, waits and threads only through this crate, so the same code runs in both.
-//!
-//! Invariant: in a process that has never entered a world, the question costs one load.
-//!
-//! The same code runs in both:
+//! numbers, waits and threads only through this crate, so the same code runs in both:
 //!
 //! ```
 //! use std::time::Duration;
@@ -16,6 +12,8 @@
 //! upbeat_environment::waiting::sleep(Duration::from_millis(1));
 //! assert!(began.elapsed() >= Duration::from_millis(1));
 //! ```
+//!
+//! Invariant: in a process that has never entered a world, the question costs one load.
 #![forbid(unsafe_code)]
 
 mod world;

@@ -1,6 +1,6 @@
 //! Threads that the runtime starts, and how they wait for each other.
 
-use crate::time::now_ns;
+use crate::time::{nanoseconds, now_ns};
 use crate::world::{Awaited, World, current};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -97,12 +97,7 @@ impl Condvar {
     /// Waits until the thread is woken. Returns the guard of the same mutex, locked again.
     pub fn wait<'m, T>(&self, mutex: &'m Mutex<T>, guard: MutexGuard<'m, T>) -> MutexGuard<'m, T> {
         match current() {
-            Some(world) => {
-                let seen = self.notified.load(Ordering::Relaxed);
-                drop(guard);
-                world.wait(Awaited::Change(&self.notified, seen), None);
-                lock(mutex)
-            }
+            Some(world) => self.wait_in(&*world, mutex, guard, None).0,
             None => self.system.wait(guard).unwrap_or_else(PoisonError::into_inner),
         }
     }
@@ -115,15 +110,26 @@ impl Condvar {
         guard: MutexGuard<'m, T>,
         time: Duration,
     ) -> (MutexGuard<'m, T>, bool) {
-        let Some(world) = current() else {
-            let waited = self.system.wait_timeout(guard, time);
-            let (guard, waited) = waited.unwrap_or_else(PoisonError::into_inner);
-            return (guard, waited.timed_out());
-        };
+        if let Some(world) = current() {
+            let until_ns = now_ns().saturating_add(nanoseconds(time));
+            return self.wait_in(&*world, mutex, guard, Some(until_ns));
+        }
+        let waited = self.system.wait_timeout(guard, time);
+        let (guard, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        (guard, waited.timed_out())
+    }
+
+    /// Waits in a world, until a time if there is one.
+    fn wait_in<'m, T>(
+        &self,
+        world: &dyn World,
+        mutex: &'m Mutex<T>,
+        guard: MutexGuard<'m, T>,
+        until_ns: Option<u64>,
+    ) -> (MutexGuard<'m, T>, bool) {
         let seen = self.notified.load(Ordering::Relaxed);
         drop(guard);
-        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        world.wait(Awaited::Change(&self.notified, seen), Some(now_ns().saturating_add(ns)));
+        world.wait(Awaited::Change(&self.notified, seen), until_ns);
         let is_late = self.notified.load(Ordering::Relaxed) == seen;
         (lock(mutex), is_late)
     }
@@ -149,8 +155,7 @@ impl Parker {
 
     /// Blocks the thread of the parker until it was woken since the last park.
     pub fn park(&self) {
-        let world: Option<Arc<dyn World>> = current();
-        match world {
+        match current() {
             Some(world) => world.wait(Awaited::Change(&self.woken, 0), None),
             None => {
                 while self.woken.load(Ordering::Acquire) == 0 {

@@ -54,6 +54,21 @@ impl Sub for Instant {
     }
 }
 
+/// Converts a span of time to whole nanoseconds, or to `u64::MAX`, which is 584 years, if it is
+/// longer.
+///
+/// ```
+/// use std::time::Duration;
+/// use upbeat_environment::time::nanoseconds;
+/// assert_eq!(nanoseconds(Duration::from_millis(3)), 3_000_000);
+/// assert_eq!(nanoseconds(Duration::MAX), u64::MAX);
+/// ```
+#[inline]
+#[must_use]
+pub fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// Returns the nanoseconds of the monotonic clock, from a moment of this process on.
 #[must_use]
 pub fn now_ns() -> u64 {

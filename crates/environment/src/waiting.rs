@@ -1,6 +1,6 @@
 //! Waits of a thread: for descriptors, for a time, for others.
 
-use crate::time::now_ns;
+use crate::time::{nanoseconds, now_ns};
 use crate::world::{Awaited, World, current};
 use rustix::buffer::SpareCapacity;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll};
@@ -89,8 +89,7 @@ pub fn wait_events(
 pub fn sleep(time: Duration) {
     match current() {
         Some(world) => {
-            let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-            world.wait(Awaited::Nothing, end_of(Some(ns)));
+            world.wait(Awaited::Nothing, end_of(Some(nanoseconds(time))));
         }
         None => std::thread::sleep(time),
     }
@@ -98,18 +97,25 @@ pub fn sleep(time: Duration) {
 
 /// Lets another thread run that is ready to.
 pub fn yield_now() {
-    match current() {
-        Some(world) => world.wait(Awaited::Nothing, Some(0)),
-        None => rustix::thread::sched_yield(),
+    if !passes_turn() {
+        rustix::thread::sched_yield();
     }
 }
 
 /// Tells a world that the thread looks again and again for what another thread writes. The system need not know.
 #[inline]
 pub fn looks_again() {
-    if let Some(world) = current() {
+    passes_turn();
+}
+
+/// Lets another thread of the world run. Returns false if the thread is in no world.
+#[inline]
+fn passes_turn() -> bool {
+    let world = current();
+    world.is_some_and(|world| {
         world.wait(Awaited::Nothing, Some(0));
-    }
+        true
+    })
 }
 
 /// A descriptor that is readable from a time on.

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 use upbeat_environment::is_simulated;
 use upbeat_environment::time::now_ns;
 
+pub use upbeat_environment::time::nanoseconds;
+
 const NANOSECONDS: u64 = 1_000_000_000;
 
 /// How long the counter is compared with the monotonic clock when neither processor nor firmware
@@ -59,21 +61,6 @@ pub fn ticks_per_second() -> u64 {
         return NANOSECONDS;
     }
     *PACE.get_or_init(|| counter::announced_rate().unwrap_or_else(measured_rate))
-}
-
-/// Converts a span of time to whole nanoseconds, or to `u64::MAX`, which is 584 years, if it is
-/// longer.
-///
-/// ```
-/// use std::time::Duration;
-/// use upbeat_memory::ticks::nanoseconds;
-/// assert_eq!(nanoseconds(Duration::from_millis(3)), 3_000_000);
-/// assert_eq!(nanoseconds(Duration::MAX), u64::MAX);
-/// ```
-#[inline]
-#[must_use]
-pub fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A span of time in ticks.
