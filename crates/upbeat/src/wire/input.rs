@@ -34,10 +34,10 @@ pub struct Input<'a> {
     charged: usize,
 }
 
-/// A message in the tolerant form, of which a part may be read.
+/// A message in the tolerant form. The input may be the whole message or a value inside it.
 #[derive(Clone, Copy)]
 struct Tolerant {
-    /// Where on the stack it began to be read.
+    /// The place on the stack where reading the message began.
     top: NonZeroUsize,
     end: usize,
 }

@@ -96,7 +96,7 @@ fn a_pointer_is_followed_in_its_own_export_alone() {
                     other
                 );
                 assert_eq!(soon(second.follow(pointer).number().watch().changed()).await, other);
-                // A pointer within a value, of which one was read by a call, and one in a snapshot.
+                // The reader reads a pointer alone, a value that holds pointers, and a pointer in a snapshot.
                 let link = soon(first.links().index(1).read()).await.unwrap();
                 let whole = soon(first.whole().read()).await.unwrap();
                 let taken = soon(first.snapshot(async |of| of.links().index(1).read().await)).await;

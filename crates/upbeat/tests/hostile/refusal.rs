@@ -33,7 +33,7 @@ fn a_refusal_behind_a_segment_that_a_frame_names_is_the_reason_of_the_end() {
         assert!(raw.put(Head::slab(0).words(), &(512_u64 | 8 << 32).to_le_bytes()));
     });
     victim.node.block_on(until(|| connected.try_recv().is_ok() && victim.node.sessions() == 1));
-    // Nobody drives the node while its peer acts.
+    // This thread drives the node, and waits here until the peer has acted.
     goes.send(()).unwrap();
     acts.join().unwrap();
     victim.settle(0, None);

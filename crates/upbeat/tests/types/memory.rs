@@ -133,7 +133,7 @@ impl Client for Caller {
 }
 
 impl Caller {
-    /// Returns the results of two calls, of which one has the message as its arguments, and one as its result.
+    /// Returns the results of two calls: the first sends the message as its arguments, the second receives it as its result.
     async fn both(&self, form: &Form, message: Rc<[u8]>) -> [Result<(), CallError>; 2] {
         let by_field = usize::from(form.is_by_field);
         MESSAGE.set(Rc::clone(&message));
