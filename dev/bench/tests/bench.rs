@@ -302,7 +302,7 @@ fn floods_keep_no_honest_client_out() {
     }
     let most = std::env::var("UPBEAT_HONEST_MS").map_or(10_000.0, |ms| ms.parse().unwrap());
     let rows = rows(&BENCH.run(&["floods", "--quick", "--json"]));
-    assert_eq!(rows.len(), 2 * (4 + 4 + 4 + 2) + 2);
+    assert_eq!(rows.len(), 2 * (4 + 4 + 4 + 2) + 3);
     for row in &rows {
         assert_eq!((&row["bench"], &row["failed"]), (&"floods".into(), &0.into()), "{row}");
         for what in ["strangers", "honest", "calls"] {

@@ -2,6 +2,8 @@
 //!
 //! `UPBEAT_HOSTILE_SECONDS` says for how long, `UPBEAT_SEED` how.
 
+#[path = "../types/any.rs"]
+mod any;
 #[path = "../common/mod.rs"]
 mod common;
 
@@ -9,6 +11,7 @@ mod attack;
 mod context;
 mod control;
 mod lending;
+mod memory;
 mod notes;
 mod raw;
 mod refusal;

@@ -6,7 +6,6 @@ mod common;
 mod defaults;
 mod forms;
 mod matrix;
-mod memory;
 mod variants;
 
 use bytes::Bytes;
