@@ -40,6 +40,13 @@ impl Count {
     pub const COUNT: usize = Count::Refused as usize + 1;
 }
 
+/// Returns the bytes of payload that this thread has copied so far.
+#[cfg(feature = "testing")]
+#[must_use]
+pub fn copied_bytes() -> u64 {
+    PROBE.with(|probe| probe.copied_bytes.get())
+}
+
 /// Returns the counts of this thread so far.
 #[cfg(feature = "testing")]
 #[must_use]
@@ -52,6 +59,7 @@ thread_local! {
     static PROBE: Probe = const {
         Probe {
             counts: [const { Cell::new(0) }; Count::COUNT],
+            copied_bytes: Cell::new(0),
             written: Cell::new((0, 0)),
             loaded: Cell::new(0),
             into: Cell::new(0),
@@ -63,6 +71,8 @@ thread_local! {
 #[cfg(feature = "testing")]
 struct Probe {
     counts: [Cell<u64>; Count::COUNT],
+    /// The bytes in all passes over payloads.
+    copied_bytes: Cell<u64>,
     /// The last stored line of the frame that is being written, and the number of its lines.
     written: Cell<(usize, u64)>,
     /// The last loaded line of the open frame.
@@ -180,7 +190,7 @@ pub(crate) fn loaded(at: usize, bytes: usize) {
 pub(crate) fn copied_into(address: usize, bytes: usize) {
     let _ = (address, bytes);
     #[cfg(feature = "testing")]
-    PROBE.with(|probe| copied(&probe.into, address, bytes));
+    PROBE.with(|probe| copied(probe, &probe.into, address, bytes));
 }
 
 /// Records a copy out of shared memory at this address.
@@ -188,17 +198,18 @@ pub(crate) fn copied_into(address: usize, bytes: usize) {
 pub(crate) fn copied_out(address: usize, bytes: usize) {
     let _ = (address, bytes);
     #[cfg(feature = "testing")]
-    PROBE.with(|probe| copied(&probe.out, address, bytes));
+    PROBE.with(|probe| copied(probe, &probe.out, address, bytes));
 }
 
 /// Counts a copy as a new pass unless it continues where the last copy ended, up to a gap within one word.
 #[cfg(feature = "testing")]
-fn copied(expected: &Cell<usize>, address: usize, bytes: usize) {
+fn copied(probe: &Probe, expected: &Cell<usize>, address: usize, bytes: usize) {
     if bytes == 0 {
         return;
     }
     let gap = address.wrapping_sub(expected.replace(address + bytes));
     add(Count::Copies, u64::from(gap >= 8));
+    probe.copied_bytes.set(probe.copied_bytes.get() + bytes as u64);
 }
 
 /// Records payload bytes from `at` on that were copied between two private places.
@@ -208,6 +219,7 @@ pub fn copied_apart(at: usize, bytes: usize) {
     #[cfg(feature = "testing")]
     if bytes != 0 {
         add(Count::Copies, u64::from(at == 0));
+        PROBE.with(|probe| probe.copied_bytes.set(probe.copied_bytes.get() + bytes as u64));
     }
 }
 

@@ -12,14 +12,13 @@ use upbeat::wire::{Describe, Input, Output, WireError};
 pub(crate) struct Kind {
     pub(crate) describe: fn(&mut Describe),
     pub(crate) take: fn(&mut Input<'_>) -> Result<Box<dyn Any>, WireError>,
-    pub(crate) is_tolerant: bool,
 }
 
 impl Kind {
     pub(crate) fn of<T: Wire>() -> Kind {
         let take =
             |input: &mut Input<'_>| T::take(input).map(|value| Box::new(value) as Box<dyn Any>);
-        Kind { describe: T::describe, take, is_tolerant: T::TOLERANT }
+        Kind { describe: T::describe, take }
     }
 }
 
@@ -29,7 +28,7 @@ thread_local! {
 }
 
 /// Sets the kinds of the values that are described or read next.
-pub(crate) fn expect(kinds: [Kind; 2]) {
+pub(crate) fn expect(kinds: impl Into<VecDeque<Kind>>) {
     NEXT.set(kinds.into());
 }
 
@@ -40,7 +39,7 @@ fn next() -> Kind {
 /// A value of any kind. It is written and read as its own type is.
 pub(crate) struct Value<const TOLERANT: bool> {
     pub(crate) value: Box<dyn Any>,
-    put: fn(&dyn Any, &mut Output<'_>) -> Result<(), WireError>,
+    pub(crate) put: fn(&dyn Any, &mut Output<'_>) -> Result<(), WireError>,
 }
 
 impl<const TOLERANT: bool> Value<TOLERANT> {
@@ -49,11 +48,6 @@ impl<const TOLERANT: bool> Value<TOLERANT> {
             value.downcast_ref::<T>().expect("a value of this type").put(out)
         };
         Value { value: Box::new(value), put }
-    }
-
-    /// Returns the value as one of a type for the compiler.
-    pub(crate) fn into<const OTHER: bool>(self) -> Value<OTHER> {
-        Value { value: self.value, put: self.put }
     }
 }
 

@@ -5,6 +5,7 @@ mod any;
 mod common;
 mod defaults;
 mod forms;
+mod linear;
 mod matrix;
 mod variants;
 

@@ -221,6 +221,8 @@ struct Cell {
     signature: Signature,
     arguments: Kind,
     result: Kind,
+    /// Whether the arguments and the result may travel field by field.
+    is_tolerant: (bool, bool),
     names: &'static [&'static str],
     /// The number of values that a caller sends, or reads if these are more.
     values: u16,
@@ -251,6 +253,7 @@ impl Cell {
             name,
             arguments: Kind { take, ..Kind::of::<Args<V, P>>() },
             result: Kind::of::<R>(),
+            is_tolerant: (Args::<V, P>::TOLERANT, R::TOLERANT),
             names: V::ARGUMENTS,
             values: V::sends().len().max(V::reads().len()) as u16,
             call: |at| Value::of((at, P::hold(nth(&V::sends(), at)))),
@@ -293,6 +296,13 @@ impl Cell {
     }
 }
 
+impl<const TOLERANT: bool> Value<TOLERANT> {
+    /// Returns the value as one of another type for the compiler.
+    pub(crate) fn into<const OTHER: bool>(self) -> Value<OTHER> {
+        Value { value: self.value, put: self.put }
+    }
+}
+
 const SERVICE: &str = "Changed";
 
 /// A callee that checks what arrives, and returns its own values.
@@ -303,7 +313,7 @@ impl Serve for Callee {
 
     fn methods<W: Wraps>(self, methods: &mut Methods<'_, W>) {
         for cell in self.0 {
-            match (cell.arguments.is_tolerant, cell.result.is_tolerant) {
+            match cell.is_tolerant {
                 (false, false) => enter::<W, false, false>(methods, cell),
                 (false, true) => enter::<W, false, true>(methods, cell),
                 (true, false) => enter::<W, true, false>(methods, cell),
@@ -355,7 +365,7 @@ impl Caller {
     async fn call(&self, index: usize, ours: &Cell, theirs: &Cell) -> Result<(), CallError> {
         for at in 0..ours.values {
             expect([theirs.arguments, ours.result]);
-            let back = match (ours.arguments.is_tolerant, ours.result.is_tolerant) {
+            let back = match ours.is_tolerant {
                 _ if ours.name == STREAM => self.stream((index, at), ours).await?,
                 (false, false) => self.call_as::<false, false>((index, at), ours).await?,
                 (false, true) => self.call_as::<false, true>((index, at), ours).await?,
