@@ -1,4 +1,4 @@
-//! The environment of the runtime: the clock, chance, waiting, and threads.
+//! The environment of the runtime: the clock, chance, waiting, threads, and what ends with a process.
 //!
 //! A thread takes these from the system, unless a simulated [`World`] runs the thread. Threads that it
 //! [starts](thread::spawn) belong to the same world. Other crates of the runtime reach the system's clock, random
@@ -26,6 +26,6 @@ pub mod waiting;
 
 pub mod thread;
 
-pub use world::{
-    Awaited, State, Value, World, enter, is_simulated, process_number, state_in_world,
-};
+pub mod process;
+
+pub use world::{Awaited, FileNumber, State, Value, World, enter, is_simulated, state_in_world};

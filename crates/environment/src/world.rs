@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-/// A simulated environment. One thread of a world runs at a time; the world chooses the next one when that waits.
+/// A process of a simulated environment. One thread of all processes of a world runs at a time; the world chooses the next
+/// one when that waits.
 pub trait World: Send + Sync {
     /// Returns the nanoseconds since the world began.
     fn now_ns(&self) -> u64;
 
-    /// Returns the number of the world: no two worlds of a process have the same one.
+    /// Returns the number of the process, which no other one of any world has.
     fn number(&self) -> u32;
 
     /// Returns a random number.
@@ -23,18 +24,33 @@ pub trait World: Send + Sync {
     /// Has the calling thread wait until this has come, or until a time.
     fn wait(&self, awaited: Awaited<'_>, until_ns: Option<u64>);
 
-    /// Starts a thread of the world.
+    /// Starts a thread of the process.
     fn start(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>>;
 
-    /// Returns the value of this world for a static variable of the process, which is known by its address. `make` makes it
-    /// at its first use. It is never freed.
+    /// Returns the value of this process for a static variable, which is known by its address. `make` makes it at its first
+    /// use. It is never freed.
     fn state(&self, of: usize, make: &mut dyn FnMut() -> State) -> &'static Value;
 
     /// Makes an eventfd readable at a time; none cancels that.
     fn set_timer(&self, timer: &Arc<OwnedFd>, at_ns: Option<u64>);
+
+    /// Takes note of a socket of the process, whose peers see its end when the process is killed.
+    fn has_socket(&self, socket: BorrowedFd<'_>);
+
+    /// Locks a file for the process, unless another one has locked it. Returns whether this one has.
+    fn lock(&self, file: FileNumber) -> bool;
+
+    /// Unlocks a file.
+    fn unlock(&self, file: FileNumber);
+
+    /// Returns whether another process has locked a file.
+    fn is_locked(&self, file: FileNumber) -> bool;
 }
 
-/// A value that the threads of a world share.
+/// The numbers of a file's device and of the file there.
+pub type FileNumber = (u64, u64);
+
+/// A value that the threads of a process share.
 pub type Value = dyn Any + Send + Sync;
 
 /// The same, just made.
@@ -86,14 +102,14 @@ fn is_in_world() -> bool {
     WORLD.try_with(|world| world.borrow().is_some()).unwrap_or(false)
 }
 
-/// Returns the number by which nodes of one process find each other: that of the process, or of the world of the thread.
+/// Returns the number by which nodes of one process find each other.
 #[must_use]
 pub fn process_number() -> u32 {
     // The system gives no process a number so large.
     current().map_or_else(std::process::id, |world| world.number() | 1 << 31)
 }
 
-/// Returns the value that the world of the calling thread has for a static variable, if the thread is in a world.
+/// Returns the value that the process of the calling thread has for a static variable, if the thread is in a world.
 #[inline]
 pub fn state_in_world<T: Any + Send + Sync>(of: usize, make: impl Fn() -> T) -> Option<&'static T> {
     current()?.state(of, &mut || Box::new(make())).downcast_ref()

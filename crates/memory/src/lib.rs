@@ -54,6 +54,9 @@ pub mod credentials;
 #[cfg(not(loom))]
 pub mod socket;
 
+#[cfg(not(loom))]
+pub mod ended_socket;
+
 pub mod recent;
 
 pub mod unit;

@@ -16,15 +16,18 @@
 //! assert!(world.passed >= Duration::from_secs(3600));
 //! ```
 //!
-//! A world holds one process: its threads, nodes and handles. Threads of the program are started by [`spawn`]; one
-//! that `std::thread` starts belongs to no world.
+//! The program begins as one [process](Process) of the world, and may start others, kill them and start them again.
+//! Threads of a process are started by [`spawn`]; one that `std::thread` starts belongs to no world.
 #![forbid(unsafe_code)]
 
 mod random;
 
 mod schedule;
 
-mod run;
+mod world;
 
-pub use run::{Ended, Outcome, run};
+mod process;
+
+pub use process::Process;
 pub use upbeat_environment::thread::{Thread, spawn};
+pub use world::{Ended, Outcome, run};

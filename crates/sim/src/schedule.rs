@@ -27,15 +27,24 @@ pub(crate) struct Schedule {
     /// The thread that runs.
     pub(crate) running: Number,
     threads: BTreeMap<Number, Thread>,
+    /// Threads of processes that have ended, which unwind at the end of the world.
+    ended: BTreeMap<Number, Thread>,
     started: Number,
-    /// The timers that are set, and their times.
-    timers: Vec<(Weak<OwnedFd>, u64)>,
+    timers: Vec<Timer>,
     /// A digest of all decisions.
     pub(crate) history: u64,
     pub(crate) steps: u64,
 }
 
+/// A timer that is set.
+struct Timer {
+    process: u32,
+    of: Weak<OwnedFd>,
+    at_ns: u64,
+}
+
 struct Thread {
+    process: u32,
     name: String,
     /// The thread that runs it, once that has begun.
     on: Option<std::thread::Thread>,
@@ -65,6 +74,7 @@ impl Schedule {
             random: Random::new(seed),
             running: 0,
             threads: BTreeMap::new(),
+            ended: BTreeMap::new(),
             started: 0,
             timers: Vec::new(),
             history: mix(seed),
@@ -72,17 +82,19 @@ impl Schedule {
         }
     }
 
-    /// Adds a thread, which can run.
-    pub(crate) fn start(&mut self, name: &str) -> Number {
+    /// Adds a thread of a process, which can run.
+    pub(crate) fn start(&mut self, process: u32, name: &str) -> Number {
         let number = self.started;
         self.started += 1;
-        self.threads.insert(number, Thread { name: name.to_owned(), on: None, waits: None });
+        let thread = Thread { process, name: name.to_owned(), on: None, waits: None };
+        self.threads.insert(number, thread);
         number
     }
 
     /// Notes on which thread of the system a thread runs.
     pub(crate) fn runs_on(&mut self, number: Number, on: std::thread::Thread) {
-        if let Some(thread) = self.threads.get_mut(&number) {
+        let thread = self.threads.get_mut(&number).or_else(|| self.ended.get_mut(&number));
+        if let Some(thread) = thread {
             thread.on.get_or_insert(on);
         }
     }
@@ -95,17 +107,36 @@ impl Schedule {
 
     /// Wakes all threads.
     pub(crate) fn wake_all(&self) {
-        self.threads.values().filter_map(|thread| thread.on.as_ref()).for_each(|on| on.unpark());
+        let all = self.threads.values().chain(self.ended.values());
+        all.filter_map(|thread| thread.on.as_ref()).for_each(|on| on.unpark());
     }
 
     /// Removes a thread that has ended.
     pub(crate) fn end(&mut self, number: Number) {
         self.threads.remove(&number);
+        self.ended.remove(&number);
     }
 
-    /// Returns whether no thread is left.
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Ends the threads of a process: they do not go on.
+    pub(crate) fn ends(&mut self, process: u32) {
+        let its = self.threads.extract_if(.., |_, thread| thread.process == process);
+        self.ended.extend(its);
+        self.timers.retain(|timer| timer.process != process);
+    }
+
+    /// Returns whether the process of the running thread has not ended.
+    pub(crate) fn is_running_alive(&self) -> bool {
+        self.threads.contains_key(&self.running)
+    }
+
+    /// Returns whether no thread is left, but for those of processes that have ended.
+    pub(crate) fn is_over(&self) -> bool {
         self.threads.is_empty()
+    }
+
+    /// Returns whether no thread is left at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.threads.is_empty() && self.ended.is_empty()
     }
 
     /// Notes what the running thread waits for.
@@ -127,11 +158,11 @@ impl Schedule {
         }
     }
 
-    /// Sets a timer of a descriptor.
-    pub(crate) fn set_timer(&mut self, timer: &Arc<OwnedFd>, at_ns: Option<u64>) {
+    /// Sets a timer of a process.
+    pub(crate) fn set_timer(&mut self, process: u32, timer: &Arc<OwnedFd>, at_ns: Option<u64>) {
         let of = Arc::downgrade(timer);
-        self.timers.retain(|(known, _)| !known.ptr_eq(&of) && known.strong_count() > 0);
-        self.timers.extend(at_ns.map(|at| (of, at)));
+        self.timers.retain(|known| !known.of.ptr_eq(&of) && known.of.strong_count() > 0);
+        self.timers.extend(at_ns.map(|at_ns| Timer { process, of, at_ns }));
     }
 
     /// Chooses the thread that runs next. Returns an error with what each thread waits for, if none ever can go on.
@@ -150,8 +181,8 @@ impl Schedule {
                 return Ok(());
             }
             let ends = self.threads.values().filter_map(|thread| thread.waits.as_ref()?.until_ns);
-            let rings = self.timers.iter().filter(|(of, _)| of.strong_count() > 0);
-            let next = ends.chain(rings.map(|(_, at)| *at)).min();
+            let rings = self.timers.iter().filter(|timer| timer.of.strong_count() > 0);
+            let next = ends.chain(rings.map(|timer| timer.at_ns)).min();
             self.now_ns = next.ok_or_else(|| self.shown())?;
         }
     }
@@ -159,9 +190,9 @@ impl Schedule {
     /// Makes the descriptors of timers readable that are due.
     fn ring(&mut self) {
         let now_ns = self.now_ns;
-        self.timers.retain(|(of, at)| {
-            let Some(of) = of.upgrade() else { return false };
-            let is_due = *at <= now_ns;
+        self.timers.retain(|timer| {
+            let Some(of) = timer.of.upgrade() else { return false };
+            let is_due = timer.at_ns <= now_ns;
             if is_due {
                 // The counter is far from full.
                 let _ = rustix::io::write(&*of, &1u64.to_ne_bytes());

@@ -17,13 +17,13 @@ use crate::socket_directory::{FileNames, ProgramDirectory, SocketDirectory};
 use crate::watch::{PeerProcess, WatchError};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::process::{Flock, FlockType};
 use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use upbeat_core::name::{NodeName, ProgramName};
+use upbeat_environment::process::{FileLock, process_number};
 use upbeat_environment::waiting::sleep;
 use upbeat_memory::credentials;
 
@@ -45,8 +45,15 @@ static OURS: Mutex<Option<HashSet<(u32, PathBuf)>>> = Mutex::new(None);
 pub(crate) struct Claim {
     pub(crate) dir: ProgramDirectory,
     pub(crate) files: FileNames,
-    lock: OwnedFd,
+    lock: Lock,
     own_name: OwnName,
+}
+
+/// The lock file of a name, which this process has locked.
+struct Lock {
+    /// The lock ends before its file is closed.
+    _held: FileLock,
+    file: OwnedFd,
 }
 
 impl Claim {
@@ -91,7 +98,7 @@ impl Drop for Claim {
             return;
         }
         // Where somebody else has removed the lock file, the files of that name may be those of another node.
-        if is_in_place(&self.dir, &self.files, &self.lock).unwrap_or(false) {
+        if is_in_place(&self.dir, &self.files, &self.lock.file).unwrap_or(false) {
             let _ = self.dir.remove(&self.files.socket);
             let _ = self.dir.remove(&self.files.lock);
         }
@@ -110,7 +117,7 @@ impl OwnName {
     }
 
     fn is_ours(&self) -> bool {
-        self.0.0 == std::process::id()
+        self.0.0 == process_number()
     }
 }
 
@@ -144,13 +151,7 @@ pub(crate) fn holder(dir: &ProgramDirectory, files: &FileNames) -> Result<Holder
         Err(Errno::NOENT) => return Ok(Holder::NoLock),
         file => file?,
     };
-    let holder = rustix::process::fcntl_getlk(&file, &Flock::from(FlockType::WriteLock))?;
-    Ok(holder.map_or(Holder::Nobody, |holder| Holder::Process(number(&holder))))
-}
-
-/// Returns the process that holds a lock, if it has a number in our PID namespace.
-fn number(holder: &Flock) -> Option<u32> {
-    holder.pid.map(|pid| pid.as_raw_nonzero().get().unsigned_abs())
+    Ok(FileLock::holder(&file)?.map_or(Holder::Nobody, Holder::Process))
 }
 
 /// Returns the entry of a name in the set of this process. The directory of the program may be removed at any time, and
@@ -158,13 +159,13 @@ fn number(holder: &Flock) -> Option<u32> {
 pub(crate) fn key(dir: &ProgramDirectory, files: &FileNames) -> (u32, PathBuf) {
     let above = dir.path.parent().and_then(|above| std::fs::canonicalize(above).ok());
     let path = above.zip(dir.path.file_name()).map(|(above, program)| above.join(program));
-    (std::process::id(), path.unwrap_or_else(|| dir.path.clone()).join(&files.lock))
+    (process_number(), path.unwrap_or_else(|| dir.path.clone()).join(&files.lock))
 }
 
 /// The result of locking a name.
 enum Locked {
     /// This process has the lock.
-    Ours(OwnedFd),
+    Ours(Lock),
     /// Another process has the lock, with its number if it has one in our PID namespace.
     By(Option<u32>),
     /// The last holder removed the file meanwhile.
@@ -178,10 +179,10 @@ fn lock(dir: &ProgramDirectory, files: &FileNames) -> Result<Locked, Errno> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let mode = Mode::RUSR | Mode::WUSR;
     let file = rustix::fs::openat(&dir.descriptor, &files.lock, flags | OFlags::CREATE, mode)?;
-    match rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) if !is_in_place(dir, files, &file)? => Ok(Locked::Removed),
-        Ok(()) => match answering(dir, files) {
-            None => Ok(Locked::Ours(file)),
+    match FileLock::take(&file) {
+        Ok(_) if !is_in_place(dir, files, &file)? => Ok(Locked::Removed),
+        Ok(held) => match answering(dir, files) {
+            None => Ok(Locked::Ours(Lock { _held: held, file })),
             Some(pid) => {
                 // A lock file that nobody holds would say that the node is dead.
                 dir.remove(&files.lock)?;
@@ -195,8 +196,7 @@ fn lock(dir: &ProgramDirectory, files: &FileNames) -> Result<Locked, Errno> {
                 Err(Errno::AGAIN) => return Ok(Locked::Swept),
                 Err(error) => return Err(error),
             }
-            let holder = rustix::process::fcntl_getlk(&file, &Flock::from(FlockType::WriteLock))?;
-            Ok(holder.map_or(Locked::Removed, |holder| Locked::By(number(&holder))))
+            Ok(FileLock::holder(&file)?.map_or(Locked::Removed, Locked::By))
         }
         Err(error) => Err(error),
     }
@@ -244,7 +244,7 @@ pub(crate) fn sweep(dir: &ProgramDirectory) {
 /// left to the next node of that program.
 pub(crate) fn sweep_others(place: &SocketDirectory, program: &ProgramName) {
     static SWEPT: Mutex<Option<(u32, PathBuf)>> = Mutex::new(None);
-    let this = Some((std::process::id(), place.directory().to_owned()));
+    let this = Some((process_number(), place.directory().to_owned()));
     let mut swept = SWEPT.lock().unwrap_or_else(PoisonError::into_inner);
     if *swept == this {
         return;
@@ -275,7 +275,7 @@ fn sweep_name(dir: &ProgramDirectory, files: &FileNames) -> Result<(), Errno> {
     let file = rustix::fs::openat(&dir.descriptor, &files.lock, flags, Mode::empty())?;
     // This lock tells a node that takes the name that the other process sweeps and does not hold the name.
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-    rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    let _held = FileLock::take(&file)?;
     if is_in_place(dir, files, &file)? {
         if answering(dir, files).is_none() {
             dir.remove(&files.socket)?;

@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use upbeat_core::name::{NodeName, ProgramName};
-use upbeat_environment::process_number;
+use upbeat_environment::process::process_number;
 
 /// A name, by process or simulated world: a forked child inherits the registry and not the nodes.
 type Address = (u32, ProgramName, NodeName);

@@ -13,6 +13,7 @@ use rustix::net::{
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use upbeat_core::limits::{DESCRIPTORS_PER_RECORD_MAX, HELLO_BYTES_MAX};
+use upbeat_environment::process::with_socket;
 
 /// Space for a record and one byte more, which shows that a packet is longer than a record.
 pub(crate) type Buffer = [u8; HELLO_BYTES_MAX + 1];
@@ -40,6 +41,7 @@ pub(crate) enum Received {
 pub(crate) fn socket() -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+        .map(with_socket)
 }
 
 /// Takes the next packet.

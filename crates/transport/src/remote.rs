@@ -23,6 +23,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use upbeat_core::hello::Ticket;
 use upbeat_core::name::NodeName;
+use upbeat_environment::process::with_socket;
 
 pub use crate::remote_handshake::{ResumeError, Resuming};
 pub use listener::Listener;
@@ -128,5 +129,5 @@ fn secured(
 fn socket(at: SocketAddr) -> Result<OwnedFd, Errno> {
     let family = if at.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    rustix::net::socket_with(family, SocketType::STREAM, flags, None)
+    rustix::net::socket_with(family, SocketType::STREAM, flags, None).map(with_socket)
 }

@@ -23,6 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use upbeat_core::hello::RefusalCode;
 use upbeat_core::limits::PENDING_HANDSHAKES_MAX;
 use upbeat_core::name::{NodeName, ProgramName};
+use upbeat_environment::process::with_socket;
 
 /// The connections that may wait to be accepted, if the system allows that many: all peers that a node can have may
 /// connect at once.
@@ -79,7 +80,8 @@ impl Socket {
     }
 
     fn accept(&self) -> Result<OwnedFd, Errno> {
-        rustix::net::accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        rustix::net::accept_with(&self.socket, flags).map(with_socket)
     }
 
     /// Tells the next caller that there is no descriptor for it, by means of the one in spare.

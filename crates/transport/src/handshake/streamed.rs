@@ -7,6 +7,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::os::fd::{AsFd, OwnedFd};
 use upbeat_core::fault::Rule;
 use upbeat_core::hello::{Record, Streamed};
+use upbeat_environment::process::with_socket;
 
 impl Handshake {
     /// Asks the caller to make a byte stream.
@@ -33,6 +34,7 @@ impl Handshake {
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)
                 .map_err(OpenError::system("making a pair of sockets"))?;
         self.send(&Record::Joined(self.streamed()), &[theirs.as_fd()])?;
+        let socket = with_socket(socket);
         Ok(Outcome::Next(State::ReadyStream { socket, incarnation, session }))
     }
 
@@ -52,7 +54,7 @@ impl Handshake {
             return Err(broken());
         }
         self.send(&Record::Ready, &[])?;
-        Ok(Outcome::Streamed { socket, incarnation, session })
+        Ok(Outcome::Streamed { socket: with_socket(socket), incarnation, session })
     }
 
     /// Returns the carrier of the open session, over a byte stream.

@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use upbeat_core::hello::Listening;
 use upbeat_core::limits::PENDING_HANDSHAKES_MAX;
 use upbeat_core::name::NodeName;
+use upbeat_environment::process::{process_number, with_socket};
 
 /// The connections that may wait to be accepted, if the system allows that many.
 const BACKLOG: i32 = 4096;
@@ -108,14 +109,15 @@ impl Port {
     }
 
     fn accept(&self) -> Result<OwnedFd, Errno> {
-        rustix::net::accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        rustix::net::accept_with(&self.socket, flags).map(with_socket)
     }
 }
 
 /// Names the node of this process that has the port, if an address is taken by one.
 fn own_port(ports: &Ports, error: BindError) -> BindError {
     let BindError::Port { at, error: Errno::ADDRINUSE } = error else { return error };
-    let ours = ports.iter().filter(|((pid, ..), _)| *pid == std::process::id());
+    let ours = ports.iter().filter(|((pid, ..), _)| *pid == process_number());
     // An address of all interfaces is in the way of each of them.
     let is_in_way = |port: &&Arc<Port>| {
         let (one, other) = (port.at.ip(), at.ip());
@@ -137,7 +139,7 @@ impl Listener {
         terms: RemoteOptions,
     ) -> Result<Listener, BindError> {
         let name = home.name().ok_or(BindError::Unnamed)?.clone();
-        let key = home.info().lock().map(|lock| (std::process::id(), lock.to_owned(), at));
+        let key = home.info().lock().map(|lock| (process_number(), lock.to_owned(), at));
         // Until the end, so that the port is not let go of meanwhile.
         let mut ports = ports();
         let ports = ports.get_or_insert_default();

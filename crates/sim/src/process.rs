@@ -1,0 +1,83 @@
+//! Processes of a world.
+
+use crate::world::{Simulated, current};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use upbeat_environment::{Awaited, World};
+
+/// How far a process has come.
+const RUNS: u64 = 0;
+const ENDED: u64 = 1;
+const KILLED: u64 = 2;
+
+/// A process of the world: its nodes reach those of other processes through shared memory and sockets, as real ones do.
+///
+/// ```
+/// use std::time::Duration;
+/// use upbeat::Node;
+/// use upbeat_sim::Process;
+///
+/// # let place = std::env::temp_dir().join(format!("upbeat-sim-doc-{}", std::process::id()));
+/// let world = upbeat_sim::run(7, || {
+///     let build = |name| Node::builder(name).directory(&place).build().unwrap();
+///     let place = place.clone();
+///     let server = Process::start("server", move || {
+///         let node = Node::builder("doc/server").directory(&place).build().unwrap();
+///         node.block_on(std::future::pending::<()>());
+///     });
+///     let client = build("doc/client");
+///     client.block_on(upbeat::sleep(Duration::from_secs(1)));
+///     server.kill();
+///     assert!(!server.is_running());
+/// });
+/// assert!(world.ended.is_ok());
+/// # std::fs::remove_dir_all(&place).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct Process {
+    process: Arc<Simulated>,
+    state: Arc<AtomicU64>,
+}
+
+impl Process {
+    /// Starts a process in the world of the calling thread. It ends when its first thread does, with all others.
+    ///
+    /// # Panics
+    /// In no world, and where the system has no thread left.
+    pub fn start(name: &str, body: impl FnOnce() + Send + 'static) -> Process {
+        let process = current().expect("a process of a world is started in a world").beside();
+        let state = Arc::new(AtomicU64::new(RUNS));
+        let (of, its) = (Arc::clone(&process), Arc::clone(&state));
+        let first = Box::new(move || {
+            body();
+            its.store(ENDED, Ordering::Release);
+            of.ends();
+        });
+        // The thread's handle is not needed: the world waits for it.
+        drop(process.start(name, first).expect("the system has a thread left"));
+        Process { process, state }
+    }
+
+    /// Kills the process, where each of its threads waits: none goes on, nothing of theirs is dropped before the end of
+    /// the world, their sockets close, and their names are free.
+    pub fn kill(&self) {
+        if self.is_running() {
+            self.state.store(KILLED, Ordering::Release);
+            self.process.ends();
+        }
+    }
+
+    /// Returns whether the process has neither ended nor been killed.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.state.load(Ordering::Acquire) == RUNS
+    }
+
+    /// Waits for the end of the process. Returns false if it was killed.
+    #[must_use]
+    pub fn join(self) -> bool {
+        let world = current().expect("a process of a world is joined in it");
+        world.wait(Awaited::Change(&self.state, RUNS), None);
+        self.state.load(Ordering::Acquire) == ENDED
+    }
+}

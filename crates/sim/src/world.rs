@@ -1,0 +1,322 @@
+//! A world, and the processes in it.
+
+use crate::schedule::{Number, Schedule};
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use std::{fmt, io};
+use upbeat_environment::{Awaited, FileNumber, State as Made, Value, World, enter};
+use upbeat_memory::ended_socket::OwnedElsewhere;
+
+/// The nanoseconds that pass from one reading of the clock to the next.
+const READING_NS: u64 = 20;
+
+/// The result of a run.
+#[derive(Debug)]
+pub struct Outcome<R> {
+    /// The end of the program.
+    pub ended: Result<R, Ended>,
+    /// The simulated time that has passed.
+    pub passed: Duration,
+    /// A digest of the run: two runs of a seed have the same one, if the program follows from its seed.
+    pub history: u64,
+    /// How often a thread has waited or ended.
+    pub steps: u64,
+}
+
+/// The cause for which a program has not ended by itself.
+#[derive(Debug)]
+pub enum Ended {
+    /// A thread has panicked, with this payload.
+    Panicked(Box<dyn Any + Send>),
+    /// All threads wait, and nothing can happen any more. The text says what each one waits for.
+    Stuck(String),
+}
+
+/// Runs a program in a world of this seed, until its last thread has ended.
+pub fn run<R: Send>(seed: u64, program: impl FnOnce() -> R + Send) -> Outcome<R> {
+    let shared = Arc::new(Shared::new(seed));
+    let process = Simulated::in_world(&shared);
+    let first = shared.lock().schedule.start(process.number, "main");
+    let mut result = None;
+    std::thread::scope(|scope| {
+        scope.spawn(|| process.run_thread(first, || result = Some(program())));
+    });
+    let is_left = |state: &mut State| !state.schedule.is_empty();
+    let state = shared.emptied.wait_while(shared.lock(), is_left);
+    let mut state = state.unwrap_or_else(PoisonError::into_inner);
+    let Figures { passed, history, steps } = state.figures();
+    let ended = match (state.why.take(), result) {
+        (None, Some(result)) => Ok(result),
+        (Some(why), _) => Err(why),
+        (None, None) => unreachable!("a program without a result has panicked"),
+    };
+    Outcome { ended, passed, history, steps }
+}
+
+thread_local! {
+    /// The process of the thread.
+    static CURRENT: RefCell<Option<Arc<Simulated>>> = const { RefCell::new(None) };
+}
+
+/// Returns the process of the calling thread, if it is in a world.
+pub(crate) fn current() -> Option<Arc<Simulated>> {
+    CURRENT.with_borrow(Option::clone)
+}
+
+/// A process of a world.
+pub(crate) struct Simulated {
+    me: Weak<Simulated>,
+    number: u32,
+    shared: Arc<Shared>,
+    /// The values of static variables, by their addresses.
+    values: Mutex<BTreeMap<usize, &'static Value>>,
+}
+
+impl fmt::Debug for Simulated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Simulated").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+/// The state that the processes of a world share.
+struct Shared {
+    state: Mutex<State>,
+    /// The caller of [`run`] waits here for the end of the last thread.
+    emptied: Condvar,
+}
+
+struct State {
+    schedule: Schedule,
+    /// The sockets of the processes.
+    sockets: BTreeMap<RawFd, (u32, OwnedElsewhere)>,
+    /// The files that processes have locked.
+    locks: BTreeMap<FileNumber, u32>,
+    /// The figures at the end of the world. All threads that are left unwind where they wait, in no order.
+    end: Option<Figures>,
+    /// The cause of an end that did not come by itself.
+    why: Option<Ended>,
+}
+
+#[derive(Clone, Copy)]
+struct Figures {
+    passed: Duration,
+    history: u64,
+    steps: u64,
+}
+
+/// The payload with which the threads of a world unwind that is over.
+struct WorldIsOver;
+
+impl Shared {
+    fn new(seed: u64) -> Shared {
+        let state = State {
+            schedule: Schedule::new(seed),
+            sockets: BTreeMap::new(),
+            locks: BTreeMap::new(),
+            end: None,
+            why: None,
+        };
+        Shared { state: Mutex::new(state), emptied: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the running thread wait, and lets the next one run.
+    fn wait(&self, mut state: MutexGuard<'_, State>) {
+        let number = state.schedule.running;
+        state.pass_turn();
+        self.wait_for_turn(number, state);
+    }
+
+    /// Blocks the calling thread until it is its turn.
+    ///
+    /// # Panics
+    /// When the world is over.
+    fn wait_for_turn<'s>(&'s self, number: Number, mut state: MutexGuard<'s, State>) {
+        state.schedule.runs_on(number, std::thread::current());
+        loop {
+            if state.end.is_some() {
+                drop(state);
+                resume_unwind(Box::new(WorldIsOver));
+            }
+            if state.schedule.running == number {
+                return;
+            }
+            drop(state);
+            std::thread::park();
+            state = self.lock();
+        }
+    }
+}
+
+impl Simulated {
+    fn in_world(shared: &Arc<Shared>) -> Arc<Simulated> {
+        static PROCESSES: AtomicU32 = AtomicU32::new(0);
+        let number = PROCESSES.fetch_add(1, Ordering::Relaxed);
+        let shared = Arc::clone(shared);
+        let values = Mutex::default();
+        Arc::new_cyclic(|me| Simulated { me: Weak::clone(me), number, shared, values })
+    }
+
+    /// Returns a new process of the same world.
+    pub(crate) fn beside(&self) -> Arc<Simulated> {
+        Simulated::in_world(&self.shared)
+    }
+
+    fn world(&self) -> MutexGuard<'_, State> {
+        self.shared.lock()
+    }
+
+    /// Runs a thread of the process, from its first turn to its end.
+    fn run_thread(&self, number: Number, body: impl FnOnce()) {
+        let Some(me) = self.me.upgrade() else { return };
+        CURRENT.set(Some(Arc::clone(&me)));
+        let world: Arc<dyn World> = me;
+        let runs = AssertUnwindSafe(|| {
+            self.shared.wait_for_turn(number, self.world());
+            enter(&world, body);
+        });
+        let panic = catch_unwind(runs).err().filter(|panic| !panic.is::<WorldIsOver>());
+        let mut state = self.world();
+        if let Some(panic) = panic {
+            state.is_over();
+            state.why.get_or_insert(Ended::Panicked(panic));
+        }
+        state.schedule.end(number);
+        state.pass_turn();
+        if state.schedule.is_empty() {
+            self.shared.emptied.notify_all();
+        }
+    }
+
+    /// Ends the process: its threads do not go on, its sockets close, and its locks are free. If the calling thread is one
+    /// of them, it does not return.
+    pub(crate) fn ends(&self) {
+        let mut state = self.world();
+        state.ends(self.number);
+        if !state.schedule.is_running_alive() && !std::thread::panicking() {
+            self.shared.wait(state);
+        }
+    }
+}
+
+impl State {
+    /// Lets the next thread run. A world ends when only threads of ended processes are left.
+    fn pass_turn(&mut self) {
+        if self.end.is_some() {
+            return;
+        }
+        if self.schedule.is_over() {
+            return self.is_over();
+        }
+        match self.schedule.next() {
+            Ok(()) => self.schedule.wake_running(),
+            Err(text) => {
+                self.is_over();
+                self.why.get_or_insert(Ended::Stuck(text));
+            }
+        }
+    }
+
+    /// Ends all threads where they wait.
+    fn is_over(&mut self) {
+        self.end = Some(self.figures());
+        self.schedule.wake_all();
+    }
+
+    /// Ends a process.
+    fn ends(&mut self, process: u32) {
+        self.schedule.ends(process);
+        let its = |_: &RawFd, (of, _): &mut (u32, OwnedElsewhere)| *of == process;
+        // No thread of the process runs any more that could close a socket.
+        self.sockets.extract_if(.., its).for_each(|(_, (_, socket))| socket.end());
+        self.locks.retain(|_, of| *of != process);
+    }
+
+    fn figures(&self) -> Figures {
+        let Schedule { now_ns, history, steps, .. } = self.schedule;
+        let passed = Duration::from_nanos(now_ns);
+        self.end.unwrap_or(Figures { passed, history, steps })
+    }
+}
+
+impl World for Simulated {
+    fn now_ns(&self) -> u64 {
+        let mut state = self.world();
+        state.schedule.now_ns += READING_NS;
+        state.schedule.now_ns
+    }
+
+    fn number(&self) -> u32 {
+        self.number
+    }
+
+    fn random(&self) -> u64 {
+        self.world().schedule.random.next()
+    }
+
+    fn wait(&self, awaited: Awaited<'_>, until_ns: Option<u64>) {
+        let mut state = self.world();
+        if std::thread::panicking() {
+            // The thread unwinds, and waits for nobody: all others unwind as well, and its time passes at once.
+            state.is_over();
+            let now_ns = state.schedule.now_ns + READING_NS;
+            state.schedule.now_ns = until_ns.unwrap_or(now_ns).max(now_ns);
+            return;
+        }
+        state.schedule.waits(awaited, until_ns);
+        self.shared.wait(state);
+    }
+
+    fn start(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>> {
+        let number = self.world().schedule.start(self.number, name);
+        let me = self.me.upgrade().ok_or(io::ErrorKind::BrokenPipe)?;
+        let builder = std::thread::Builder::new().name(name.to_owned());
+        let started = builder.spawn(move || me.run_thread(number, body));
+        if started.is_err() {
+            self.world().schedule.end(number);
+        }
+        started
+    }
+
+    fn state(&self, of: usize, make: &mut dyn FnMut() -> Made) -> &'static Value {
+        let values = || self.values.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = values().get(&of).copied();
+        // One thread runs at a time, so nobody else makes the value meanwhile, unless `make` does.
+        known.unwrap_or_else(|| {
+            let value: &'static Value = Box::leak(make());
+            *values().entry(of).or_insert(value)
+        })
+    }
+
+    fn set_timer(&self, timer: &Arc<OwnedFd>, at_ns: Option<u64>) {
+        self.world().schedule.set_timer(self.number, timer, at_ns);
+    }
+
+    fn has_socket(&self, socket: BorrowedFd<'_>) {
+        if let Ok(noted) = OwnedElsewhere::of(socket) {
+            self.world().sockets.insert(socket.as_raw_fd(), (self.number, noted));
+        }
+    }
+
+    fn lock(&self, file: FileNumber) -> bool {
+        *self.world().locks.entry(file).or_insert(self.number) == self.number
+    }
+
+    fn unlock(&self, file: FileNumber) {
+        self.world().locks.retain(|locked, of| (*locked, *of) != (file, self.number));
+    }
+
+    fn is_locked(&self, file: FileNumber) -> bool {
+        self.world().locks.get(&file).is_some_and(|of| *of != self.number)
+    }
+}
