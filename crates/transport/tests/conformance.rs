@@ -155,6 +155,7 @@ fn a_lane_continues_in_a_larger_segment() {
 /// A peer that sends segments as long as the socket takes them makes this side hold a bounded number of descriptors.
 #[test]
 fn one_look_takes_a_bounded_number_of_segments() {
+    let _alone = common::alone();
     const MOST: usize = 64;
     let Pair { near, far } = Fixture::new(Kind::Shared, "segments").pair(1, 2);
     let segment = near.make_segment("upbeat-lane", 4096).unwrap();
@@ -172,6 +173,7 @@ fn one_look_takes_a_bounded_number_of_segments() {
 /// A record of a segment says its bytes in 32 bits.
 #[test]
 fn a_segment_that_is_too_long_for_its_record_is_not_announced() {
+    let _alone = common::alone();
     let Pair { near, far } = Fixture::new(Kind::Shared, "long").pair(1, 2);
     let segment = segment::Segment::create("upbeat-long", 1 << 32, Writers::Owner).unwrap();
     let sent = near.send_segment(EXPORT_GENERATION, &OwnSegment::Shared(segment));

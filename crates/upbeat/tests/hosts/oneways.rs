@@ -2,7 +2,7 @@
 //! was sent arrives, although the sender ends at once and its receiver is busy.
 
 use crate::common::work::{WorkClient, WorkHandle};
-use crate::common::{Directory, PROGRAM, Watchdog, alone, block_on};
+use crate::common::{Directory, PROGRAM, Watchdog, at_once, block_on};
 use crate::trust::Authority;
 use crate::{Server, protected, unprotected};
 use std::cell::Cell;
@@ -80,7 +80,6 @@ impl Stand {
 /// A message of these lengths takes from a quarter of the first ring to half of it, and more with padding.
 #[test]
 fn a_sender_that_blocks_finds_room_for_each_length() {
-    let _alone = alone();
     let _watchdog = Watchdog::new("one-way messages that block");
     for is_secure in [false, true] {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping, Waiting::Polling] {
@@ -103,7 +102,6 @@ fn a_sender_that_blocks_finds_room_for_each_length() {
 /// A deadline ends the wait for room in a ring that stays full.
 #[test]
 fn a_sender_that_blocks_has_a_deadline() {
-    let _alone = alone();
     let _watchdog = Watchdog::new("deadlines of one-way messages");
     let stand = Stand::new(false);
     let handle = stand.handle(Waiting::Adaptive);
@@ -148,7 +146,6 @@ fn messages_of_a_blocking_handle_arrive_after_its_end() {
 /// A handle that is kept and not used any more sends what it has said to have sent.
 #[test]
 fn messages_of_an_idle_blocking_handle_arrive() {
-    let _alone = alone();
     let _watchdog = Watchdog::new("an idle handle");
     for is_secure in [false, true] {
         let stand = Stand::new(is_secure);
@@ -181,7 +178,7 @@ fn messages_of_an_awaited_handle_arrive_after_its_end() {
 
 #[test]
 fn messages_of_a_node_arrive_after_its_end() {
-    for shuts_down in [false, true] {
+    at_once([false, true], |shuts_down| {
         arrive("node", |stand, stall| {
             let node = stand.node();
             node.block_on(async {
@@ -198,7 +195,7 @@ fn messages_of_a_node_arrive_after_its_end() {
                 node.shut_down(Duration::from_secs(10));
             }
         });
-    }
+    });
 }
 
 /// Lengths of messages. While the sender ships the first one, it takes the others out of its lane, and writes them into
@@ -214,7 +211,7 @@ fn texts((long, others): (usize, &[usize])) -> Vec<String> {
 
 #[test]
 fn messages_behind_a_long_one_arrive_after_their_node_has_ended() {
-    for (lengths, shuts_down) in BEHIND_A_LONG_ONE.into_iter().zip([false, true, false]) {
+    at_once(BEHIND_A_LONG_ONE.into_iter().zip([false, true, false]), |(lengths, shuts_down)| {
         let texts = texts(lengths);
         arrive_all("node behind a long message", texts.len() as u64, |stand, stall| {
             let node = stand.node();
@@ -232,12 +229,12 @@ fn messages_behind_a_long_one_arrive_after_their_node_has_ended() {
                 node.shut_down(Duration::from_secs(10));
             }
         });
-    }
+    });
 }
 
 #[test]
 fn messages_behind_a_long_one_arrive_after_their_handle_has_ended() {
-    for texts in BEHIND_A_LONG_ONE.map(texts) {
+    at_once(BEHIND_A_LONG_ONE.map(texts), |texts| {
         arrive_all("awaited behind a long message", texts.len() as u64, |stand, stall| {
             let handle = stand.handle(Waiting::Adaptive);
             block_on(async {
@@ -250,19 +247,18 @@ fn messages_behind_a_long_one_arrive_after_their_handle_has_ended() {
                 }
             });
         });
-    }
+    });
 }
 
 /// Has a sender connect, call the function that makes the server busy, send its messages, and end.
-fn arrive(what: &'static str, send: impl Fn(&Stand, &dyn Fn())) {
+fn arrive(what: &'static str, send: impl Fn(&Stand, &dyn Fn()) + Sync) {
     arrive_all(what, COUNT, send);
 }
 
 /// Does what `arrive` does with so many messages.
-fn arrive_all(what: &'static str, count: u64, send: impl Fn(&Stand, &dyn Fn())) {
-    let _alone = alone();
+fn arrive_all(what: &'static str, count: u64, send: impl Fn(&Stand, &dyn Fn()) + Sync) {
     let _watchdog = Watchdog::new(what);
-    for is_secure in [false, true] {
+    at_once([false, true], |is_secure| {
         let stand = Stand::new(is_secure);
         let stalls = Cell::new(None);
         // Handles must not block within a node's task.
@@ -271,5 +267,5 @@ fn arrive_all(what: &'static str, count: u64, send: impl Fn(&Stand, &dyn Fn())) 
         send(&stand, &stall);
         stalls.take().unwrap().join().unwrap();
         stand.check(count);
-    }
+    });
 }

@@ -1,7 +1,7 @@
 //! Tests that strange bytes at a node's port cost their own connection, and nothing else.
 
 use crate::common::work::{WorkClient, works};
-use crate::common::{Directory, PROGRAM, Watchdog, alone, setting, soon, until};
+use crate::common::{Directory, PROGRAM, Watchdog, setting, soon, until};
 use crate::{Server, client, client_that, connected};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -21,7 +21,6 @@ fn descriptors(server: &Server) -> usize {
 /// A thousand connections that say nothing, or a part of a greeting, do not keep an honest caller out.
 #[test]
 fn silent_connections_give_way_to_those_that_speak() {
-    let _alone = alone();
     let _watchdog = Watchdog::new("silent connections");
     let directory = Directory::new();
     let server = Server::start("server");
@@ -50,7 +49,6 @@ fn silent_connections_give_way_to_those_that_speak() {
 /// Connections that send what is no greeting, half of one, or nothing and close, end alone.
 #[test]
 fn nonsense_ends_its_own_connection() {
-    let _alone = alone();
     let _watchdog = Watchdog::new("nonsense");
     let directory = Directory::new();
     let server = Server::start("server");
@@ -86,7 +84,6 @@ fn nonsense_ends_its_own_connection() {
 /// their own sessions. Callers that are honest are served meanwhile.
 #[test]
 fn each_peer_costs_its_own_session() {
-    let _alone = alone();
     let _watchdog = Watchdog::new("hostile peers");
     let directory = Directory::new();
     let server = Server::start("server");
@@ -161,7 +158,6 @@ pub(crate) fn greeting(directory: &Directory, name: &str) -> Vec<u8> {
 #[test]
 fn a_call_does_not_fail_by_an_attempt_that_began_before_it() {
     const BRIEFLY: Duration = Duration::from_millis(40);
-    let _alone = alone();
     let _watchdog = Watchdog::new("an old attempt");
     let directory = Directory::new();
     let Server { mut process, at, .. } = Server::start("server");

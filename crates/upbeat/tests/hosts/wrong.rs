@@ -1,7 +1,7 @@
 //! Tests of the errors of a caller that does not reach its node: each case by its name, with the address.
 
 use crate::common::work::{WorkClient, WorkHandle};
-use crate::common::{Directory, PROGRAM, Watchdog, alone, on_one_host};
+use crate::common::{Directory, PROGRAM, Watchdog, on_one_host};
 use crate::{Server, client, client_that, handle};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -27,7 +27,6 @@ fn stranger(act: impl Fn(TcpStream) + Send + 'static) -> String {
 
 #[test]
 fn each_failure_is_told_by_its_name() {
-    let _alone = alone();
     let _watchdog = Watchdog::new("failures");
     let directory = Directory::new();
     let check = |to: &str, words: &[&str]| {
@@ -87,7 +86,6 @@ fn plain_messages_are_asked_for_on_both_sides() {
     if !on_one_host("every node of this run says how its messages are protected") {
         return;
     }
-    let _alone = alone();
     let directory = Directory::new();
     let builder = || Node::builder("plain").program(PROGRAM).directory(directory.path());
     let error = builder().listen("127.0.0.1:0").build().err().unwrap();
@@ -104,7 +102,6 @@ fn plain_messages_are_asked_for_on_both_sides() {
 /// An address at which the node cannot listen is an error of the builder.
 #[test]
 fn a_node_that_cannot_listen_is_not_built() {
-    let _alone = alone();
     let directory = Directory::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let _keeps = TcpListener::bind(&taken).unwrap();
