@@ -28,4 +28,6 @@ pub mod thread;
 
 pub mod process;
 
-pub use world::{Awaited, FileNumber, State, Value, World, enter, is_simulated, state_in_world};
+pub use world::{
+    Awaited, FileNumber, State, Value, World, WorldIsOver, enter, is_simulated, state_in_world,
+};

@@ -33,6 +33,10 @@ impl FileLock {
             rustix::fs::fcntl_lock(file, FlockOperation::NonBlockingLockExclusive)?;
             return Ok(FileLock { in_world: None });
         };
+        // Processes outside of the world hold real locks.
+        if real_holder(file)?.is_some() {
+            return Err(rustix::io::Errno::AGAIN);
+        }
         let number = number(file)?;
         match world.lock(number) {
             true => Ok(FileLock { in_world: Some((world, number)) }),
@@ -46,13 +50,21 @@ impl FileLock {
     /// # Errors
     /// Those of `fcntl(2)`.
     pub fn holder(file: &OwnedFd) -> rustix::io::Result<Option<Option<u32>>> {
-        if let Some(world) = current() {
-            return Ok(world.is_locked(number(file)?).then(|| Some(std::process::id())));
+        let holder = real_holder(file)?;
+        match current() {
+            Some(world) if holder.is_none() => {
+                Ok(world.is_locked(number(file)?).then(|| Some(std::process::id())))
+            }
+            _ => Ok(holder),
         }
-        let holder = fcntl_getlk(file, &Flock::from(FlockType::WriteLock))?;
-        let number = |pid: rustix::process::Pid| pid.as_raw_nonzero().get().unsigned_abs();
-        Ok(holder.map(|holder| holder.pid.map(number)))
     }
+}
+
+/// Returns the other process of the system that has locked a file.
+fn real_holder(file: &OwnedFd) -> rustix::io::Result<Option<Option<u32>>> {
+    let holder = fcntl_getlk(file, &Flock::from(FlockType::WriteLock))?;
+    let number = |pid: rustix::process::Pid| pid.as_raw_nonzero().get().unsigned_abs();
+    Ok(holder.map(|holder| holder.pid.map(number)))
 }
 
 impl Drop for FileLock {

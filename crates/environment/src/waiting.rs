@@ -108,6 +108,14 @@ pub fn looks_again() {
     passes_turn();
 }
 
+/// Lets a world run other threads here, as the system may at any time.
+pub fn step() {
+    let world = current();
+    if let Some(world) = world.filter(|world| world.random().is_multiple_of(4)) {
+        world.wait(Awaited::Nothing, Some(0));
+    }
+}
+
 /// Lets another thread of the world run. Returns false if the thread is in no world.
 #[inline]
 fn passes_turn() -> bool {

@@ -47,6 +47,11 @@ pub trait World: Send + Sync {
     fn is_locked(&self, file: FileNumber) -> bool;
 }
 
+/// The payload with which the threads of a world unwind that is over. Code that contains panics passes it on: nothing of
+/// the world runs any more.
+#[derive(Debug)]
+pub struct WorldIsOver;
+
 /// The numbers of a file's device and of the file there.
 pub type FileNumber = (u64, u64);
 

@@ -1,8 +1,8 @@
 //! The end of a socket that its owner never closes: a thread of a simulated process that was killed.
 
 use rustix::fs::fstat;
-use rustix::net::{Shutdown, SocketFlags, accept_with, shutdown};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use rustix::net::{AddressFamily, Shutdown, SocketFlags, accept_with, shutdown, sockopt};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 /// A socket, as long as its owner keeps it open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,19 +22,39 @@ impl OwnedElsewhere {
         Ok(OwnedElsewhere { descriptor: socket.as_raw_fd(), number })
     }
 
-    /// Ends the socket for its peers, if it is still open: they see what they see when a process is killed. The callers
+    /// Returns whether this and another socket had one descriptor, so that the earlier one was closed.
+    #[must_use]
+    pub fn shares_descriptor(self, other: OwnedElsewhere) -> bool {
+        self.descriptor == other.descriptor
+    }
+
+    /// Ends the socket for its peers, if it is still open: they read all that was written, and then its end. The callers
     /// that wait at a listening socket are turned away. No thread may close the socket meanwhile.
     pub fn end(self) {
-        // SAFETY: the descriptor is only looked at unless it is the socket of this number. Its owner does not close it
-        // meanwhile, as the documentation demands.
-        let socket = unsafe { BorrowedFd::borrow_raw(self.descriptor) };
-        if OwnedElsewhere::of(socket) != Ok(self) {
-            return;
-        }
+        let Some(socket) = self.socket() else { return };
         // A socket without a peer has nobody to tell.
-        let _ = shutdown(socket.as_fd(), Shutdown::Both);
+        let _ = shutdown(socket, Shutdown::Both);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         while accept_with(socket, flags).is_ok() {}
+    }
+
+    /// Ends the socket if it is a connection with another host, which breaks. No thread may close it meanwhile.
+    pub fn breaks(self) {
+        let Some(socket) = self.socket() else { return };
+        let domain = sockopt::socket_domain(socket);
+        let is_remote = matches!(domain, Ok(AddressFamily::INET | AddressFamily::INET6));
+        if is_remote && sockopt::socket_acceptconn(socket) == Ok(false) {
+            // The connection may have ended.
+            let _ = shutdown(socket, Shutdown::Both);
+        }
+    }
+
+    /// Returns the socket, if it is still open.
+    fn socket<'s>(self) -> Option<BorrowedFd<'s>> {
+        // SAFETY: the descriptor is only looked at unless it is the socket of this number. Its owner does not close it
+        // meanwhile, as the documentation of the callers demands, which do not keep what this returns.
+        let socket = unsafe { BorrowedFd::borrow_raw(self.descriptor) };
+        (OwnedElsewhere::of(socket) == Ok(self)).then_some(socket)
     }
 }
 
@@ -42,7 +62,8 @@ impl OwnedElsewhere {
 mod tests {
     use super::*;
     use rustix::io::Errno;
-    use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, socket_with, socketpair};
+    use rustix::net::{SocketAddrUnix, SocketType, socket_with, socketpair};
+    use std::os::fd::AsFd;
 
     const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
@@ -71,7 +92,22 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_was_closed_is_left_alone() {
+    fn a_connection_with_another_host_breaks_alone() {
+        let listening = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = std::net::TcpStream::connect(listening.local_addr().unwrap()).unwrap();
+        let (far, _) = listening.accept().unwrap();
+        let (own, other) =
+            socketpair(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None).unwrap();
+        for socket in [listening.as_fd(), near.as_fd(), own.as_fd()] {
+            OwnedElsewhere::of(socket).unwrap().breaks();
+        }
+        assert_eq!(rustix::io::read(&far, &mut [0; 8]), Ok(0));
+        assert_eq!(rustix::io::read(&other, &mut [0; 8]), Err(Errno::AGAIN));
+        std::net::TcpStream::connect(listening.local_addr().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn another_socket_with_the_descriptor_of_a_closed_one_is_left_alone() {
         let pair = || socketpair(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None).unwrap();
         let (near, far) = pair();
         let closed = OwnedElsewhere::of(near.as_fd()).unwrap();

@@ -16,7 +16,7 @@
 //! assert!(world.passed >= Duration::from_secs(3600));
 //! ```
 //!
-//! The program begins as one [process](Process) of the world, and may start others, kill them and start them again.
+//! [`check`] runs a program under many seeds. The program begins as one [process](Process) of the world, and may start others, kill them and start them again.
 //! Threads of a process are started by [`spawn`]; one that `std::thread` starts belongs to no world.
 #![forbid(unsafe_code)]
 
@@ -28,6 +28,12 @@ mod world;
 
 mod process;
 
+mod sim;
+
+mod check;
+
+pub use check::check;
 pub use process::Process;
+pub use sim::{Kills, Sim};
 pub use upbeat_environment::thread::{Thread, spawn};
 pub use world::{Ended, Outcome, run};

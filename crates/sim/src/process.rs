@@ -33,7 +33,7 @@ const KILLED: u64 = 2;
 /// assert!(world.ended.is_ok());
 /// # std::fs::remove_dir_all(&place).unwrap();
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Process {
     process: Arc<Simulated>,
     state: Arc<AtomicU64>,
@@ -59,12 +59,25 @@ impl Process {
     }
 
     /// Kills the process, where each of its threads waits: none goes on, nothing of theirs is dropped before the end of
-    /// the world, their sockets close, and their names are free.
+    /// the world, the sockets of its nodes and handles end, and their names are free.
+    ///
+    /// # Panics
+    /// Outside of the world.
     pub fn kill(&self) {
+        assert!(self.process.is_in_turn(), "a process of a world is killed in that world");
         if self.is_running() {
             self.state.store(KILLED, Ordering::Release);
             self.process.ends();
         }
+    }
+
+    /// Breaks the connections that the process has with other hosts: its sessions over TCP, and those under TLS, resume.
+    ///
+    /// # Panics
+    /// Outside of the world.
+    pub fn break_connections(&self) {
+        assert!(self.process.is_in_turn(), "a connection of a world breaks in that world");
+        self.process.breaks();
     }
 
     /// Returns whether the process has neither ended nor been killed.
@@ -76,7 +89,8 @@ impl Process {
     /// Waits for the end of the process. Returns false if it was killed.
     #[must_use]
     pub fn join(self) -> bool {
-        let world = current().expect("a process of a world is joined in it");
+        assert!(self.process.is_in_turn(), "a process of a world is joined in that world");
+        let world = &self.process;
         world.wait(Awaited::Change(&self.state, RUNS), None);
         self.state.load(Ordering::Acquire) == ENDED
     }

@@ -11,6 +11,7 @@ use std::fmt::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 use upbeat_environment::Awaited;
 
 /// The nanoseconds that pass while a thread runs from one wait to its next, at most. They let a thread
@@ -34,6 +35,31 @@ pub(crate) struct Schedule {
     /// A digest of all decisions.
     pub(crate) history: u64,
     pub(crate) steps: u64,
+    /// The decisions, if they are kept.
+    pub(crate) log: Option<Log>,
+}
+
+/// The decisions of a run: the threads that ran, and when.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    ran: Vec<(Number, u64)>,
+    names: Vec<String>,
+}
+
+impl Log {
+    /// Returns how another run differs from this one, if it does.
+    pub(crate) fn difference(&self, other: &Log) -> Option<String> {
+        let same = self.ran.iter().zip(&other.ran).take_while(|(one, other)| one == other).count();
+        let shown = |log: &Log| match log.ran.get(same) {
+            Some((number, at_ns)) => {
+                let name = log.names.get(*number as usize).map_or("?", String::as_str);
+                format!("`{name}` ran at {:?}", Duration::from_nanos(*at_ns))
+            }
+            None => "the world was over".to_owned(),
+        };
+        let is_same = same == self.ran.len() && same == other.ran.len();
+        (!is_same).then(|| format!("at step {same}, {}, and {}", shown(self), shown(other)))
+    }
 }
 
 /// A timer that is set.
@@ -79,6 +105,7 @@ impl Schedule {
             timers: Vec::new(),
             history: mix(seed),
             steps: 0,
+            log: None,
         }
     }
 
@@ -86,6 +113,9 @@ impl Schedule {
     pub(crate) fn start(&mut self, process: u32, name: &str) -> Number {
         let number = self.started;
         self.started += 1;
+        if let Some(log) = &mut self.log {
+            log.names.push(name.to_owned());
+        }
         let thread = Thread { process, name: name.to_owned(), on: None, waits: None };
         self.threads.insert(number, thread);
         number
@@ -175,6 +205,9 @@ impl Schedule {
             if !ready.is_empty() {
                 self.running = ready[self.random.below(ready.len())];
                 self.history = mix(self.history ^ self.running ^ self.now_ns.rotate_left(32));
+                if let Some(log) = &mut self.log {
+                    log.ran.push((self.running, self.now_ns));
+                }
                 if let Some(thread) = self.threads.get_mut(&self.running) {
                     thread.waits = None;
                 }

@@ -1,17 +1,18 @@
 //! A world, and the processes in it.
 
+pub(crate) use crate::schedule::Log;
 use crate::schedule::{Number, Schedule};
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{fmt, io};
-use upbeat_environment::{Awaited, FileNumber, State as Made, Value, World, enter};
+use upbeat_environment::{Awaited, FileNumber, State as Made, Value, World, WorldIsOver, enter};
 use upbeat_memory::ended_socket::OwnedElsewhere;
 
 /// The nanoseconds that pass from one reading of the clock to the next.
@@ -41,7 +42,17 @@ pub enum Ended {
 
 /// Runs a program in a world of this seed, until its last thread has ended.
 pub fn run<R: Send>(seed: u64, program: impl FnOnce() -> R + Send) -> Outcome<R> {
+    run_logged(seed, false, program).0
+}
+
+/// Runs a program as [`run`] does, and keeps a log of it if `is_logged`.
+pub(crate) fn run_logged<R: Send>(
+    seed: u64,
+    is_logged: bool,
+    program: impl FnOnce() -> R + Send,
+) -> (Outcome<R>, Log) {
     let shared = Arc::new(Shared::new(seed));
+    shared.lock().schedule.log = is_logged.then(Log::default);
     let process = Simulated::in_world(&shared);
     let first = shared.lock().schedule.start(process.number, "main");
     let mut result = None;
@@ -55,9 +66,11 @@ pub fn run<R: Send>(seed: u64, program: impl FnOnce() -> R + Send) -> Outcome<R>
     let ended = match (state.why.take(), result) {
         (None, Some(result)) => Ok(result),
         (Some(why), _) => Err(why),
-        (None, None) => unreachable!("a program without a result has panicked"),
+        // A thread that unwound had to wait, and its panic was contained then.
+        (None, None) => Err(Ended::Panicked(Box::new("a thread that panicked had to wait"))),
     };
-    Outcome { ended, passed, history, steps }
+    let log = state.schedule.log.take().unwrap_or_default();
+    (Outcome { ended, passed, history, steps }, log)
 }
 
 thread_local! {
@@ -94,8 +107,8 @@ struct Shared {
 
 struct State {
     schedule: Schedule,
-    /// The sockets of the processes.
-    sockets: BTreeMap<RawFd, (u32, OwnedElsewhere)>,
+    /// The sockets of the processes, in the order in which they were made.
+    sockets: Vec<(u32, OwnedElsewhere)>,
     /// The files that processes have locked.
     locks: BTreeMap<FileNumber, u32>,
     /// The figures at the end of the world. All threads that are left unwind where they wait, in no order.
@@ -111,14 +124,11 @@ struct Figures {
     steps: u64,
 }
 
-/// The payload with which the threads of a world unwind that is over.
-struct WorldIsOver;
-
 impl Shared {
     fn new(seed: u64) -> Shared {
         let state = State {
             schedule: Schedule::new(seed),
-            sockets: BTreeMap::new(),
+            sockets: Vec::new(),
             locks: BTreeMap::new(),
             end: None,
             why: None,
@@ -167,6 +177,11 @@ impl Simulated {
         Arc::new_cyclic(|me| Simulated { me: Weak::clone(me), number, shared, values })
     }
 
+    /// Returns whether a thread of the same world runs now.
+    pub(crate) fn is_in_turn(&self) -> bool {
+        current().is_some_and(|current| Arc::ptr_eq(&current.shared, &self.shared))
+    }
+
     /// Returns a new process of the same world.
     pub(crate) fn beside(&self) -> Arc<Simulated> {
         Simulated::in_world(&self.shared)
@@ -202,10 +217,27 @@ impl Simulated {
     /// of them, it does not return.
     pub(crate) fn ends(&self) {
         let mut state = self.world();
+        if state.end.is_some() {
+            // The threads of the process unwind, and close their sockets.
+            return;
+        }
         state.ends(self.number);
         if !state.schedule.is_running_alive() && !std::thread::panicking() {
             self.shared.wait(state);
         }
+    }
+}
+
+impl Simulated {
+    /// Breaks the connections of the process with other hosts.
+    pub(crate) fn breaks(&self) {
+        let state = self.world();
+        if state.end.is_some() {
+            return;
+        }
+        let its = state.sockets.iter().filter(|(of, _)| *of == self.number);
+        // No thread of the process runs meanwhile that could close one.
+        its.for_each(|(_, socket)| socket.breaks());
     }
 }
 
@@ -236,9 +268,9 @@ impl State {
     /// Ends a process.
     fn ends(&mut self, process: u32) {
         self.schedule.ends(process);
-        let its = |_: &RawFd, (of, _): &mut (u32, OwnedElsewhere)| *of == process;
         // No thread of the process runs any more that could close a socket.
-        self.sockets.extract_if(.., its).for_each(|(_, (_, socket))| socket.end());
+        let its = self.sockets.extract_if(.., |(of, _)| *of == process);
+        its.for_each(|(_, socket)| socket.end());
         self.locks.retain(|_, of| *of != process);
     }
 
@@ -304,7 +336,9 @@ impl World for Simulated {
 
     fn has_socket(&self, socket: BorrowedFd<'_>) {
         if let Ok(noted) = OwnedElsewhere::of(socket) {
-            self.world().sockets.insert(socket.as_raw_fd(), (self.number, noted));
+            let mut state = self.world();
+            state.sockets.retain(|(_, known)| !known.shares_descriptor(noted));
+            state.sockets.push((self.number, noted));
         }
     }
 

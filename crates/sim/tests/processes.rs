@@ -1,12 +1,12 @@
 //! Processes of a world that are killed and started again.
 #![forbid(unsafe_code)]
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::convert::Infallible;
+use std::panic::catch_unwind;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use upbeat::{BuildError, CallError, Node};
-use upbeat_sim::{Outcome, Process, run};
+use upbeat::{BuildError, CallError};
+use upbeat_sim::{Kills, Process, Sim, check, run, spawn};
 
 /// A store that remembers on a disk.
 #[upbeat::service]
@@ -29,99 +29,76 @@ impl Store for Kept {
     }
 }
 
-/// A directory of its own for each world.
-struct Place(PathBuf);
-
-impl Place {
-    fn new() -> Place {
-        static PLACES: AtomicU32 = AtomicU32::new(0);
-        let number = PLACES.fetch_add(1, Ordering::Relaxed);
-        let name = format!("upbeat-sim-{}-{number}", std::process::id());
-        Place(std::env::temp_dir().join(name))
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn node(name: &str, place: &Path) -> Result<Node, BuildError> {
-    Node::builder(name).program("sim").directory(place).build()
-}
-
-/// Starts the process of a store.
-fn store(place: &Path, disk: &Disk) -> Process {
-    let (place, disk) = (place.to_owned(), Arc::clone(disk));
-    Process::start("store", move || {
-        let node = node("store", &place).unwrap();
-        node.serve(StoreServer::new(Kept(disk))).unwrap();
+/// Starts the process of a store, and returns its disk.
+fn store(sim: &Sim) -> Disk {
+    let disk = Disk::default();
+    let of = Arc::clone(&disk);
+    sim.start("store", move |sim| {
+        let node = sim.node("store").build().unwrap();
+        node.serve(StoreServer::new(Kept(Arc::clone(&of)))).unwrap();
         node.block_on(std::future::pending::<()>());
-    })
+        Ok::<_, Infallible>(())
+    });
+    disk
 }
 
 const SOON: Duration = Duration::from_secs(10);
 
+fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+/// Returns the text with which a check of this program fails.
+fn failure(program: fn(&Sim)) -> String {
+    let payload = catch_unwind(|| check(100, program)).unwrap_err();
+    payload.downcast_ref::<String>().cloned().unwrap()
+}
+
 #[test]
 fn a_killed_process_is_gone_and_another_takes_its_name() {
-    for seed in 0..20 {
-        let place = Place::new();
-        let outcome = run(seed, || {
-            let disk = Disk::default();
-            let first = store(&place.0, &disk);
-            let client = node("client", &place.0).unwrap();
-            client.block_on(async {
-                let store_of: StoreClient = client.connect("store").wait_for(SOON).await.unwrap();
-                assert_eq!(store_of.note(1, 0).await, Ok(1));
-                let pending = client.spawn({
-                    let store = store_of.clone();
-                    async move { store.note(2, 1_000).await }
-                });
-                upbeat::sleep(SOON / 100).await;
-                first.kill();
-                assert!(!first.is_running());
-                let told = pending.await.unwrap();
-                assert!(matches!(told, Err(CallError::Unknown { .. })), "{told:?}");
-                let second = store(&place.0, &disk);
-                let again: StoreClient = client.connect("store").wait_for(SOON).await.unwrap();
-                assert_eq!(again.note(3, 0).await, Ok(2));
-                second.kill();
-            });
-            assert_eq!(*disk.lock().unwrap(), [1, 3]);
+    check(20, |sim| {
+        let disk = store(sim);
+        let client = sim.node("client").build().unwrap();
+        client.block_on(async {
+            let store: StoreClient = client.connect("store").wait_for(SOON).await.unwrap();
+            assert_eq!(store.note(1, 0).await, Ok(1));
+            let pending = client.spawn(async move { store.note(2, 1_000).await });
+            upbeat::sleep(ms(100)).await;
+            sim.kill("store");
+            assert!(!sim.is_running("store"));
+            let told = pending.await.unwrap();
+            assert!(matches!(told, Err(CallError::Unknown { .. })), "{told:?}");
+            sim.restart("store");
+            let again: StoreClient = client.connect("store").wait_for(SOON).await.unwrap();
+            assert_eq!(again.note(3, 0).await, Ok(2));
         });
-        assert!(outcome.ended.is_ok(), "seed {seed}: {:?}", outcome.ended);
-    }
+        assert_eq!(*disk.lock().unwrap(), [1, 3]);
+    });
 }
 
 #[test]
 fn a_name_belongs_to_one_process() {
-    let place = Place::new();
-    let outcome = run(1, || {
-        let disk = Disk::default();
-        let first = store(&place.0, &disk);
-        let client = node("client", &place.0).unwrap();
+    check(5, |sim| {
+        store(sim);
+        let client = sim.node("client").build().unwrap();
         client.block_on(async {
             let _: StoreClient = client.connect("store").wait_for(SOON).await.unwrap();
         });
-        let taken = node("store", &place.0).map(drop);
+        let taken = sim.node("store").build().map(drop);
         assert!(matches!(taken, Err(BuildError::Bind(_))), "{taken:?}");
-        first.kill();
-        node("store", &place.0).unwrap();
+        sim.kill("store");
+        sim.node("store").build().unwrap();
     });
-    assert!(outcome.ended.is_ok(), "{:?}", outcome.ended);
 }
 
 #[test]
 fn a_process_ends_with_its_first_thread() {
     let outcome = run(2, || {
         let ended = Process::start("short", || {
-            upbeat_sim::spawn("goes on", || {
-                loop {
-                    upbeat_environment::waiting::sleep(Duration::from_secs(1));
-                }
-            })
-            .unwrap();
+            let goes_on = || loop {
+                upbeat_environment::waiting::sleep(Duration::from_secs(1));
+            };
+            spawn("goes on", goes_on).unwrap();
             upbeat_environment::waiting::sleep(Duration::from_secs(3));
         });
         assert!(ended.is_running());
@@ -134,43 +111,24 @@ fn a_process_ends_with_its_first_thread() {
 /// A store is killed at any time and started again, while a client notes numbers: what it is told is true.
 #[test]
 fn callers_of_a_store_that_is_killed_are_told_the_truth() {
-    let seeds = std::env::var("UPBEAT_SIM_SEEDS").map_or(30, |seeds| seeds.parse().unwrap());
-    let program = |place: &Path| {
-        let disk = Disk::default();
-        let mut told = [Vec::new(), Vec::new()];
-        let killer = {
-            let (place, disk) = (place.to_owned(), Arc::clone(&disk));
-            upbeat_sim::spawn("killer", move || {
-                for round in 0..6_u64 {
-                    let process = store(&place, &disk);
-                    let ms = 1 + (draw() % 400) * (round % 3);
-                    upbeat_environment::waiting::sleep(Duration::from_millis(ms));
-                    process.kill();
-                    upbeat_environment::waiting::sleep(Duration::from_millis(draw() % 300));
-                }
-                let last = store(&place, &disk);
-                upbeat_environment::waiting::sleep(Duration::from_secs(60));
-                last.kill();
-            })
-            .unwrap()
-        };
-        let client = node("client", place).unwrap();
+    check(30, |sim| {
+        let disk = store(sim);
+        sim.kills("store", Kills { every: ms(1)..ms(400), restart_after: ms(0)..ms(300) });
+        let client = sim.node("client").build().unwrap();
+        let (mut done, mut unknown) = (Vec::new(), Vec::new());
         client.block_on(async {
             let store: StoreClient = client.connect("store").wait_for(SOON).await.unwrap();
             for number in 0..100 {
                 match store.note(number, number % 20).await {
-                    Ok(_) => told[0].push(number),
-                    Err(error) if error.may_have_run() => told[1].push(number),
+                    Ok(_) => done.push(number),
+                    Err(error) if error.may_have_run() => unknown.push(number),
                     Err(error) => {
                         assert!(matches!(error, CallError::NotConnected { .. }), "{error}")
                     }
                 }
             }
         });
-        drop(client);
-        killer.join().unwrap();
-        let noted = disk.lock().unwrap().clone();
-        let [done, unknown] = told;
+        let noted = disk.lock().unwrap();
         for number in 0..100 {
             let times = noted.iter().filter(|noted| **noted == number).count();
             let expected = match number {
@@ -180,57 +138,54 @@ fn callers_of_a_store_that_is_killed_are_told_the_truth() {
             };
             assert!(expected.contains(&times), "{number} was noted {times} times");
         }
-        (done.len(), unknown.len())
-    };
-    let mut sums = (0, 0);
-    for seed in 0..seeds {
-        let both = [(); 2].map(|()| {
-            let place = Place::new();
-            let Outcome { ended, history, steps, .. } = run(seed, || program(&place.0));
-            (ended.unwrap_or_else(|ended| panic!("seed {seed}: {ended:?}")), history, steps)
-        });
-        assert_eq!(both[0], both[1], "the history of seed {seed}");
-        let (done, unknown) = both[0].0;
-        sums = (sums.0 + done, sums.1 + unknown);
-    }
-    println!("calls that have run, and that may have run: {sums:?}");
-    assert!(sums.0 > 0 && sums.1 > 0, "{sums:?}");
-}
-
-/// Returns a number that follows from the seed.
-fn draw() -> u64 {
-    u64::from_le_bytes(upbeat_environment::chance::random().unwrap())
+        sim.sometimes("a call was done", !done.is_empty());
+        let has_run = |number| noted.contains(number);
+        sim.sometimes("a call of unknown end has run", unknown.iter().any(has_run));
+        sim.sometimes("a call of unknown end has not run", !unknown.iter().all(has_run));
+    });
 }
 
 /// A client that calls again when it does not know whether a call has run: the world shows that a call runs twice.
 #[test]
 fn a_call_that_is_repeated_after_unknown_runs_twice() {
-    let doubles = |seed| {
-        let place = Place::new();
-        let outcome = run(seed, || {
-            let disk = Disk::default();
-            let first = store(&place.0, &disk);
-            let (at, of) = (place.0.clone(), Arc::clone(&disk));
-            let killer = upbeat_sim::spawn("killer", move || {
-                upbeat_environment::waiting::sleep(Duration::from_millis(1 + draw() % 20));
-                first.kill();
-                let second = store(&at, &of);
-                upbeat_environment::waiting::sleep(SOON);
-                second.kill();
-            });
-            let client = node("client", &place.0).unwrap();
-            client.block_on(async {
-                let store: StoreClient = client.connect("store").wait_for(SOON).await.unwrap();
-                for number in 0..20 {
-                    while store.note(number, 1).await.is_err() {}
-                }
-            });
-            killer.unwrap().join().unwrap();
-            let mut noted = disk.lock().unwrap().clone();
-            noted.sort_unstable();
-            noted.windows(2).any(|pair| pair[0] == pair[1])
+    let failure = failure(|sim| {
+        let disk = store(sim);
+        sim.kills("store", Kills { every: ms(1)..ms(50), restart_after: ms(0)..ms(50) });
+        let client = sim.node("client").build().unwrap();
+        client.block_on(async {
+            let store: StoreClient = client.connect("store").wait_for(SOON).await.unwrap();
+            for number in 0..20 {
+                while store.note(number, 1).await.is_err() {}
+            }
         });
-        outcome.ended.unwrap_or_else(|ended| panic!("seed {seed}: {ended:?}"))
-    };
-    assert!((0..1000).any(doubles));
+        let mut noted = disk.lock().unwrap().clone();
+        noted.sort_unstable();
+        assert!(noted.windows(2).all(|pair| pair[0] < pair[1]), "a number was noted twice");
+    });
+    assert!(failure.contains("a number was noted twice"), "{failure}");
+    let seed = failure.strip_prefix("seed ").and_then(|text| text.split_once(',')).unwrap().0;
+    assert!(failure.ends_with(&format!("UPBEAT_SIM_SEED={seed} repeats it")), "{failure}");
+}
+
+#[test]
+fn failures_of_a_check_say_what_happened() {
+    let stuck = failure(|sim| {
+        let node = sim.node("waits").build().unwrap();
+        node.block_on(std::future::pending::<()>());
+    });
+    assert!(stuck.contains("thread `main` waits for messages"), "{stuck}");
+    let ended = failure(|sim| {
+        sim.start("fails", |_| Err("its disk is full"));
+        sim.pause(SOON);
+    });
+    assert!(ended.contains("process `fails` has ended: its disk is full"), "{ended}");
+    let never = failure(|sim| sim.sometimes("the moon is blue", false));
+    assert!(never.contains("seeds: [\"the moon is blue\"]"), "{never}");
+    let differs = failure(|sim| {
+        static RUNS: Mutex<u64> = Mutex::new(0);
+        *RUNS.lock().unwrap() += 1;
+        let runs = *RUNS.lock().unwrap();
+        (0..runs).for_each(|_| sim.pause(ms(1)));
+    });
+    assert!(differs.contains("two runs of seed 0 differ"), "{differs}");
 }

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use upbeat_core::name::{NodeName, ProgramName};
 use upbeat_environment::process::process_number;
 
-/// A name, by process or simulated world: a forked child inherits the registry and not the nodes.
+/// A name, by process: a forked child inherits the registry and not the nodes.
 type Address = (u32, ProgramName, NodeName);
 
 type Groups = HashMap<Address, Arc<Group<LocalRequest>>>;

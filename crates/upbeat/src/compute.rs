@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use upbeat_core::bill::Counter;
+use upbeat_environment::WorldIsOver;
 use upbeat_memory::local::Local;
 
 /// A future of the result of a closure that computes on another thread.
@@ -107,6 +108,10 @@ impl<T: Send + 'static> Compute<T> {
         let told = Arc::clone(&shared);
         let work = move || {
             let outcome = catch_unwind(AssertUnwindSafe(closure));
+            let outcome = outcome.or_else(|panic| match panic.is::<WorldIsOver>() {
+                true => resume_unwind(panic),
+                false => Err(panic),
+            });
             let roster = Arc::clone(&under_way.roster);
             under_way.end(told.end(outcome));
             // A result that nobody waits for is dropped here.

@@ -8,8 +8,9 @@
 use std::any::Any;
 use std::cell::Cell;
 use std::mem::{forget, needs_drop};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::Waker;
+use upbeat_environment::WorldIsOver;
 
 thread_local! {
     /// The panics that were caught on this thread and that no node has counted yet.
@@ -22,10 +23,12 @@ pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
 
-/// Runs an act that drops values of the application. Returns whether it panicked.
+/// Runs an act that drops values of the application. Returns whether it panicked. A simulated world that is over
+/// unwinds all of its threads, to their ends.
 pub(crate) fn panics(act: impl FnOnce()) -> bool {
     match catch_unwind(AssertUnwindSafe(act)) {
         Ok(()) => false,
+        Err(panic) if panic.is::<WorldIsOver>() => resume_unwind(panic),
         Err(panic) => {
             drop_payload(panic);
             true

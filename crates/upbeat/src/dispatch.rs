@@ -240,7 +240,7 @@ impl Dispatcher {
             served: requests::Served::default(),
             work: woken::Work::new(tasks, roster),
             run: polled::Run::default(),
-            watch: watched::Watch::default(),
+            watch: watched::Watch::new(),
             unflushed: contract::Unflushed::default(),
             pressed: pumped::Pressed::default(),
             flow: promoted::Flow::new(promoted::NodeBudgets::new(settings.budget), jitter),

@@ -12,6 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use upbeat_core::bill::Counter;
 use upbeat_core::frame::{CallNumber, FailCode};
+use upbeat_environment::WorldIsOver;
 
 impl Dispatcher {
     /// Handles a panic that has come out of a turn, and finishes the turn: sessions behind the one that had its turn,
@@ -106,7 +107,7 @@ impl Dispatcher {
                 Err(why) => self.lose(&session, *why),
             }
         }
-        if matches!(running, Running::Nothing) {
+        if matches!(running, Running::Nothing) || panic.is::<WorldIsOver>() {
             resume_unwind(panic);
         }
         drop_payload(panic);

@@ -19,6 +19,9 @@ use std::cell::Cell;
 use std::rc::Rc;
 use upbeat_core::limits::{HANDLER_BUDGET_NS, TASK_BUDGET_NS};
 use upbeat_core::long_poll::{CloserLook, LongPoll, exceeds};
+use upbeat_environment::chance::random;
+use upbeat_environment::is_simulated;
+use upbeat_environment::waiting::step;
 use upbeat_memory::held::{Held, Holding};
 use upbeat_memory::ticks::ticks;
 use upbeat_transport::transfers;
@@ -35,6 +38,8 @@ const NAMED_GAP_NS: u64 = 2_000_000;
 pub(super) struct Watch {
     /// Whether each poll is timed.
     is_on: Cell<bool>,
+    /// Whether that stays so.
+    stays_on: bool,
     /// The methods, while each poll is timed.
     methods: Held<Vec<Entry>>,
     look: Cell<CloserLook>,
@@ -51,6 +56,13 @@ pub(super) struct Watch {
 }
 
 impl Watch {
+    /// Returns the watch of a new node. In a simulated world half of the nodes time each poll, because such a node lets other
+    /// threads run between two polls, and may be killed there.
+    pub(super) fn new() -> Watch {
+        let stays_on = is_simulated() && random().is_ok_and(|[drawn]| drawn.is_multiple_of(2));
+        Watch { is_on: Cell::new(stays_on), stays_on, ..Watch::default() }
+    }
+
     /// Returns whether each poll is timed.
     #[inline(always)]
     pub(super) fn is_on(&self) -> bool {
@@ -230,7 +242,7 @@ impl Dispatcher {
     #[cold]
     #[inline(never)]
     fn watches_on(&self) {
-        if self.watch.look.get().lasts(self.now_ns()) {
+        if self.watch.stays_on || self.watch.look.get().lasts(self.now_ns()) {
             return;
         }
         if let Ok(methods) = self.watch.methods.replace(Vec::new()) {
@@ -257,11 +269,13 @@ impl Dispatcher {
     /// Runs what a request of this method needs, and compares the time with the method's budget, unless that was
     /// done meanwhile.
     pub(super) fn timed(&self, entry: &Entry, run: impl FnOnce()) {
+        step();
         let began = ticks();
         self.account_anew(began);
         let before = self.run.over_runs.forget_judgement();
         run();
         let ran = ticks().saturating_sub(began);
+        step();
         let budget = entry.method.budget();
         if exceeds(ran, budget) && !self.run.over_runs.has_judged() {
             let why = self.judged(ran, budget);
@@ -287,6 +301,7 @@ impl Dispatcher {
             id => self.run(id, Cause::Ready),
         }
         let ran = ticks().saturating_sub(began);
+        step();
         // The poll of a handler has compared its time with the budget of its method.
         let counts = !is_handler && (id != MAIN || !self.entries().is_empty());
         if counts && exceeds(ran, self.ticks_of(TASK_BUDGET_NS)) {

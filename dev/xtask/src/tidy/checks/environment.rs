@@ -25,6 +25,8 @@ const OUTSIDE: &[&str] = &[
     "std::time::Instant",
     "rustix::event::epoll::wait",
     "rustix::event::poll",
+    "rustix::fs::fcntl_lock",
+    "rustix::process::fcntl_getlk",
     "rustix::rand",
     "rustix::thread::sched_yield",
     "rustix::time",
