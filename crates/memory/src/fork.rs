@@ -9,7 +9,6 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::any::Any;
 use std::marker::PhantomData;
 use std::ptr::{from_ref, null_mut};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use upbeat_environment::state_in_world;
 
@@ -79,8 +78,8 @@ impl Process {
     }
 }
 
-/// A static value of which each process has its own, and each simulated world: the value of a parent may be locked in a forked child for ever, or
-/// count threads that the child does not have.
+/// A static value of which each process has its own, also each simulated one: the value of a parent may be locked in a
+/// forked child for ever, or count threads that the child does not have.
 ///
 /// ```
 /// use upbeat_memory::fork::PerProcess;
@@ -160,8 +159,18 @@ impl<T> Default for PerProcess<T> {
 /// Returns the word that the kernel wipes in a child.
 #[inline]
 fn word() -> &'static AtomicU64 {
-    static WORD: OnceLock<&'static AtomicU64> = OnceLock::new();
-    WORD.get_or_init(map_wiped_word)
+    static WORD: AtomicPtr<AtomicU64> = AtomicPtr::new(null_mut());
+    let word = match WORD.load(Ordering::Acquire) {
+        known if known.is_null() => {
+            // No thread waits for another that maps the page, which a forked child may not have.
+            let word = from_ref(map_wiped_word()).cast_mut();
+            let kept = WORD.compare_exchange(null_mut(), word, Ordering::AcqRel, Ordering::Acquire);
+            kept.map_or_else(|other| other, |_| word)
+        }
+        known => known,
+    };
+    // SAFETY: the pointer comes from a reference that is valid for ever.
+    unsafe { &*word }
 }
 
 #[cold]

@@ -11,7 +11,7 @@
 //! trusts the counter of every processor that Upbeat supports.
 
 use std::ops::{Add, AddAssign, Sub};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use upbeat_environment::is_simulated;
 use upbeat_environment::time::now_ns;
@@ -56,11 +56,25 @@ pub fn ticks_after() -> u64 {
 #[inline]
 #[must_use]
 pub fn ticks_per_second() -> u64 {
-    static PACE: OnceLock<u64> = OnceLock::new();
     if is_simulated() {
         return NANOSECONDS;
     }
-    *PACE.get_or_init(|| counter::announced_rate().unwrap_or_else(measured_rate))
+    match PACE.load(Ordering::Relaxed) {
+        0 => found_rate(),
+        pace => pace,
+    }
+}
+
+/// The counter's rate, once it is known. A thread that finds it unknown waits for no other: a forked child may not have
+/// the thread that measures.
+static PACE: AtomicU64 = AtomicU64::new(0);
+
+#[cold]
+#[inline(never)]
+fn found_rate() -> u64 {
+    let pace = counter::announced_rate().unwrap_or_else(measured_rate);
+    PACE.compare_exchange(0, pace, Ordering::Relaxed, Ordering::Relaxed)
+        .map_or_else(|known| known, |_| pace)
 }
 
 /// A span of time in ticks.

@@ -13,7 +13,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
-use std::sync::OnceLock;
 use std::task::Poll;
 use std::time::Duration;
 use upbeat_core::address::{Address, NodeAddress};
@@ -248,12 +247,11 @@ impl Dispatcher {
 /// directory of sockets, or, without one, those of this process. It is never 0.
 fn names_hold_in(place: Option<&SocketDirectory>) -> u64 {
     static PROCESS: PerProcess<u64> = PerProcess::new();
-    static BOOT: OnceLock<Vec<u8>> = OnceLock::new();
+    static BOOT: PerProcess<Vec<u8>> = PerProcess::new();
     let Some(place) = place else {
         return PROCESS.get(|| random().map_or(0, u64::from_le_bytes)) | 1;
     };
-    let boot =
-        BOOT.get_or_init(|| std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default());
+    let boot = BOOT.get(|| std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default());
     let directory = std::fs::metadata(place.directory());
     let directory = directory.map(|directory| (directory.dev(), directory.ino())).ok();
     let mut hasher = DefaultHasher::new();
