@@ -72,6 +72,8 @@ pub(crate) use context::{Attaching, CallSide};
 pub use describe::{Describe, signature, signature_text};
 pub use fills::Fills;
 pub(crate) use fills::try_fill;
+#[doc(hidden)]
+pub use forms::Fallible;
 pub use forms::Plain;
 #[cfg(feature = "bytes")]
 pub use in_place::InPlaceBuf;

@@ -280,6 +280,23 @@ impl<T: Wire> Wire for Option<T> {
     }
 }
 
+/// The two types of a `Result`, for generated code that sees an alias of it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the standard library's `Result`",
+    label = "a `Result` of a method gives its caller a value, or an error beside the runtime's",
+    note = "give your own type another name than `Result`, or write `Result<T, E>` of the standard library"
+)]
+#[doc(hidden)]
+pub trait Fallible {
+    type Value;
+    type Error;
+}
+
+impl<T, E> Fallible for Result<T, E> {
+    type Value = T;
+    type Error = E;
+}
+
 impl<T: Wire, E: Wire> Wire for Result<T, E> {
     fn is_error(&self) -> bool {
         self.is_err()
@@ -433,8 +450,8 @@ macro_rules! entries {
                 }
                 let (count, mut all) = (checked_count(input)?, Self::default());
                 input.sequence(|input| {
-                    for _ in 0..count {
-                        input.charge(size_of::<($($part,)*)>())?;
+                    for number in 0..count {
+                        input.charge_entry(size_of::<($($part,)*)>(), number == 0)?;
                         #[allow(non_snake_case)]
                         let ($($part,)*) = ($($part::take(input)?,)*);
                         all.extend([$value]);

@@ -1,7 +1,7 @@
 //! The source of a value that is read: the open frame of a lane, a buffer of the peer, or private bytes.
 
 use super::in_place::{Hold, Lease, Unread};
-use super::metered::{Meter, Metered, values_of_one};
+use super::metered::{FIRST, Meter, Metered, values_of_one};
 use super::output::postcard_error;
 use super::shallow::{STACK_BYTES_MAX, Shallow, here};
 use super::{MessageContext, WireError, reserve};
@@ -183,6 +183,12 @@ impl<'a> Input<'a> {
     #[inline]
     pub(super) fn charge(&self, bytes: usize) -> Result<(), WireError> {
         self.meter().map_or(Ok(()), |meter| meter.charge(bytes))
+    }
+
+    /// Charges for an entry of a map or a set that is made next.
+    #[inline]
+    pub(super) fn charge_entry(&self, bytes: usize, is_first: bool) -> Result<(), WireError> {
+        self.charge(if is_first { bytes * FIRST } else { bytes })
     }
 
     /// Returns the meter of the sequence that is read, if one is.

@@ -2,7 +2,7 @@
 //!
 //! A byte of a message may stand for much more memory: an empty text, a vector without elements, an absent value of a
 //! large type. A sender could have a short message become any number of gigabytes. So each element of a sequence or a map
-//! is charged its size before it is made, each value behind a pointer as well, and texts are charged their bytes. A
+//! is charged its size before it is made, the first entry of a map or a set the size of a node of a tree, each value behind a pointer as well, and texts are charged their bytes. A
 //! value that lies within one that was charged is charged no more. As the charges grow, memory for the next of them is
 //! asked for, because most types allocate theirs without a check.
 //!
@@ -24,9 +24,14 @@ const EMPTY: usize = 8;
 pub(super) const ALLOCATED: usize = 16;
 /// The charges up to which no memory is asked for.
 const UNASKED: usize = 1 << 20;
-/// The memory that is asked for, as a multiple of the charges: they may double before it is asked for again, and a vector
-/// that grows has its elements twice for a moment.
-const ASKED: usize = 4;
+/// The memory that is asked for, as a multiple of the charges: they may double before it is asked for again, a vector
+/// that grows has its elements twice for a moment, and the nodes of a tree are half full.
+const ASKED: usize = 5;
+/// The charge for the first entry of a map or a set, as a multiple of its size: a tree has room for so many entries once it
+/// has one, and a table for fewer.
+pub(super) const FIRST: usize = 11;
+/// Elements of this size are charged like entries, if serde reads them: it does not tell sets from other sequences.
+const LARGE: usize = 64;
 /// A long message may take so many times its bytes, whatever the limit.
 const LONG: usize = 8;
 
@@ -161,24 +166,26 @@ pub(super) struct Metered<'m, P> {
     paid: usize,
     /// Whether the values that this part leads to lie within one that was charged.
     within: bool,
+    /// Whether no element was read of the sequence or map that this part is.
+    is_first: bool,
 }
 
 impl<'m, P> Metered<'m, P> {
     /// Reads from `part` a value of so many bytes, which were charged, or lie on the stack.
     pub(super) fn new(part: P, meter: &'m Meter, paid: usize) -> Metered<'m, P> {
-        Metered { part, meter, paid, within: false }
+        Metered { part, meter, paid, within: false, is_first: true }
     }
 
     /// Returns another part of the same value.
     fn to<Q>(&self, part: Q) -> Metered<'m, Q> {
-        Metered { part, meter: self.meter, paid: self.paid, within: self.within }
+        Metered { part, meter: self.meter, paid: self.paid, within: self.within, is_first: true }
     }
 
     /// Charges for the next element, and returns the part that reads it.
     #[inline]
     fn element<S, E: Error>(&self, part: S, bytes: usize) -> Result<Metered<'m, S>, E> {
         if !self.within {
-            self.meter.charge_serde(bytes)?;
+            self.meter.charge_serde(if self.is_first { bytes * FIRST } else { bytes })?;
         }
         Ok(Metered::new(part, self.meter, bytes))
     }
@@ -212,7 +219,7 @@ macro_rules! values {
             self.charge_value::<V::Value, D::Error>()?;
             let Metered { part, meter, paid, .. } = self;
             let paid = paid.max(size_of::<V::Value>());
-            part.$method($($name,)* Metered { part: visitor, meter, paid, within: $within })
+            part.$method($($name,)* Metered { part: visitor, meter, paid, within: $within, is_first: true })
         }
     )*};
 }
@@ -360,7 +367,9 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Metered<'_, A> {
         &mut self,
         part: S,
     ) -> Result<Option<S::Value>, A::Error> {
+        self.is_first &= size_of::<S::Value>() >= LARGE;
         let part = self.element(part, size_of::<S::Value>())?;
+        self.is_first = false;
         self.part.next_element_seed(part)
     }
 
@@ -384,6 +393,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Metered<'_, A> {
     #[inline]
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, part: S) -> Result<S::Value, A::Error> {
         let part = self.element(part, size_of::<S::Value>())?;
+        self.is_first = false;
         self.part.next_value_seed(part)
     }
 
@@ -401,10 +411,10 @@ impl<'de, 'm, A: EnumAccess<'de>> EnumAccess<'de> for Metered<'m, A> {
         self,
         part: S,
     ) -> Result<(S::Value, Metered<'m, A::Variant>), A::Error> {
-        let Metered { part: variants, meter, paid, within } = self;
+        let Metered { part: variants, meter, paid, within, .. } = self;
         let name = Metered::new(part, meter, size_of::<S::Value>());
         let (value, part) = variants.variant_seed(name)?;
-        Ok((value, Metered { part, meter, paid, within }))
+        Ok((value, Metered { part, meter, paid, within, is_first: true }))
     }
 }
 

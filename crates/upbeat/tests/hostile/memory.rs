@@ -167,6 +167,12 @@ fn pairs(bytes: usize) -> Rc<[u8]> {
     counted(16, bytes)
 }
 
+/// Returns a message of maps or sets that have one entry.
+fn single(bytes: usize) -> Rc<[u8]> {
+    let count = (bytes - 8) / 8;
+    [&(count as u64).to_le_bytes()[..], &[1, 0, 0, 0, 0, 0, 0, 0].repeat(count)].concat().into()
+}
+
 /// Returns a message of a struct with one field, field by field, which is a sequence of words.
 fn field(bytes: usize) -> Rc<[u8]> {
     let (length, count) = (bytes - 8, bytes / 8 - 2);
@@ -237,6 +243,8 @@ fn forms() -> Vec<Form> {
             | Vec<Box<Option<Large>>> | Vec<Derived> | Vec<Serde<Key>>;
         pairs, false, true: Vec<(Option<Large>, String)>;
         words, false, false: Vec<String> | Vec<Vec<Vec<u8>>> | Vec<BTreeMap<u8, u8>>;
+        single, false, true: Vec<BTreeMap<u8, Option<Large>>> | Vec<HashMap<u8, Option<Large>>>
+            | Vec<BTreeSet<Key>> | Vec<HashSet<Key>>;
         packed_bytes, false, true: HashSet<Key> | BTreeSet<Key> | Derived | Serde<Vec<Option<Large>>>;
         packed_pairs, false, true: BTreeMap<u8, Option<Key>> | HashMap<u8, Key> | Whole;
         packed_bytes, false, false: Serde<Vec<Option<String>>> | Serde<LinkedList<Vec<u8>>>;

@@ -4,7 +4,7 @@ use super::{decode, decode_tolerantly, encode, encode_tolerantly};
 use crate::wire::{Input, WireError};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, LinkedList, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, LinkedList, VecDeque};
 use std::time::{Duration, Instant};
 use upbeat_core::limits::{VALUES_BYTES_ALWAYS, VALUES_PER_BYTE_MAX};
 
@@ -101,6 +101,14 @@ fn a_short_message_does_not_become_large_values() {
     is_refused(decode::<Vec<Result<(), Large>>>(&absent), absent.len());
     let keyed = words(1 << 16, 1 << 17);
     is_refused(decode_tolerantly::<BTreeMap<u64, Option<[[u64; 32]; 32]>>>(&keyed), keyed.len());
+    // The first entry of a tree has room for ten others.
+    let trees = counted(1 << 12, &[1, 0, 0], 1 << 12);
+    is_refused(read_serde::<Vec<BTreeMap<u8, Option<Large>>>>(&trees), trees.len());
+    let trees =
+        [&(1_u64 << 12).to_le_bytes()[..], &[1, 0, 0, 0, 0, 0, 0, 0].repeat(1 << 12)].concat();
+    is_refused(decode::<Vec<BTreeMap<u8, Option<Large>>>>(&trees), trees.len());
+    is_refused(decode::<Vec<HashMap<u8, Option<Large>>>>(&trees), trees.len());
+    is_refused(decode::<Vec<BTreeSet<Option<[[u64; 16]; 16]>>>>(&trees), trees.len());
 }
 
 /// The arguments of a call share what its message may take.
