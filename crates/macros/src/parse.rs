@@ -11,9 +11,10 @@ use proc_macro2::{Ident, TokenStream};
 use quote::format_ident;
 use std::collections::HashSet;
 use syn::meta::ParseNestedMeta;
+use syn::spanned::Spanned;
 use syn::{
     Attribute, FnArg, GenericArgument, Pat, PatIdent, Path, PathArguments, ReturnType, TraitItemFn,
-    Type, parse_quote,
+    Type, parse_quote, parse_quote_spanned,
 };
 
 /// The options of `#[upbeat::service(…)]` over an `impl`.
@@ -131,7 +132,7 @@ pub(crate) fn method(written: &TraitItemFn, runtime: &Runtime) -> Method {
         let owned = types::owned(&ty, runtime);
         arguments.push(Argument { name, ty, referent, owned });
     }
-    let outcome = if oneway { Outcome::Sent } else { outcome(&written.sig.output) };
+    let outcome = if oneway { Outcome::Sent } else { outcome(&written.sig.output, runtime) };
     Method { written, arguments, outcome, nack }
 }
 
@@ -139,7 +140,7 @@ fn taken(arguments: &[Argument], name: &Ident) -> bool {
     arguments.iter().any(|argument| argument.name == *name)
 }
 
-fn outcome(output: &ReturnType) -> Outcome {
+fn outcome(output: &ReturnType, runtime: &Runtime) -> Outcome {
     let ReturnType::Type(_, ty) = output else { return Outcome::Value(Box::new(parse_quote!(()))) };
     let ty = types::future_output(ty).unwrap_or(ty);
     match result_arguments(ty).as_deref() {
@@ -147,12 +148,19 @@ fn outcome(output: &ReturnType) -> Outcome {
             let (value, error) = (Box::new((*value).clone()), Box::new((*error).clone()));
             Outcome::Fallible { value, error }
         }
-        _ => Outcome::Value(Box::new(ty.clone())),
+        // An alias, of which the compiler alone knows both types.
+        Some(_) => {
+            let fallible = runtime.fallible();
+            let value = parse_quote_spanned!(ty.span()=> <#ty as #fallible>::Value);
+            let error = parse_quote_spanned!(ty.span()=> <#ty as #fallible>::Error);
+            Outcome::Fallible { value: Box::new(value), error: Box::new(error) }
+        }
+        None => Outcome::Value(Box::new(ty.clone())),
     }
 }
 
 /// Returns the types in the brackets of a `Result`, if `ty` is one.
-pub(crate) fn result_arguments(ty: &Type) -> Option<Vec<&Type>> {
+fn result_arguments(ty: &Type) -> Option<Vec<&Type>> {
     let path = match ty {
         Type::Path(path) if path.qself.is_none() => &path.path,
         Type::Group(group) => return result_arguments(&group.elem),

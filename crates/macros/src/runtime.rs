@@ -81,6 +81,7 @@ names! {
     no_streams: wire::NoStreams;
     wire_error: wire::WireError;
     plain: wire::Plain;
+    fallible: wire::Fallible;
     fills: wire::Fills;
     describe: wire::Describe;
     input: wire::Input;

@@ -379,9 +379,12 @@ pub(crate) fn unknown<'t>(ty: &'t Type, found: &mut Vec<&'t Type>) {
     }
 }
 
-/// Returns whether `ty` is a `Serde<…>`, as far as its text tells.
+/// Returns whether `ty` may be a `Serde<…>`, as far as its text tells.
 pub(crate) fn is_by_serde(ty: &Type) -> bool {
     let Type::Path(path) = ungrouped(ty) else { return false };
+    if let Some(of) = &path.qself {
+        return has_word(of.ty.to_token_stream(), "Serde");
+    }
     path.path.segments.last().is_some_and(|last| last.ident == "Serde")
 }
 

@@ -312,8 +312,8 @@ pub use upbeat_macros::Wire;
 ///   `CounterWithOptions`, whose calls have that deadline and take that value with them;
 /// - `CounterLocal::new(service)`, which implements that trait and calls a service directly, without a node.
 ///
-/// A method that returns `Result<T, E>` is called with `Result<T, CallError<E>>`. A method under
-/// `#[oneway]` has no reply: its caller learns that the message was sent, and nothing more.
+/// A method that returns `Result<T, E>`, or an alias of it that is called `Result`, is called with
+/// `Result<T, CallError<E>>`. A method under `#[oneway]` has no reply: its caller learns that the message was sent, and nothing more.
 ///
 /// A method under `#[method(nack)]` may send a call back to its caller, if a lock or a condition that it needs is
 /// missing: a client keeps the arguments, backs off, and sends the call again. Calls of a handle are not sent back.

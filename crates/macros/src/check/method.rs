@@ -3,7 +3,7 @@
 use super::name;
 use crate::complaint::{Complaints, shown};
 use crate::model::plain_name;
-use crate::parse::{is_oneway, result_arguments};
+use crate::parse::is_oneway;
 use crate::rules;
 use crate::types::{self, Place};
 use std::collections::HashSet;
@@ -238,20 +238,6 @@ fn output(signature: &Signature, oneway: bool, complaints: &mut Complaints) {
                 ),
             );
         }
-        return;
-    }
-    if let Some(arguments) = result_arguments(ty)
-        && arguments.len() != 2
-    {
-        complaints.about(
-            ty,
-            format!(
-                "a caller gets the method's error or the runtime's, in one level, so the error \
-                 must be seen: write `Result<T, E>` in full instead of `{}`; a type of your own that is called \
-                 `Result` needs another name here",
-                shown(ty)
-            ),
-        );
         return;
     }
     if let Some(error) = types::flaw(ty, Place::Result) {

@@ -212,8 +212,7 @@ fn references() {
 fn results() {
     for (ty, words) in [
         ("!", "write `#[oneway]` over it"),
-        ("std::io::Result<u8>", "`Result<T, E>` in full instead of `std::io::Result<u8>`"),
-        ("fmt::Result", "in full instead of `fmt::Result`"),
+        ("Result<&str>", "write `String`"),
         ("impl Future<Output = u8>", "instead of `impl Future<Output = u8>`"),
     ] {
         let method = format!("async fn f(&self) -> {ty};");

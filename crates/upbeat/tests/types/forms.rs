@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::marker::PhantomData;
-use upbeat::{InPlace, Waiting};
+use upbeat::{CallError, InPlace, Waiting};
 
-/// A result with one parameter, whose name all generated code must leave alone.
+/// A result with one parameter.
 type Result<T> = std::result::Result<T, String>;
 
 #[derive(Debug, PartialEq, Serialize, Deserialize, upbeat::Wire)]
@@ -88,7 +88,10 @@ trait Forms {
     async fn getOrder(&self, longName: u64) -> u64;
     #[expect(deprecated, reason = "tried too")]
     async fn old(&self, order: OldOrder, holder: Holder) -> u64;
-    async fn audit(&self) -> std::result::Result<u64, String>;
+    async fn audit(&self) -> Result<u64>;
+    async fn refused(&self, why: String) -> Result<Vec<u64>>;
+    #[allow(deprecated)]
+    async fn later(&self) -> Result<Holder>;
 }
 
 struct All(Cell<u64>);
@@ -143,6 +146,15 @@ impl Forms for All {
     async fn audit(&self) -> Result<u64> {
         Ok(self.0.get())
     }
+
+    async fn refused(&self, why: String) -> Result<Vec<u64>> {
+        if why.is_empty() { Ok(vec![1, 2]) } else { Err(why) }
+    }
+
+    #[allow(deprecated)]
+    async fn later(&self) -> Result<Holder> {
+        Ok(Holder { old: OldOrder { id: 5 } })
+    }
 }
 
 fn names() -> [String; 3] {
@@ -183,5 +195,9 @@ fn unusual_forms_are_carried() {
         let holder = Holder { old: OldOrder { id: 1 } };
         assert_eq!(forms.old(OldOrder { id: 2 }, holder).await, Ok(3));
         assert_eq!(forms.audit().await, Ok(3));
+        assert_eq!(forms.refused(String::new()).await, Ok(vec![1, 2]));
+        let refused = forms.refused("full".into()).await;
+        assert_eq!(refused, Err(CallError::Method("full".to_owned())));
+        assert_eq!(forms.later().await.unwrap().old.id, 5);
     });
 }

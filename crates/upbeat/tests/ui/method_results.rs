@@ -1,14 +1,12 @@
 //! Results that cannot travel.
 
-use std::fmt::{self, Debug};
+use std::fmt::Debug;
 
 #[upbeat::service]
 trait Counter {
     async fn text(&self) -> &str;
     async fn error(&self) -> Result<u64, &'static str>;
     async fn promise(&self) -> impl Debug;
-    async fn hidden(&self) -> fmt::Result;
-    async fn half_hidden(&self) -> std::io::Result<u64>;
     async fn never(&self) -> !;
     async fn own(&self) -> Option<Self>;
 }
