@@ -307,7 +307,7 @@ fn reply_attached<R: Wire>(way: Way<'_>, result: &R, stamps: &mut dyn Stamps) {
     session.reply_any(call, AnyContent::of(&Attaching { content: result, context }), stamps);
 }
 
-/// Returns the arguments that were read. If they could not be read, tells the caller and returns `None`.
+/// Returns the arguments that were read. If they could not be read in time, tells the caller and returns `None`.
 #[inline(always)]
 fn accepted<A>(
     from: From<'_>,
@@ -315,6 +315,7 @@ fn accepted<A>(
     arguments: Result<A, WireError>,
 ) -> Option<(From<'_>, A)> {
     match arguments {
+        Ok(_) if from.is_late() => None,
         Ok(arguments) => Some((from, arguments)),
         Err(error) => {
             refuse_value(from.session, from.call, names, &error);
@@ -358,8 +359,7 @@ where
     M: Fn(From<'_>, A) -> F,
     F: Future<Output = R> + 'static,
 {
-    /// Returns the arguments of a plain call or plain one-way message that lies open, or `None` if it is
-    /// refused.
+    /// Returns the arguments of a plain call or plain one-way message that lies open, or `None` if it is refused.
     #[inline(always)]
     fn plain<'a>(
         &self,
@@ -413,9 +413,9 @@ where
         if R::Value::TOLERANT {
             session.note_form(call, payload.is_tolerant());
         }
+        let end = deadline_us.map(|left| node.end_of(left));
         let arguments = read::<A>(&mut payload, &self.arguments, (node, session, call));
         stamps.at(Point::Decoded);
-        let end = deadline_us.map(|left| node.end_of(left));
         let memory = payload.charged();
         let from = From { node, session, call, end, handed, refusals, bytes, memory };
         accepted(from, self.kept.names, arguments)

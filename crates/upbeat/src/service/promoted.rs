@@ -227,6 +227,17 @@ impl<R: Answer + 'static, F: Future<Output = R> + 'static> Task for Slot<F> {
 }
 
 impl From<'_> {
+    /// Returns whether the time of the call is over, and tells its caller in that case.
+    #[inline(always)]
+    pub(super) fn is_late(&self) -> bool {
+        let is_over = self.end.is_some_and(|end| end <= self.node.now_ns());
+        let is_late = is_over && self.call != CallNumber::NONE;
+        if is_late {
+            self.session.fail(self.call, FailCode::Deadline, "");
+        }
+        is_late
+    }
+
     /// Returns the bytes for which the request is charged while its handler waits.
     #[inline(always)]
     pub(super) fn price(&self) -> u64 {

@@ -3,10 +3,13 @@
 use crate::common::Watchdog;
 use crate::common::server::{KINDS, Stand};
 use crate::common::work::{Division, Point, Record, WorkClient};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 use upbeat::error::Called;
-use upbeat::wire::Wire;
-use upbeat::{CallError, Waiting};
+use upbeat::wire::{Serde, Wire};
+use upbeat::{CallError, Node, Waiting};
 use upbeat_core::frame::FailCode;
 use upbeat_core::limits::MESSAGE_BYTES_MAX;
 use upbeat_memory::probe::{Count, tally};
@@ -19,6 +22,56 @@ fn a_main_that_returns_an_error_prints_a_readable_text() {
     assert_eq!(shown(CallError::Method(Division::NotWhole { rest: 1 })), "NotWhole { rest: 1 }");
     let refused = CallError::Refused { text: "no".into(), called: Called::default() };
     assert_eq!(shown(refused), "the callee refused the call: no (CallError::Refused)");
+}
+
+/// A value that takes long to read.
+struct Slow;
+
+impl Serialize for Slow {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u8(1)
+    }
+}
+
+impl<'de> Deserialize<'de> for Slow {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Slow, D::Error> {
+        std::thread::sleep(2 * TIME_OF_A_CALL);
+        u8::deserialize(from).map(|_| Slow)
+    }
+}
+
+/// The time that the caller of a slow value has.
+const TIME_OF_A_CALL: Duration = Duration::from_millis(150);
+
+/// Takes slow values.
+#[upbeat::service]
+trait Takes {
+    async fn slow(&self, value: Serde<Slow>);
+}
+
+struct Counts(Rc<Cell<u32>>);
+
+impl Takes for Counts {
+    async fn slow(&self, _: Serde<Slow>) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+/// The time in which arguments are read counts: no handler begins when it has passed.
+#[test]
+fn a_deadline_ends_within_long_arguments() {
+    let _watchdog = Watchdog::new("deadlines of long arguments");
+    let node = Node::builder("calls/slow").local_only().build().unwrap();
+    let begun = Rc::new(Cell::new(0));
+    node.serve(TakesServer::new(Counts(Rc::clone(&begun)))).unwrap();
+    node.block_on(async {
+        let takes: TakesClient = node.connect("calls/slow").await.unwrap();
+        assert_eq!(takes.slow(Serde(Slow)).await, Ok(()));
+        let late = takes.deadline(TIME_OF_A_CALL).slow(Serde(Slow)).await;
+        assert!(matches!(late, Err(CallError::Deadline(_))), "{late:?}");
+        assert_eq!(takes.slow(Serde(Slow)).await, Ok(()));
+        assert_eq!(begun.get(), 2);
+    });
 }
 
 fn with_each(test: impl AsyncFn(&WorkClient)) {
