@@ -47,7 +47,11 @@ impl Life {
 }
 
 /// A guard for the time in which this thread drives a node.
-pub(crate) struct Enter<'n>(&'n Dispatcher);
+pub(crate) struct Enter<'n> {
+    node: &'n Dispatcher,
+    /// 0, or [`BETWEEN`].
+    outer: u32,
+}
 
 impl<'n> Enter<'n> {
     /// # Panics
@@ -62,17 +66,17 @@ impl<'n> Enter<'n> {
             refuse_nested(outer);
         }
         node.life.drive.begins();
-        Enter(node)
+        Enter { node, outer }
     }
 }
 
 impl Drop for Enter<'_> {
     #[inline]
     fn drop(&mut self) {
-        DRIVEN.set(0);
-        self.0.life.drive.ends();
-        if self.0.life.closing.get() {
-            self.0.is_driven_no_more();
+        DRIVEN.set(self.outer);
+        self.node.life.drive.ends();
+        if self.node.life.closing.get() {
+            self.node.is_driven_no_more();
         }
     }
 }

@@ -132,7 +132,10 @@ impl Dispatcher {
     /// Ends a session after the messages that the peer wrote before its end were taken over: replies and one-way
     /// messages. Its calls have no caller any more.
     pub(super) fn lose_after_last_words(self: &Rc<Self>, session: &Rc<Session>, why: Why) {
-        session.carrier.take_rest();
+        // A peer that breaks rules could send on for ever.
+        if !matches!(why, Why::Misbehaved(_) | Why::Broken(_)) {
+            session.carrier.take_rest();
+        }
         for kept in session.forget_kept(self.flow.budgets.requests()) {
             if !kept.head.kind.is_answered() {
                 self.contained(|| self.run_kept(session, &kept));

@@ -164,6 +164,7 @@ fn a_blocking_call_beside_a_drive_is_refused() {
         // Other nodes may be driven meanwhile.
         let other = Node::builder("driven/other").local_only().build().unwrap();
         assert_eq!(other.block_on(async { 7 }), 7);
+        assert_eq!(blocking.add(1, 2), Err(CallError::WouldBlockNode));
     });
     assert_eq!(blocking.add(1, 2), Ok(3));
 }
