@@ -351,7 +351,7 @@ impl<const N: usize> Shared for Text<N> {
 
     fn put(&self, to: &Writer<'_>, at: usize) {
         to.store(at + 1, self.len as u64);
-        to.write(at + 2, &self.bytes);
+        put_bytes(&self.bytes, to, at + 2);
     }
 
     fn take(from: &Memory, at: usize) -> Option<Self> {

@@ -2,6 +2,7 @@
 
 use crate::common::{Directory, SOON, Signal, Watchdog, node, over_streams, shares_memory, soon};
 use crate::{Row, containers::Shop};
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use upbeat::export::{ExportError, FixedMap, FixedVec, ReadError};
@@ -267,6 +268,35 @@ fn a_guarded_export_grows() {
         }
         let guard = log.lock().await;
         assert_eq!(guard.lines().get(), (0..4000).map(Line::of).collect::<Vec<_>>());
+    });
+}
+
+/// A guarded export moves to the same place of another segment between two reads of a snapshot: the second one does not
+/// look there for the copy that the first one saw.
+#[test]
+fn a_guarded_snapshot_during_which_its_export_moves_has_one_moment() {
+    const LINES: u64 = 10_000;
+    let _watchdog = Watchdog::new("a move within a snapshot");
+    let (owner, _directory) = owner("within");
+    let lines = (0..LINES).map(Line::of).collect();
+    let log = owner.export_guarded("log", Log { count: 1, lines, groups: Vec::new() }).unwrap();
+    owner.block_on(async {
+        let import = soon(owner.import::<Log>("owner/within/log")).await.unwrap();
+        let (other, runs) = (import.clone(), Cell::new(0));
+        let found = import.snapshot(async |of| {
+            runs.set(runs.get() + 1);
+            let first = of.count().read().await?;
+            if runs.get() == 1 {
+                let guard = log.lock().await;
+                (LINES..4 * LINES).for_each(|line| guard.lines().push(Line::of(line)).unwrap());
+                guard.count().set(2);
+                drop(guard);
+                // The reader follows the export.
+                assert_eq!(soon(other.count().read()).await, Ok(2));
+            }
+            Ok((first, of.count().read().await?))
+        });
+        assert!(matches!(soon(found).await, Ok((1, 1) | (2, 2))));
     });
 }
 
