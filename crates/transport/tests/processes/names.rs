@@ -67,6 +67,24 @@ fn a_name_whose_socket_answers_is_taken() {
     drop(Listener::bind(&place, &home).unwrap());
 }
 
+/// The directory of a living node is removed, and another process takes the name there: the end of the first node leaves
+/// the files of the second one.
+#[test]
+fn a_node_whose_files_were_removed_leaves_those_of_the_next() {
+    let _alone = alone();
+    let directory = Directory::new();
+    let (place, home) = (directory.place(), home("node"));
+    let first = Listener::bind(&place, &home).unwrap();
+    std::fs::remove_dir_all(place.directory()).unwrap();
+    let mut other = Other::start("node", place.directory());
+    other.expect("bound");
+    drop(first);
+    let lock = lock_of(&place, &home);
+    assert!(lock.exists() && lock.with_extension("sock").exists());
+    let error = Listener::bind(&place, &home).err().expect("the name is taken");
+    assert!(matches!(error, BindError::NameTaken { pid: Some(pid), .. } if pid == other.pid()));
+}
+
 /// A process that ends gives its locks up before its sockets. Whoever takes its name, or removes what it has left, in
 /// between waits for the end.
 #[test]

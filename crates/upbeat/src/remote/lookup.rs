@@ -146,3 +146,26 @@ fn not_found(address: &Address, error: &std::io::Error) -> OpenError {
 fn unknown(address: &Address, text: String) -> OpenError {
     OpenError::Unreached { at: address.to_string(), why: Unreached::NoSuchHost { text } }
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use upbeat_environment::waiting::sleep;
+    use upbeat_memory::fork::in_child;
+
+    #[test]
+    fn a_child_looks_up_although_all_threads_of_its_parent_are_busy() {
+        let address: Address = "127.0.0.1:7411".parse().unwrap();
+        lookups().threads += LOOKUPS_MAX;
+        let found = in_child(|| {
+            let lookup = LookedUp::begin(&address).unwrap();
+            while lookup.take().is_none() {
+                sleep(Duration::from_millis(1));
+            }
+            7
+        });
+        lookups().threads -= LOOKUPS_MAX;
+        assert_eq!(found, Some(7));
+    }
+}

@@ -246,6 +246,8 @@ fn a_sequence_has_no_more_empty_elements_than_its_limit() {
     assert_eq!(decoded(EMPTY_ELEMENTS_MAX), Ok(EMPTY_ELEMENTS_MAX));
     let count = EMPTY_ELEMENTS_MAX as u64 + 1;
     assert_eq!(decoded(EMPTY_ELEMENTS_MAX + 1), Err(WireError::Count { count, left: 0 }));
+    let in_place = decode::<InPlace<[u8; 0]>>(&count.to_le_bytes()).map(|items| items.len());
+    assert_eq!(in_place, Err(WireError::Count { count, left: 0 }));
 }
 
 /// A method keeps the memory of an argument by reference for its next request, and frees larger memory.

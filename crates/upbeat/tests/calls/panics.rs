@@ -286,19 +286,33 @@ fn panics_in_a_row_hold_up_nothing_else() {
         turn_all();
     }
     let done = Rc::new(Cell::new(0));
-    let (answered, slept) = (Rc::clone(&done), Rc::clone(&done));
+    let [answered, slept, ended, accepted] = [(); 4].map(|()| Rc::clone(&done));
+    let late = work.clone();
     drop(calls.spawn(async move {
         assert_eq!(work.add(1, 1).await, Ok(2));
         answered.set(answered.get() + 1);
+    }));
+    drop(calls.spawn(async move {
+        let late = late.forever().deadline(Duration::from_millis(5)).await;
+        assert!(matches!(late, Err(CallError::Deadline(_))), "{late:?}");
+        ended.set(ended.get() + 1);
+    }));
+    let other = make("row/other");
+    let connects = other.clone();
+    drop(other.spawn(async move {
+        let work: WorkClient = connects.connect("row").await.unwrap();
+        assert_eq!(work.add(1, 2).await, Ok(3));
+        accepted.set(accepted.get() + 1);
     }));
     drop(server.spawn(async move {
         upbeat::sleep(Duration::from_millis(1)).await;
         slept.set(slept.get() + 1);
     }));
     let begun = Instant::now();
-    while done.get() < 2 {
+    while done.get() < 4 {
         turn_all();
-        assert!(begun.elapsed() < SOON, "{} of 2 are done", done.get());
+        other.turn();
+        assert!(begun.elapsed() < SOON, "{} of 4 are done", done.get());
     }
 }
 

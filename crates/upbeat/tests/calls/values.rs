@@ -5,6 +5,7 @@ use crate::common::server::{KINDS, Stand};
 use crate::common::work::{Division, Point, Record, WorkClient};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::cell::Cell;
+use std::convert::Infallible;
 use std::rc::Rc;
 use std::time::Duration;
 use upbeat::error::Called;
@@ -22,6 +23,21 @@ fn a_main_that_returns_an_error_prints_a_readable_text() {
     assert_eq!(shown(CallError::Method(Division::NotWhole { rest: 1 })), "NotWhole { rest: 1 }");
     let refused = CallError::Refused { text: "no".into(), called: Called::default() };
     assert_eq!(shown(refused), "the callee refused the call: no (CallError::Refused)");
+}
+
+/// A text of the peer does what it likes to no terminal and no log.
+#[test]
+fn texts_of_the_peer_are_escaped() {
+    let (text, called) = (Box::<str>::from("\u{1b}[2Jno\nnew line"), Called::default());
+    let errors = [
+        CallError::<Infallible>::Refused { text: text.clone(), called: called.clone() },
+        CallError::Stream { text: text.clone(), called: called.clone() },
+        CallError::Failed { code: FailCode::Panicked, text, called },
+    ];
+    for error in errors {
+        let shown = error.to_string();
+        assert!(shown.contains("[2Jno") && !shown.contains(char::is_control), "{shown:?}");
+    }
 }
 
 /// A value that takes long to read.

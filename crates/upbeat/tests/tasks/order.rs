@@ -257,7 +257,7 @@ fn a_sleep_beside_tasks_that_compute_and_yield_is_late_by_one_poll_of_each() {
 }
 
 #[test]
-fn a_sleep_beside_many_callers_is_late_by_a_call_of_each() {
+fn a_sleep_and_a_caller_beside_many_callers_are_late_by_a_few_calls_of_each() {
     const CALLERS: u32 = 64;
     let (_alone, _watchdog) = (alone(), Watchdog::new("late beside callers"));
     let directory = Directory::new();
@@ -300,6 +300,23 @@ fn a_sleep_beside_many_callers_is_late_by_a_call_of_each() {
             turn_all();
             let passed = calls.get() - begun;
             assert!(passed <= 4 * CALLERS, "{passed} calls passed");
+        }
+        // Another caller is accepted and answered. Its own loop is fast: it looks at its sockets once in 256 turns.
+        let (late, connected) = (make("late"), Rc::new(Cell::new(false)));
+        let (node, connects) = (late.clone(), Rc::clone(&connected));
+        drop(late.spawn(async move {
+            let slow: SlowClient = node.connect("slow").await.unwrap();
+            slow.compute().await.unwrap();
+            connects.set(true);
+        }));
+        let begun = calls.get();
+        while !connected.get() {
+            (0..300).for_each(|_| {
+                late.turn();
+            });
+            turn_all();
+            let passed = calls.get() - begun;
+            assert!(passed <= 10 * CALLERS, "{passed} calls passed");
         }
     }
 }
