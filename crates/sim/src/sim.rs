@@ -93,8 +93,7 @@ impl Sim {
                 panic!("process `{called}` has ended: {error}");
             }
         });
-        let process = begin(name, Arc::clone(&body) as _);
-        self.processes().insert(name.to_owned(), Named { body, process });
+        self.begin(name, body);
     }
 
     /// Kills a process, unless it has ended.
@@ -121,8 +120,7 @@ impl Sim {
         assert!(!self.is_running(name), "the process `{name}` runs");
         let body = self.processes().get(name).map(|named| Arc::clone(&named.body));
         let body = body.unwrap_or_else(|| panic!("no process `{name}` was started"));
-        let process = begin(name, Arc::clone(&body));
-        self.processes().insert(name.to_owned(), Named { body, process });
+        self.begin(name, body);
     }
 
     /// Returns whether a process of this name runs.
@@ -203,6 +201,13 @@ impl Sim {
         let _ = std::fs::remove_dir_all(&self.inner.place);
     }
 
+    /// Starts the process of this name.
+    fn begin(&self, name: &str, body: Arc<dyn Fn() + Send + Sync>) {
+        let first = Arc::clone(&body);
+        let process = Process::start(name, move || first());
+        self.processes().insert(name.to_owned(), Named { body, process });
+    }
+
     fn process(&self, name: &str) -> Process {
         let process = self.processes().get(name).map(|named| named.process.clone());
         process.unwrap_or_else(|| panic!("no process `{name}` was started"))
@@ -215,8 +220,4 @@ impl Sim {
     fn processes(&self) -> MutexGuard<'_, BTreeMap<String, Named>> {
         self.inner.processes.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn begin(name: &str, body: Arc<dyn Fn() + Send + Sync>) -> Process {
-    Process::start(name, move || body())
 }
