@@ -1,7 +1,7 @@
 //! The source of a value that is read: the open frame of a lane, a buffer of the peer, or private bytes.
 
 use super::in_place::{Hold, Lease, Unread};
-use super::metered::{FIRST, Meter, Metered, values_of_one};
+use super::metered::{Meter, Metered, charge_for_entry, values_of_one};
 use super::output::postcard_error;
 use super::shallow::{STACK_BYTES_MAX, Shallow, here};
 use super::{MessageContext, WireError, reserve};
@@ -188,7 +188,7 @@ impl<'a> Input<'a> {
     /// Charges for an entry of a map or a set that is made next.
     #[inline]
     pub(super) fn charge_entry(&self, bytes: usize, is_first: bool) -> Result<(), WireError> {
-        self.charge(if is_first { bytes * FIRST } else { bytes })
+        self.charge(charge_for_entry(bytes, is_first))
     }
 
     /// Returns the meter of the sequence that is read, if one is.

@@ -29,7 +29,7 @@ const UNASKED: usize = 1 << 20;
 const ASKED: usize = 5;
 /// The charge for the first entry of a map or a set, as a multiple of its size: a tree has room for so many entries once it
 /// has one, and a table for fewer.
-pub(super) const FIRST: usize = 11;
+const FIRST: usize = 11;
 /// Elements of this size are charged like entries, if serde reads them: it does not tell sets from other sequences.
 const LARGE: usize = 64;
 /// A long message may take so many times its bytes, whatever the limit.
@@ -65,6 +65,12 @@ pub(super) fn values_of_one<T>(charged: usize, read: impl FnOnce() -> T) -> (T, 
         let _ = charged;
         (read(), 0)
     }
+}
+
+/// Returns the charge for an entry of so many bytes, which may be the first one of its map or set.
+#[inline]
+pub(super) fn charge_for_entry(bytes: usize, is_first: bool) -> usize {
+    if is_first { bytes * FIRST } else { bytes }
 }
 
 /// The charges for the values of one message.
@@ -185,7 +191,7 @@ impl<'m, P> Metered<'m, P> {
     #[inline]
     fn element<S, E: Error>(&self, part: S, bytes: usize) -> Result<Metered<'m, S>, E> {
         if !self.within {
-            self.meter.charge_serde(if self.is_first { bytes * FIRST } else { bytes })?;
+            self.meter.charge_serde(charge_for_entry(bytes, self.is_first))?;
         }
         Ok(Metered::new(part, self.meter, bytes))
     }
