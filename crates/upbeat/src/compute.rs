@@ -8,20 +8,19 @@
 //! Invariant: a computation counts as under way until it has ended, even if nobody waits for it any more, and its end
 //! wakes the node.
 
-use crate::contain::{contain, panics};
+use crate::contain::{caught, contain, panics};
 use crate::dispatch::Dispatcher;
 use crate::sample::Reason;
 use crate::wake::WakeQueue;
 use crate::workers::Workers;
 use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use upbeat_core::bill::Counter;
-use upbeat_environment::WorldIsOver;
 use upbeat_memory::local::Local;
 
 /// A future of the result of a closure that computes on another thread.
@@ -107,11 +106,7 @@ impl<T: Send + 'static> Compute<T> {
         let under_way = UnderWay::begin(node.roster());
         let told = Arc::clone(&shared);
         let work = move || {
-            let outcome = catch_unwind(AssertUnwindSafe(closure));
-            let outcome = outcome.or_else(|panic| match panic.is::<WorldIsOver>() {
-                true => resume_unwind(panic),
-                false => Err(panic),
-            });
+            let outcome = caught(closure);
             let roster = Arc::clone(&under_way.roster);
             under_way.end(told.end(outcome));
             // A result that nobody waits for is dropped here.

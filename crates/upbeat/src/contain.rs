@@ -23,12 +23,19 @@ pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
 
-/// Runs an act that drops values of the application. Returns whether it panicked. A simulated world that is over
-/// unwinds all of its threads, to their ends.
+/// Runs code of the application, and catches its panic. A simulated world that is over unwinds all of its threads, to
+/// their ends.
+pub(crate) fn caught<R>(act: impl FnOnce() -> R) -> std::thread::Result<R> {
+    catch_unwind(AssertUnwindSafe(act)).map_err(|panic| match panic.is::<WorldIsOver>() {
+        true => resume_unwind(panic),
+        false => panic,
+    })
+}
+
+/// Runs an act that drops values of the application. Returns whether it panicked.
 pub(crate) fn panics(act: impl FnOnce()) -> bool {
-    match catch_unwind(AssertUnwindSafe(act)) {
+    match caught(act) {
         Ok(()) => false,
-        Err(panic) if panic.is::<WorldIsOver>() => resume_unwind(panic),
         Err(panic) => {
             drop_payload(panic);
             true
