@@ -148,7 +148,7 @@ fn outcome(output: &ReturnType, runtime: &Runtime) -> Outcome {
             let (value, error) = (Box::new((*value).clone()), Box::new((*error).clone()));
             Outcome::Fallible { value, error }
         }
-        // An alias, of which the compiler alone knows both types.
+        // The result is an alias of `Result`: the macro does not see its two types, and the compiler does.
         Some(_) => {
             let fallible = runtime.fallible();
             let value = parse_quote_spanned!(ty.span()=> <#ty as #fallible>::Value);
