@@ -172,8 +172,9 @@ fn what_is_given_up_in_its_place_never_runs() {
                 assert_eq!(behind.await.unwrap(), Ok((2, 18_000)));
                 let (began, standing, most, disorder) = depot.state().await.unwrap();
                 assert_eq!((began, standing, most, disorder), (2, 0, 1, 0), "{kind:?}");
+                // A busy machine may send some so late that they are given up before they have gone.
                 let cancels = stand.counted(Counter::CancelsHonoured);
-                assert_eq!(cancels, 2 * lens.len() as u64, "{kind:?}");
+                assert!((1..=2 * lens.len() as u64).contains(&cancels), "{kind:?}: {cancels}");
                 assert_eq!(stand.counted(Counter::PeerFaults), 0);
             });
             whole(&stand, 1);
