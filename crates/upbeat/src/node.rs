@@ -381,8 +381,8 @@ impl Node {
         }
     }
 
-    /// Looks once at all sources of messages, for a loop of the application. Returns
-    /// whether there was anything. Before such a loop waits for [`Node::as_fd`] it calls
+    /// Looks once at all sources of messages, for a loop of the application; at timers and sockets once in a
+    /// millisecond at most. Returns whether there was anything. Before such a loop waits for [`Node::as_fd`] it calls
     /// [`Node::may_wait`].
     ///
     /// ```
@@ -401,7 +401,7 @@ impl Node {
     /// ```
     pub fn turn(&self) -> bool {
         let _enter = Enter::new(&self.inner);
-        self.inner.turn(&mut |_| {})
+        self.inner.turn_of_loop()
     }
 
     /// Runs code of an application's loop inside the node, as a task of the node would.
