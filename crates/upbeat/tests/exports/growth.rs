@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use upbeat::export::{ExportError, FixedMap, FixedVec, ReadError};
-use upbeat::{Node, Shared, Waiting};
+use upbeat::{Counter, Node, Shared, Waiting};
 
 #[derive(Clone, Debug, PartialEq, Shared)]
 struct Log {
@@ -238,6 +238,57 @@ fn an_export_that_has_moved_and_ended_is_known_to_have_ended() {
         }
     });
     thread.join().unwrap();
+}
+
+/// All of them find out at once that it has moved, and each asks the owner for its memory, which comes with a descriptor.
+#[test]
+fn many_tasks_that_read_an_export_when_it_moves_cost_no_session() {
+    const READERS: usize = 400;
+    const ROUNDS: u64 = 5;
+    let _watchdog = Watchdog::new("readers of an export that moves");
+    let (owner, directory) = owner("many");
+    let log = owner.export("log", EMPTY).unwrap();
+    let (place, rounds) = (directory.path(), std::sync::Arc::new(AtomicU64::new(0)));
+    let passed = std::sync::Arc::clone(&rounds);
+    let reader = std::thread::spawn(move || {
+        let reader = node("reader/many", &place, Waiting::Adaptive);
+        reader.block_on(async {
+            let log = soon(reader.import::<Log>("owner/many/log")).await.unwrap();
+            let mut count = log.count().watch();
+            for round in 1..=ROUNDS {
+                while soon(count.changed()).await.unwrap() < round {}
+                let reads: Vec<_> = (0..READERS)
+                    .map(|number| {
+                        let log = log.clone();
+                        reader.spawn(async move { log.lines().index(number).read().await })
+                    })
+                    .collect();
+                for (read, number) in reads.into_iter().zip(0..) {
+                    assert_eq!(soon(read).await.unwrap(), Ok(Line::of(number)), "{round}");
+                }
+                let last = log.lines().index(0).try_read();
+                assert_eq!(
+                    last,
+                    if over_streams() { Err(ReadError::Busy) } else { Ok(Line::of(0)) }
+                );
+                passed.store(round, Ordering::Relaxed);
+            }
+        });
+        reader.counted(Counter::SessionsLost)
+    });
+    owner.block_on(async {
+        let mut lines = 0;
+        for round in 1..=ROUNDS {
+            // Each round has twice as many lines as the one before, so that the export moves.
+            (lines..1000 << round).for_each(|line| log.lines().push(Line::of(line)).unwrap());
+            lines = 1000 << round;
+            log.count().set(round);
+            while rounds.load(Ordering::Relaxed) < round && !reader.is_finished() {
+                upbeat::yield_now().await;
+            }
+        }
+    });
+    assert_eq!(reader.join().unwrap(), 0);
 }
 
 /// The two copies of a guarded export grow together, and what is discarded gives its room back.
