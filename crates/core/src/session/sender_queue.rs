@@ -49,7 +49,7 @@ pub struct SenderQueue<W> {
     turn: Cell<Option<u64>>,
     round: Cell<u64>,
     stands: Cell<bool>,
-    /// Whether a sender was woken that may not have been polled yet.
+    /// Whether a queued sender was woken that may not have been polled yet.
     stirred: Cell<bool>,
 }
 
@@ -110,6 +110,9 @@ impl<W> SenderQueue<W> {
         let Ok(at) = standing.binary_search_by_key(&ticket, |sender| sender.ticket) else { return };
         standing.remove(at);
         self.stands.set(!standing.is_empty());
+        if standing.is_empty() {
+            self.stirred.set(false);
+        }
         let next = [standing.front(), standing.get(AWAKE - 1)].map(|next| {
             let next = next.filter(|_| at == 0 && !mutated(Mutant::NextAsleep))?;
             self.record_wake(next);
@@ -148,7 +151,7 @@ impl<W> SenderQueue<W> {
         self.standing.borrow().binary_search_by_key(&ticket, |sender| sender.ticket).is_ok()
     }
 
-    /// Returns whether a sender was woken that may not have been polled yet.
+    /// Returns whether a queued sender was woken that may not have been polled yet.
     pub fn has_woken(&self) -> bool {
         self.stirred.get()
     }

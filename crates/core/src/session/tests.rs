@@ -100,11 +100,11 @@ proptest! {
             let standing: Vec<u64> =
                 senders.iter().filter(|sender| sender.1).map(|sender| sender.0).collect();
             prop_assert_eq!((line.len(), line.has_waiters()), (standing.len(), !standing.is_empty()));
+            prop_assert!(line.has_waiters() || !line.has_woken(), "its owner would never sleep");
             for &(ticket, stands, _) in &senders {
                 line.take_turn(Some(ticket));
                 prop_assert_eq!(line.has(ticket), stands);
-                let before = standing.iter().all(|first| ticket <= *first);
-                prop_assert_eq!(line.is_in_turn(), before);
+                prop_assert_eq!(line.is_in_turn(), standing.iter().all(|first| ticket <= *first));
             }
             line.take_turn(None);
             prop_assert_eq!(line.is_in_turn(), standing.is_empty());
