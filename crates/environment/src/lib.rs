@@ -1,4 +1,4 @@
-//! The environment of the runtime: the clock, chance, waiting, threads, and what ends with a process.
+//! The environment of the runtime: the clock, chance, waiting, threads, other hosts, and what ends with a process.
 //!
 //! A thread takes these from the system, unless a simulated [`World`] runs the thread. Threads that it
 //! [starts](thread::spawn) belong to the same world. Other crates of the runtime reach the system's clock, random
@@ -27,6 +27,8 @@ pub mod waiting;
 pub mod thread;
 
 pub mod process;
+
+pub mod network;
 
 pub use world::{
     Awaited, FileNumber, State, Value, World, WorldIsOver, enter, is_simulated, state_in_world,

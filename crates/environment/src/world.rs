@@ -4,6 +4,7 @@ use rustix::event::PollFlags;
 use std::any::Any;
 use std::cell::RefCell;
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -36,6 +37,12 @@ pub trait World: Send + Sync {
 
     /// Takes note of a socket of the process, whose peers see its end when the process is killed.
     fn has_socket(&self, socket: BorrowedFd<'_>);
+
+    /// Connects a socket of the process with a port, as `connect(2)` does.
+    fn connect(&self, socket: BorrowedFd<'_>, to: SocketAddr) -> rustix::io::Result<()>;
+
+    /// Returns the address of a host of the world, if it has one of this name.
+    fn address(&self, host: &str) -> Option<IpAddr>;
 
     /// Locks a file for the process, unless another one has locked it. Returns whether this one has.
     fn lock(&self, file: FileNumber) -> bool;

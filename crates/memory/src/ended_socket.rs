@@ -1,7 +1,7 @@
 //! The end of a socket that its owner never closes: a thread of a simulated process that was killed.
 
 use rustix::fs::fstat;
-use rustix::net::{AddressFamily, Shutdown, SocketFlags, accept_with, shutdown, sockopt};
+use rustix::net::{Shutdown, SocketFlags, accept_with, shutdown};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 /// A socket, as long as its owner keeps it open.
@@ -38,17 +38,6 @@ impl OwnedElsewhere {
         while accept_with(socket, flags).is_ok() {}
     }
 
-    /// Ends the socket if it is a connection with another host, which breaks. No thread may close it meanwhile.
-    pub fn breaks(self) {
-        let Some(socket) = self.socket() else { return };
-        let domain = sockopt::socket_domain(socket);
-        let is_remote = matches!(domain, Ok(AddressFamily::INET | AddressFamily::INET6));
-        if is_remote && sockopt::socket_acceptconn(socket) == Ok(false) {
-            // The connection may have ended.
-            let _ = shutdown(socket, Shutdown::Both);
-        }
-    }
-
     /// Returns the socket, if it is still open.
     fn socket<'s>(self) -> Option<BorrowedFd<'s>> {
         // SAFETY: the descriptor is only looked at unless it is the socket of this number. Its owner does not close it
@@ -62,7 +51,7 @@ impl OwnedElsewhere {
 mod tests {
     use super::*;
     use rustix::io::Errno;
-    use rustix::net::{SocketAddrUnix, SocketType, socket_with, socketpair};
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, socket_with, socketpair};
     use std::os::fd::AsFd;
 
     const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
@@ -89,21 +78,6 @@ mod tests {
         OwnedElsewhere::of(listening.as_fd()).unwrap().end();
         assert!(matches!(rustix::io::read(&waits, &mut [0; 8]), Ok(0) | Err(Errno::CONNRESET)));
         assert_eq!(rustix::net::connect(make(), &address), Err(Errno::CONNREFUSED));
-    }
-
-    #[test]
-    fn a_connection_with_another_host_breaks_alone() {
-        let listening = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let near = std::net::TcpStream::connect(listening.local_addr().unwrap()).unwrap();
-        let (far, _) = listening.accept().unwrap();
-        let (own, other) =
-            socketpair(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None).unwrap();
-        for socket in [listening.as_fd(), near.as_fd(), own.as_fd()] {
-            OwnedElsewhere::of(socket).unwrap().breaks();
-        }
-        assert_eq!(rustix::io::read(&far, &mut [0; 8]), Ok(0));
-        assert_eq!(rustix::io::read(&other, &mut [0; 8]), Err(Errno::AGAIN));
-        std::net::TcpStream::connect(listening.local_addr().unwrap()).unwrap();
     }
 
     #[test]

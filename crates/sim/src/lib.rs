@@ -22,6 +22,8 @@
 
 mod random;
 
+mod network;
+
 mod schedule;
 
 mod world;
@@ -34,6 +36,6 @@ mod check;
 
 pub use check::check;
 pub use process::Process;
-pub use sim::{Kills, Sim};
+pub use sim::{Host, Kills, Sim};
 pub use upbeat_environment::thread::{Thread, spawn};
 pub use world::{Ended, Outcome, run};

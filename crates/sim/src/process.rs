@@ -1,5 +1,6 @@
 //! Processes of a world.
 
+use crate::network::FIRST_NUMBER;
 use crate::world::{Simulated, current};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,12 +41,18 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a process in the world of the calling thread. It ends when its first thread does, with all others.
+    /// Starts a process on the host of the calling thread. It ends when its first thread does, with all others.
     ///
     /// # Panics
     /// In no world, and where the system has no thread left.
     pub fn start(name: &str, body: impl FnOnce() + Send + 'static) -> Process {
-        let process = current().expect("a process of a world is started in a world").beside();
+        let host = current().map_or(FIRST_NUMBER, |process| process.host());
+        Process::start_on(host, name, body)
+    }
+
+    /// Starts a process on a host.
+    pub(crate) fn start_on(host: u32, name: &str, body: impl FnOnce() + Send + 'static) -> Process {
+        let process = current().expect("a process of a world is started in a world").beside(host);
         let state = Arc::new(AtomicU64::new(RUNS));
         let (of, its) = (Arc::clone(&process), Arc::clone(&state));
         let first = Box::new(move || {
@@ -69,15 +76,6 @@ impl Process {
             self.state.store(KILLED, Ordering::Release);
             self.process.ends();
         }
-    }
-
-    /// Breaks the connections that the process has with other hosts: its sessions over TCP, and those under TLS, resume.
-    ///
-    /// # Panics
-    /// Outside of the world.
-    pub fn break_connections(&self) {
-        assert!(self.process.is_in_turn(), "a connection of a world breaks in that world");
-        self.process.breaks();
     }
 
     /// Returns whether the process has neither ended nor been killed.

@@ -4,6 +4,7 @@
 //! until the first of them can. Invariant: one thread runs at a time, so the order of everything that threads do to
 //! each other follows from the seed.
 
+use crate::network::Network;
 use crate::random::{Random, mix};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::collections::BTreeMap;
@@ -32,6 +33,7 @@ pub(crate) struct Schedule {
     ended: BTreeMap<Number, Thread>,
     started: Number,
     timers: Vec<Timer>,
+    pub(crate) network: Network,
     /// A digest of all decisions.
     pub(crate) history: u64,
     pub(crate) steps: u64,
@@ -103,6 +105,7 @@ impl Schedule {
             ended: BTreeMap::new(),
             started: 0,
             timers: Vec::new(),
+            network: Network::default(),
             history: mix(seed),
             steps: 0,
             log: None,
@@ -159,6 +162,11 @@ impl Schedule {
         self.threads.contains_key(&self.running)
     }
 
+    /// Returns the name of the running thread.
+    pub(crate) fn running_name(&self) -> &str {
+        self.threads.get(&self.running).map_or("of an ended process", |thread| &thread.name)
+    }
+
     /// Returns whether no thread is left, but for those of processes that have ended.
     pub(crate) fn is_over(&self) -> bool {
         self.threads.is_empty()
@@ -201,6 +209,7 @@ impl Schedule {
         self.now_ns += 1 + self.random.below(STEP_NS) as u64;
         loop {
             self.ring();
+            let arrives = self.network.pass(self.now_ns, &mut self.random);
             let ready = self.ready();
             if !ready.is_empty() {
                 self.running = ready[self.random.below(ready.len())];
@@ -215,7 +224,7 @@ impl Schedule {
             }
             let ends = self.threads.values().filter_map(|thread| thread.waits.as_ref()?.until_ns);
             let rings = self.timers.iter().filter(|timer| timer.of.strong_count() > 0);
-            let next = ends.chain(rings.map(|timer| timer.at_ns)).min();
+            let next = ends.chain(rings.map(|timer| timer.at_ns)).chain(arrives).min();
             self.now_ns = next.ok_or_else(|| self.shown())?;
         }
     }

@@ -1,9 +1,14 @@
 //! A program in a world: its processes by their names, and its chance.
 
+use crate::network::FIRST_NUMBER;
 use crate::process::Process;
+use crate::schedule::Schedule;
+use crate::world::current;
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::fs::DirBuilder;
 use std::ops::Range;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,6 +39,7 @@ struct Inner {
 /// A process that can be started again.
 struct Named {
     body: Arc<dyn Fn() + Send + Sync>,
+    host: u32,
     process: Process,
 }
 
@@ -60,14 +66,14 @@ impl Sim {
         Sim { inner: Arc::new(inner) }
     }
 
-    /// Returns the builder of a node that is found in this world.
+    /// Returns the builder of a node, which is found on the calling thread's host of this world.
     pub fn node(&self, name: &str) -> Builder {
-        Node::builder(name).program(PROGRAM).directory(&self.inner.place)
+        Node::builder(name).program(PROGRAM).directory(self.directory())
     }
 
-    /// Returns the builder of handles that find the nodes of this world.
+    /// Returns the builder of handles that find the nodes of the calling thread's host.
     pub fn handles(&self) -> HandleBuilder {
-        upbeat::handle::builder().program(PROGRAM).directory(&self.inner.place)
+        upbeat::handle::builder().program(PROGRAM).directory(self.directory())
     }
 
     /// Returns the directory of the world, which is removed at its end.
@@ -76,13 +82,32 @@ impl Sim {
         &self.inner.place
     }
 
-    /// Starts a process, whose first thread runs `body`. At each restart it runs again. An error that it returns ends the
-    /// world, as a panic does.
+    /// Returns the host of this name, which is in the world from now on. The program begins on the host `main`.
+    ///
+    /// # Panics
+    /// Outside of the world.
+    #[must_use]
+    pub fn host(&self, name: &str) -> Host {
+        Host::new(self, schedule(|world| world.network.host(name)))
+    }
+
+    /// Starts a process on the calling thread's host. Its first thread runs `body`, at each restart again. An error that it
+    /// returns ends the world, as a panic does.
     ///
     /// # Panics
     /// If a process of this name runs.
     pub fn start<E: Display>(
         &self,
+        name: &str,
+        body: impl Fn(&Sim) -> Result<(), E> + Send + Sync + 'static,
+    ) {
+        self.start_on(current().map_or(FIRST_NUMBER, |process| process.host()), name, body);
+    }
+
+    /// Starts a process on a host.
+    pub(crate) fn start_on<E: Display>(
+        &self,
+        host: u32,
         name: &str,
         body: impl Fn(&Sim) -> Result<(), E> + Send + Sync + 'static,
     ) {
@@ -93,7 +118,7 @@ impl Sim {
                 panic!("process `{called}` has ended: {error}");
             }
         });
-        self.begin(name, body);
+        self.begin(host, name, body);
     }
 
     /// Kills a process, unless it has ended.
@@ -104,12 +129,54 @@ impl Sim {
         self.process(name).kill();
     }
 
-    /// Breaks the connections that a process has with other hosts.
+    /// Breaks the connections between two hosts, which may be one. Bytes that were under way are lost, from any byte on.
     ///
     /// # Panics
-    /// If no process of this name was started.
-    pub fn break_connections(&self, name: &str) {
-        self.process(name).break_connections();
+    /// If one of the hosts is not in the world.
+    pub fn break_connections(&self, one: &str, other: &str) {
+        between([one, other], |world, [one, other]| {
+            world.network.breaks(one, other, world.now_ns, &mut world.random);
+        });
+    }
+
+    /// Parts two hosts: nothing passes from one to the other, in either direction, until the network [heals](Sim::heal).
+    ///
+    /// # Panics
+    /// If one of the hosts is not in the world.
+    pub fn part(&self, one: &str, other: &str) {
+        self.silence(one, other);
+        self.silence(other, one);
+    }
+
+    /// Cuts the way from a host to another one. What goes the other way arrives, and is not acknowledged.
+    ///
+    /// # Panics
+    /// If one of the hosts is not in the world.
+    pub fn silence(&self, from: &str, to: &str) {
+        between([from, to], |world, [from, to]| world.network.cut(from, to, Some(world.now_ns)));
+    }
+
+    /// Heals the network between two hosts. What was under way arrives, unless its connection has ended: an end gives up
+    /// to which nothing is acknowledged for the time that [`Builder::peer_timeout`] says.
+    ///
+    /// # Panics
+    /// If one of the hosts is not in the world.
+    pub fn heal(&self, one: &str, other: &str) {
+        between([one, other], |world, [one, other]| {
+            world.network.cut(one, other, None);
+            world.network.cut(other, one, None);
+        });
+    }
+
+    /// Sets the time that bytes take from one host to another, in either direction; it follows from the seed.
+    ///
+    /// # Panics
+    /// If one of the hosts is not in the world.
+    pub fn delay(&self, one: &str, other: &str, time: Range<Duration>) {
+        between([one, other], |world, [one, other]| {
+            world.network.delay(one, other, &time);
+            world.network.delay(other, one, &time);
+        });
     }
 
     /// Starts a process again that was killed or has ended.
@@ -118,9 +185,9 @@ impl Sim {
     /// If no process of this name was started, or if it runs.
     pub fn restart(&self, name: &str) {
         assert!(!self.is_running(name), "the process `{name}` runs");
-        let body = self.processes().get(name).map(|named| Arc::clone(&named.body));
-        let body = body.unwrap_or_else(|| panic!("no process `{name}` was started"));
-        self.begin(name, body);
+        let named = self.processes().get(name).map(|named| (named.host, Arc::clone(&named.body)));
+        let (host, body) = named.unwrap_or_else(|| panic!("no process `{name}` was started"));
+        self.begin(host, name, body);
     }
 
     /// Returns whether a process of this name runs.
@@ -202,10 +269,18 @@ impl Sim {
     }
 
     /// Starts the process of this name.
-    fn begin(&self, name: &str, body: Arc<dyn Fn() + Send + Sync>) {
+    fn begin(&self, host: u32, name: &str, body: Arc<dyn Fn() + Send + Sync>) {
         let first = Arc::clone(&body);
-        let process = Process::start(name, move || first());
-        self.processes().insert(name.to_owned(), Named { body, process });
+        let process = Process::start_on(host, name, move || first());
+        self.processes().insert(name.to_owned(), Named { body, host, process });
+    }
+
+    /// Returns the directory of the calling thread's host.
+    fn directory(&self) -> PathBuf {
+        let host = current().map_or(FIRST_NUMBER, |process| process.host());
+        // A node makes its own directory alone, and says what is wrong if it cannot.
+        let _ = DirBuilder::new().mode(0o700).create(&self.inner.place);
+        self.inner.place.join(host.to_string())
     }
 
     fn process(&self, name: &str) -> Process {
@@ -220,4 +295,86 @@ impl Sim {
     fn processes(&self) -> MutexGuard<'_, BTreeMap<String, Named>> {
         self.inner.processes.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A host of the world. Its processes share memory with each other, and reach those of other hosts over the network. A
+/// port of the host has the address `name:port`, at which nodes listen and are called.
+///
+/// ```
+/// use std::convert::Infallible;
+/// use std::time::Duration;
+///
+/// /// A counter.
+/// #[upbeat::service]
+/// trait Counter {
+///     /// Returns the sum.
+///     async fn add(&self, a: u64, b: u64) -> u64;
+/// }
+///
+/// struct Adds;
+///
+/// impl Counter for Adds {
+///     async fn add(&self, a: u64, b: u64) -> u64 {
+///         a + b
+///     }
+/// }
+///
+/// upbeat_sim::check(5, |sim| {
+///     sim.host("vienna").start("counter", |sim| {
+///         let node = sim.node("counter").insecure_plaintext().listen("vienna:7000").build().unwrap();
+///         node.serve(CounterServer::new(Adds)).unwrap();
+///         node.block_on(std::future::pending::<()>());
+///         Ok::<_, Infallible>(())
+///     });
+///     sim.delay("main", "vienna", Duration::from_millis(5)..Duration::from_millis(9));
+///     sim.pause(Duration::from_millis(1));
+///     let client = sim.node("client").insecure_plaintext().build().unwrap();
+///     client.block_on(async {
+///         let counter: CounterClient = client.connect("counter@vienna:7000").await.unwrap();
+///         // A call that nothing reaches ends at its deadline.
+///         sim.part("main", "vienna");
+///         assert!(counter.add(1, 2).deadline(Duration::from_secs(1)).await.is_err());
+///         sim.heal("main", "vienna");
+///         assert_eq!(counter.add(1, 2).await, Ok(3));
+///     });
+/// });
+/// ```
+#[derive(Clone)]
+pub struct Host {
+    sim: Sim,
+    number: u32,
+}
+
+impl Host {
+    pub(crate) fn new(sim: &Sim, number: u32) -> Host {
+        Host { sim: sim.clone(), number }
+    }
+
+    /// Starts a process of this host, as [`Sim::start`] does.
+    ///
+    /// # Panics
+    /// If a process of this name runs.
+    pub fn start<E: Display>(
+        &self,
+        name: &str,
+        body: impl Fn(&Sim) -> Result<(), E> + Send + Sync + 'static,
+    ) {
+        self.sim.start_on(self.number, name, body);
+    }
+}
+
+/// Does something with the schedule of the calling thread's world.
+fn schedule<R>(act: impl FnOnce(&mut Schedule) -> R) -> R {
+    current().expect("a world is changed by its own threads").schedule(act)
+}
+
+/// Does the same with two hosts, by their numbers.
+fn between(hosts: [&str; 2], act: impl FnOnce(&mut Schedule, [u32; 2])) {
+    schedule(|world| {
+        let number = |name| {
+            world.network.number(name).unwrap_or_else(|| panic!("no host `{name}` is in the world"))
+        };
+        let hosts = hosts.map(number);
+        act(world, hosts);
+    });
 }

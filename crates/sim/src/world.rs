@@ -1,10 +1,12 @@
 //! A world, and the processes in it.
 
+use crate::network::FIRST;
 pub(crate) use crate::schedule::Log;
 use crate::schedule::{Number, Schedule};
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,6 +19,8 @@ use upbeat_memory::ended_socket::OwnedElsewhere;
 
 /// The nanoseconds that pass from one reading of the clock to the next.
 const READING_NS: u64 = 20;
+/// The readings of the clock after which a thread that has not waited meanwhile never will.
+const READINGS_MAX: u64 = 5_000_000;
 
 /// The result of a run.
 #[derive(Debug)]
@@ -36,7 +40,8 @@ pub struct Outcome<R> {
 pub enum Ended {
     /// A thread has panicked, with this payload.
     Panicked(Box<dyn Any + Send>),
-    /// All threads wait, and nothing can happen any more. The text says what each one waits for.
+    /// All threads wait, and nothing can happen any more: the text says what each one waits for. Or a thread looks at the
+    /// clock again and again, and never waits.
     Stuck(String),
 }
 
@@ -53,7 +58,8 @@ pub(crate) fn run_logged<R: Send>(
 ) -> (Outcome<R>, Log) {
     let shared = Arc::new(Shared::new(seed));
     shared.lock().schedule.log = is_logged.then(Log::default);
-    let process = Simulated::in_world(&shared);
+    let host = shared.lock().schedule.network.host(FIRST);
+    let process = Simulated::in_world(&shared, host);
     let first = shared.lock().schedule.start(process.number, "main");
     let mut result = None;
     std::thread::scope(|scope| {
@@ -87,6 +93,8 @@ pub(crate) fn current() -> Option<Arc<Simulated>> {
 pub(crate) struct Simulated {
     me: Weak<Simulated>,
     number: u32,
+    /// The number of its host.
+    host: u32,
     shared: Arc<Shared>,
     /// The values of static variables, by their addresses.
     values: Mutex<BTreeMap<usize, &'static Value>>,
@@ -111,6 +119,8 @@ struct State {
     sockets: Vec<(u32, OwnedElsewhere)>,
     /// The files that processes have locked.
     locks: BTreeMap<FileNumber, u32>,
+    /// The readings of the clock since a thread has last waited.
+    readings: u64,
     /// The figures at the end of the world. All threads that are left unwind where they wait, in no order.
     end: Option<Figures>,
     /// The cause of an end that did not come by itself.
@@ -130,6 +140,7 @@ impl Shared {
             schedule: Schedule::new(seed),
             sockets: Vec::new(),
             locks: BTreeMap::new(),
+            readings: 0,
             end: None,
             why: None,
         };
@@ -169,12 +180,12 @@ impl Shared {
 }
 
 impl Simulated {
-    fn in_world(shared: &Arc<Shared>) -> Arc<Simulated> {
+    fn in_world(shared: &Arc<Shared>, host: u32) -> Arc<Simulated> {
         static PROCESSES: AtomicU32 = AtomicU32::new(0);
         let number = PROCESSES.fetch_add(1, Ordering::Relaxed);
         let shared = Arc::clone(shared);
         let values = Mutex::default();
-        Arc::new_cyclic(|me| Simulated { me: Weak::clone(me), number, shared, values })
+        Arc::new_cyclic(|me| Simulated { me: Weak::clone(me), number, host, shared, values })
     }
 
     /// Returns whether a thread of the same world runs now.
@@ -182,9 +193,19 @@ impl Simulated {
         current().is_some_and(|current| Arc::ptr_eq(&current.shared, &self.shared))
     }
 
-    /// Returns a new process of the same world.
-    pub(crate) fn beside(&self) -> Arc<Simulated> {
-        Simulated::in_world(&self.shared)
+    /// Returns a new process of the same world, on a host.
+    pub(crate) fn beside(&self, host: u32) -> Arc<Simulated> {
+        Simulated::in_world(&self.shared, host)
+    }
+
+    /// Returns the number of the process's host.
+    pub(crate) fn host(&self) -> u32 {
+        self.host
+    }
+
+    /// Does something with the schedule of the world, which has its network, its time and its chance.
+    pub(crate) fn schedule<R>(&self, act: impl FnOnce(&mut Schedule) -> R) -> R {
+        act(&mut self.world().schedule)
     }
 
     fn world(&self) -> MutexGuard<'_, State> {
@@ -228,19 +249,6 @@ impl Simulated {
     }
 }
 
-impl Simulated {
-    /// Breaks the connections of the process with other hosts.
-    pub(crate) fn breaks(&self) {
-        let state = self.world();
-        if state.end.is_some() {
-            return;
-        }
-        let its = state.sockets.iter().filter(|(of, _)| *of == self.number);
-        // No thread of the process runs meanwhile that could close one.
-        its.for_each(|(_, socket)| socket.breaks());
-    }
-}
-
 impl State {
     /// Lets the next thread run. A world ends when only threads of ended processes are left.
     fn pass_turn(&mut self) {
@@ -250,6 +258,7 @@ impl State {
         if self.schedule.is_over() {
             return self.is_over();
         }
+        self.readings = 0;
         match self.schedule.next() {
             Ok(()) => self.schedule.wake_running(),
             Err(text) => {
@@ -285,6 +294,16 @@ impl World for Simulated {
     fn now_ns(&self) -> u64 {
         let mut state = self.world();
         state.schedule.now_ns += READING_NS;
+        state.readings += 1;
+        if state.readings > READINGS_MAX && state.end.is_none() {
+            let name = state.schedule.running_name();
+            let text =
+                format!("thread `{name}` looks at the clock again and again, and never waits");
+            state.is_over();
+            state.why.get_or_insert(Ended::Stuck(text));
+            drop(state);
+            resume_unwind(Box::new(WorldIsOver));
+        }
         state.schedule.now_ns
     }
 
@@ -340,6 +359,16 @@ impl World for Simulated {
             state.sockets.retain(|(_, known)| !known.shares_descriptor(noted));
             state.sockets.push((self.number, noted));
         }
+    }
+
+    fn connect(&self, socket: BorrowedFd<'_>, to: SocketAddr) -> rustix::io::Result<()> {
+        let mut state = self.world();
+        let now_ns = state.schedule.now_ns;
+        state.schedule.network.connect((self.host, socket), to, now_ns)
+    }
+
+    fn address(&self, host: &str) -> Option<IpAddr> {
+        self.world().schedule.network.address(host)
     }
 
     fn lock(&self, file: FileNumber) -> bool {

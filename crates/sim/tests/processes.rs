@@ -174,6 +174,12 @@ fn failures_of_a_check_say_what_happened() {
         node.block_on(std::future::pending::<()>());
     });
     assert!(stuck.contains("thread `main` waits for messages"), "{stuck}");
+    let spins = failure(|_| {
+        loop {
+            let _ = upbeat_environment::time::Instant::now();
+        }
+    });
+    assert!(spins.contains("thread `main` looks at the clock again and again"), "{spins}");
     let ended = failure(|sim| {
         sim.start("fails", |_| Err("its disk is full"));
         sim.pause(SOON);

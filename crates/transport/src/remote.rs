@@ -19,10 +19,11 @@ use crate::tls::{TlsError, TlsStream};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use upbeat_core::hello::Ticket;
 use upbeat_core::name::NodeName;
+use upbeat_environment::network;
 use upbeat_environment::process::with_socket;
 
 pub use crate::remote_handshake::{ResumeError, Resuming};
@@ -102,7 +103,7 @@ fn call(
 ) -> Result<Opening, OpenError> {
     let socket = socket(at).map_err(OpenError::system("making a socket"))?;
     options::set(&socket, terms).map_err(OpenError::system("setting up a socket"))?;
-    match rustix::net::connect(&socket, &at) {
+    match network::connect(socket.as_fd(), at) {
         Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
         Err(error) => return Err(unreached(at)(error)),
     }

@@ -7,10 +7,11 @@ use super::lock;
 use crate::contain::wake;
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Poll, Waker};
 use upbeat_core::address::Address;
+use upbeat_environment::network::look_up;
 use upbeat_environment::thread::spawn;
 use upbeat_memory::fork::PerProcess;
 use upbeat_transport::error::{OpenError, Unreached};
@@ -121,7 +122,7 @@ pub(crate) fn resolve(address: &Address) -> Result<Vec<SocketAddr>, OpenError> {
     if let Some(ip) = address.ip() {
         return Ok(vec![SocketAddr::new(ip, address.port())]);
     }
-    let found = (address.host(), address.port()).to_socket_addrs();
+    let found = look_up(address.host(), address.port());
     let mut addresses = Vec::new();
     for found in found.map_err(|error| not_found(address, &error))? {
         if !addresses.contains(&found) && addresses.len() < ADDRESSES_MAX {

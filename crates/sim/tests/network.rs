@@ -1,0 +1,253 @@
+//! Hosts of a world, whose network is slow, breaks, and is parted.
+#![forbid(unsafe_code)]
+
+use std::cell::Cell;
+use std::convert::Infallible;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use upbeat::{Builder, CallError, Counter, Node};
+use upbeat_environment::time::Instant;
+use upbeat_sim::{Sim, check, spawn};
+
+/// A ledger.
+#[upbeat::service]
+trait Ledger {
+    /// Enters a number.
+    async fn enter(&self, number: u64) -> u64;
+    /// Notes a number.
+    #[oneway]
+    async fn note(&self, number: u64);
+}
+
+/// The numbers that were entered and noted, in their order.
+type Pages = Arc<Mutex<[Vec<u64>; 2]>>;
+
+struct Book(Pages);
+
+impl Ledger for Book {
+    async fn enter(&self, number: u64) -> u64 {
+        self.0.lock().unwrap()[0].push(number);
+        if number.is_multiple_of(5) {
+            upbeat::sleep(ms(number % 40)).await;
+        }
+        number
+    }
+    async fn note(&self, number: u64) {
+        self.0.lock().unwrap()[1].push(number);
+    }
+}
+
+fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+/// Returns the builder of a node that is patient for two seconds.
+fn remote(sim: &Sim, name: &str, resume_within: Duration) -> Builder {
+    let patience = Duration::from_secs(2);
+    sim.node(name).insecure_plaintext().peer_timeout(patience).resume_within(resume_within)
+}
+
+/// Starts a ledger on the host `vienna`, and returns its pages.
+fn ledger(sim: &Sim, resume_within: Duration) -> Pages {
+    let pages = Pages::default();
+    let of = Arc::clone(&pages);
+    sim.host("vienna").start("ledger", move |sim| {
+        let node = remote(sim, "ledger", resume_within).listen("vienna:7000").build().unwrap();
+        node.serve(LedgerServer::new(Book(Arc::clone(&of)))).unwrap();
+        node.block_on(std::future::pending::<()>());
+        Ok::<_, Infallible>(())
+    });
+    pages
+}
+
+/// Connects a client on the host `main` with the ledger.
+async fn connect(client: &Node) -> LedgerClient {
+    let ledger = client.connect("ledger@vienna:7000").wait_for(Duration::from_secs(10));
+    ledger.await.unwrap()
+}
+
+fn client(sim: &Sim, resume_within: Duration) -> Node {
+    remote(sim, "client", resume_within).build().unwrap()
+}
+
+/// Does something to the network again and again, at times of the world's, until the flag is set.
+fn beset(
+    sim: &Sim,
+    is_over: &Arc<Mutex<bool>>,
+    every: Duration,
+    act: impl Fn(&Sim) + Send + 'static,
+) {
+    let (sim, is_over) = (sim.clone(), Arc::clone(is_over));
+    let body = move || {
+        while !*is_over.lock().unwrap() {
+            sim.pause(sim.between(&(Duration::ZERO..every)));
+            act(&sim);
+        }
+    };
+    drop(spawn("besets", body).unwrap());
+}
+
+/// The answers to eight tasks about the numbers that they entered.
+#[derive(Default)]
+struct Told {
+    done: Vec<u64>,
+    unknown: Vec<u64>,
+}
+
+/// Has eight tasks enter so many numbers each.
+async fn enter_all(node: &Node, ledger: &LedgerClient, count: u64) -> Told {
+    let tasks: Vec<_> = (0..8)
+        .map(|first| {
+            let ledger = ledger.clone();
+            node.spawn(async move {
+                let mut told = Told::default();
+                for number in (0..count).map(|at| 8 * at + first) {
+                    match ledger.enter(number).await {
+                        Ok(entered) => {
+                            assert_eq!(entered, number);
+                            told.done.push(number);
+                        }
+                        Err(error) if error.may_have_run() => told.unknown.push(number),
+                        Err(_) => upbeat::sleep(ms(50)).await,
+                    }
+                }
+                told
+            })
+        })
+        .collect();
+    let mut all = Told::default();
+    for task in tasks {
+        let told = task.await.unwrap();
+        all.done.extend(told.done);
+        all.unknown.extend(told.unknown);
+    }
+    all
+}
+
+/// The connection of a session breaks again and again, at any byte: each call and each message arrives once, in order.
+#[test]
+fn a_session_whose_connection_breaks_loses_and_doubles_nothing() {
+    const COUNT: u64 = 40;
+    const MESSAGES: u64 = 400;
+    let long = Duration::from_secs(60);
+    check(20, |sim| {
+        let pages = ledger(sim, long);
+        sim.delay("main", "vienna", ms(1)..ms(20));
+        let client = client(sim, long);
+        let is_over = Arc::default();
+        client.block_on(async {
+            let ledger = connect(&client).await;
+            beset(sim, &is_over, ms(150), |sim| sim.break_connections("main", "vienna"));
+            let notes = ledger.clone();
+            let noted = client.spawn(async move {
+                for number in 0..MESSAGES {
+                    notes.note(number).await.unwrap();
+                    upbeat::sleep(ms(number % 3)).await;
+                }
+            });
+            let told = enter_all(&client, &ledger, COUNT).await;
+            noted.await.unwrap();
+            // An answer comes behind the messages.
+            assert_eq!(ledger.enter(u64::MAX).await, Ok(u64::MAX));
+            assert_eq!(told.done.len() as u64, 8 * COUNT);
+        });
+        *is_over.lock().unwrap() = true;
+        let [mut entered, noted] = pages.lock().unwrap().clone();
+        assert!((0..MESSAGES).eq(noted.iter().copied()), "{noted:?}");
+        entered.pop();
+        entered.sort_unstable();
+        assert!((0..8 * COUNT).eq(entered.iter().copied()), "{entered:?}");
+        let suspended = client.counted(Counter::SessionsSuspended);
+        sim.sometimes("a session resumed several times", suspended > 3);
+        assert_eq!(client.counted(Counter::SessionsOpened), 1);
+    });
+}
+
+/// The network is slow, parted, and silent in one direction, for up to eight seconds: a session outlives that, and what
+/// its callers are told is true. Another one, which waits for half a second, does not, and the same holds.
+#[test]
+fn callers_beyond_a_parted_network_are_told_the_truth() {
+    const COUNT: u64 = 25;
+    for resume_within in [Duration::from_secs(60), ms(500)] {
+        check(15, |sim| {
+            let pages = ledger(sim, resume_within);
+            let client = client(sim, resume_within);
+            let is_over = Arc::default();
+            let told = client.block_on(async {
+                let ledger = connect(&client).await;
+                beset(sim, &is_over, ms(300), |sim| {
+                    let longest = [ms(20), Duration::from_secs(8)][sim.below(2) as usize];
+                    match sim.below(4) {
+                        0 => sim.part("main", "vienna"),
+                        1 => sim.silence("main", "vienna"),
+                        2 => sim.silence("vienna", "main"),
+                        _ => sim.delay("main", "vienna", ms(0)..sim.between(&(ms(1)..ms(300)))),
+                    }
+                    sim.pause(sim.between(&(ms(0)..longest)));
+                    sim.heal("main", "vienna");
+                });
+                enter_all(&client, &ledger, COUNT).await
+            });
+            *is_over.lock().unwrap() = true;
+            let entered = pages.lock().unwrap()[0].clone();
+            for number in 0..8 * COUNT {
+                let times = entered.iter().filter(|entered| **entered == number).count();
+                let expected = match number {
+                    number if told.done.contains(&number) => 1..=1,
+                    number if told.unknown.contains(&number) => 0..=1,
+                    _ => 0..=0,
+                };
+                assert!(expected.contains(&times), "{number} was entered {times} times");
+            }
+            if resume_within > Duration::from_secs(8) {
+                assert_eq!(told.done.len() as u64, 8 * COUNT);
+                let suspended = client.counted(Counter::SessionsSuspended);
+                sim.sometimes("a session was suspended", suspended > 0);
+            } else {
+                let has_run = |number| entered.contains(number);
+                sim.sometimes("a call of unknown end has run", told.unknown.iter().any(has_run));
+                sim.sometimes(
+                    "a call of unknown end has not run",
+                    !told.unknown.iter().all(has_run),
+                );
+            }
+        });
+    }
+}
+
+/// A deadline ends a call in time, whatever has become of the network, and a connection ends in its own.
+#[test]
+fn a_deadline_ends_a_call_to_a_host_that_is_silent() {
+    check(20, |sim| {
+        ledger(sim, Duration::from_secs(5));
+        let client = client(sim, Duration::from_secs(5));
+        client.block_on(async {
+            let ledger = connect(&client).await;
+            match sim.below(3) {
+                0 => sim.part("main", "vienna"),
+                1 => sim.silence("main", "vienna"),
+                _ => sim.silence("vienna", "main"),
+            }
+            let began = Instant::now();
+            let told = ledger.enter(1).deadline(ms(300)).await;
+            assert!(matches!(told, Err(CallError::Deadline(_))), "{told:?}");
+            let took = began.elapsed();
+            assert!(took >= ms(300) && took < ms(302), "{took:?}");
+            let calls = Rc::new(Cell::new(0));
+            let counts = Rc::clone(&calls);
+            let counted = client.spawn(async move {
+                while counts.get() < 10 {
+                    upbeat::sleep(ms(100)).await;
+                    counts.set(counts.get() + 1);
+                }
+            });
+            let again = client.connect::<LedgerClient>("ledger@vienna:7000").wait_for(ms(700));
+            drop(again.await);
+            counted.await.unwrap();
+            sim.heal("main", "vienna");
+            let again = connect(&client).await;
+            assert_eq!(again.enter(7).await, Ok(7));
+        });
+    });
+}
