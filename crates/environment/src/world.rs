@@ -38,11 +38,21 @@ pub trait World: Send + Sync {
     /// Takes note of a socket of the process, whose peers see its end when the process is killed.
     fn has_socket(&self, socket: BorrowedFd<'_>);
 
-    /// Connects a socket of the process with a port, as `connect(2)` does.
-    fn connect(&self, socket: BorrowedFd<'_>, to: SocketAddr) -> rustix::io::Result<()>;
+    /// Returns a socket of the process that is connected with a port. It gives up when nothing was acknowledged for so many
+    /// milliseconds.
+    fn connect(&self, to: SocketAddr, patience_ms: u32) -> rustix::io::Result<OwnedFd>;
+
+    /// Returns a socket of the process that listens, and its address.
+    fn listen(&self, at: SocketAddr) -> rustix::io::Result<(OwnedFd, SocketAddr)>;
+
+    /// Accepts a caller at such a socket. Returns the caller's address.
+    fn accept(&self, listening: BorrowedFd<'_>) -> rustix::io::Result<(OwnedFd, SocketAddr)>;
+
+    /// Returns the address of the process's host.
+    fn address(&self) -> IpAddr;
 
     /// Returns the address of a host of the world, if it has one of this name.
-    fn address(&self, host: &str) -> Option<IpAddr>;
+    fn address_of(&self, host: &str) -> Option<IpAddr>;
 
     /// Locks a file for the process, unless another one has locked it. Returns whether this one has.
     fn lock(&self, file: FileNumber) -> bool;

@@ -1,18 +1,27 @@
 //! The network between the hosts of a world.
 //!
 //! A process that calls a port is connected with a socket of the world. The world calls the port, and passes on what
-//! comes from either side: late, and not at all while the way there is cut. Invariant: what arrives has come in its
-//! order, and nothing arrives behind bytes that are lost.
+//! comes from either side: late, and not at all while the way there is cut. All sockets are of the system's Unix domain,
+//! because the system passes on the bytes of its TCP when it finds the time. Invariant: what arrives has come in its order,
+//! and nothing arrives behind bytes that are lost.
 
-use crate::random::{Random, mix};
+use crate::random::Random;
 use rustix::io::{Errno, Result, read, write};
-use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, sockopt};
+use rustix::net::{
+    AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, shutdown, socket_with,
+    socketpair,
+};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+/// The processes that may call a port before it accepts them.
+const CALLERS: i32 = 4096;
+/// The first port that a host gives to a process which asks for any, and the first of its callers.
+const FIRST_PORT: u16 = 20_000;
 
 /// The name of the host on which a program begins.
 pub(crate) const FIRST: &str = "main";
@@ -29,20 +38,27 @@ const WHOLE: usize = 4;
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
 /// The hosts of a world, and the connections between them.
-#[derive(Default)]
 pub(crate) struct Network {
-    /// By their numbers.
-    hosts: Vec<Host>,
+    /// The number of the world.
+    world: u64,
+    /// The names of the hosts, by their numbers.
+    hosts: Vec<String>,
     /// The ways from one host to another that are not as all others.
     ways: BTreeMap<(u32, u32), Way>,
+    /// The ports at which processes listen, of each host.
+    ports: BTreeMap<(u32, u16), Port>,
+    /// The number of ports that were given to callers and listeners.
+    given: u16,
     connections: Vec<Connection>,
-    /// The socket at which the world takes the calls of processes, once one has called.
-    door: Option<(OwnedFd, SocketAddr)>,
 }
 
-struct Host {
+/// A port at which a process listens.
+struct Port {
+    process: u32,
+    /// The name of the socket.
     name: String,
-    address: Ipv4Addr,
+    /// The addresses of the callers that wait.
+    callers: VecDeque<SocketAddr>,
 }
 
 /// The way from one host to another.
@@ -56,7 +72,8 @@ struct Way {
 /// A connection between two hosts: that of the caller, and that which was called.
 struct Connection {
     hosts: [u32; 2],
-    to: SocketAddr,
+    /// The port that is called.
+    port: u16,
     began_ns: u64,
     /// The time after which an end gives up whose packets are not acknowledged.
     patience_ns: u64,
@@ -85,23 +102,44 @@ enum Part {
 }
 
 impl Network {
+    pub(crate) fn new() -> Network {
+        static WORLDS: AtomicU64 = AtomicU64::new(0);
+        Network {
+            world: WORLDS.fetch_add(1, Ordering::Relaxed),
+            hosts: vec![FIRST.to_owned()],
+            ways: BTreeMap::new(),
+            ports: BTreeMap::new(),
+            given: 0,
+            connections: Vec::new(),
+        }
+    }
+
     /// Returns the number of the host of this name, which is in the world from now on.
     pub(crate) fn host(&mut self, name: &str) -> u32 {
         self.number(name).unwrap_or_else(|| {
-            self.hosts.push(Host { name: name.to_owned(), address: unused() });
+            self.hosts.push(name.to_owned());
             self.hosts.len() as u32 - 1
         })
     }
 
     /// Returns the number of the host of this name, if there is one.
     pub(crate) fn number(&self, name: &str) -> Option<u32> {
-        let known = self.hosts.iter().position(|host| host.name == name);
+        let known = self.hosts.iter().position(|host| host == name);
         known.map(|number| number as u32)
     }
 
-    pub(crate) fn address(&self, name: &str) -> Option<IpAddr> {
-        let host = self.hosts.iter().find(|host| host.name == name)?;
-        Some(IpAddr::V4(host.address))
+    /// Returns the number of the host that a process of a host reaches at an address.
+    fn number_at(&self, at: IpAddr, from: u32) -> Option<u32> {
+        if at.is_loopback() || at.is_unspecified() {
+            return Some(from);
+        }
+        (0..self.hosts.len() as u32).find(|host| address(*host) == at)
+    }
+
+    /// Returns a port that nobody has.
+    fn unused_port(&mut self) -> u16 {
+        self.given += 1;
+        FIRST_PORT + self.given
     }
 
     /// Returns a way, to be changed.
@@ -150,65 +188,88 @@ impl Network {
         }
     }
 
-    /// Connects a socket of a process with a port.
+    /// Returns a socket of a process of a host that listens, and its address.
+    pub(crate) fn listen(
+        &mut self,
+        (process, host): (u32, u32),
+        at: SocketAddr,
+    ) -> Result<(OwnedFd, SocketAddr)> {
+        if self.number_at(at.ip(), host) != Some(host) {
+            return Err(Errno::ADDRNOTAVAIL);
+        }
+        let number = if at.port() == 0 { self.unused_port() } else { at.port() };
+        let name = match self.ports.get(&(host, number)) {
+            // Its name is free once the port is closed.
+            Some(port) => port.name.clone(),
+            None => {
+                let unused = self.unused_port();
+                format!("upbeat-sim-{}-{}-{unused}", std::process::id(), self.world)
+            }
+        };
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
+        rustix::net::bind(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
+        rustix::net::listen(&socket, CALLERS)?;
+        self.ports.insert((host, number), Port { process, name, callers: VecDeque::new() });
+        Ok((socket, SocketAddr::new(at.ip(), number)))
+    }
+
+    /// Closes the ports of a process that has ended.
+    pub(crate) fn ends(&mut self, process: u32) {
+        self.ports.retain(|_, port| port.process != process);
+    }
+
+    /// Accepts a caller at a socket that listens. Returns its address.
+    pub(crate) fn accept(&mut self, listening: BorrowedFd<'_>) -> Result<(OwnedFd, SocketAddr)> {
+        let socket = rustix::net::accept_with(listening, FLAGS)?;
+        let bound = SocketAddrUnix::try_from(rustix::net::getsockname(listening)?)?;
+        let name = bound.abstract_name().unwrap_or_default();
+        let port = self.ports.values_mut().find(|port| port.name.as_bytes() == name);
+        let from = port.and_then(|port| port.callers.pop_front()).ok_or(Errno::NOTCONN)?;
+        Ok((socket, from))
+    }
+
+    /// Returns a socket of a process of a host that is connected with a port. An end gives up to which nothing was
+    /// acknowledged for a time.
     pub(crate) fn connect(
         &mut self,
-        (from, socket): (u32, BorrowedFd<'_>),
+        host: u32,
         to: SocketAddr,
+        patience_ms: u32,
         now_ns: u64,
-    ) -> Result<()> {
-        let called = self.hosts.iter().position(|host| IpAddr::V4(host.address) == to.ip());
-        let hosts = [from, called.map_or(from, |number| number as u32)];
+    ) -> Result<OwnedFd> {
+        let called = self.number_at(to.ip(), host).ok_or(Errno::HOSTUNREACH)?;
         let is_cut = |one, other| self.usual(one, other).cut_ns.is_some();
-        let is_reached = !is_cut(hosts[0], hosts[1]) && !is_cut(hosts[1], hosts[0]);
-        // A port that nobody listens at refuses the call.
-        let there = if is_reached { Some(self.call(from, to)?) } else { None };
-        let here = self.take(socket)?;
-        let patience_ns = u64::from(sockopt::tcp_user_timeout(socket)?) * 1_000_000;
+        let there = match is_cut(host, called) || is_cut(called, host) {
+            true => None,
+            false => self.call([host, called], to.port())?,
+        };
+        let (here, of_process) = socketpair(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
         self.connections.push(Connection {
-            hosts,
-            to,
+            hosts: [host, called],
+            port: to.port(),
             began_ns: now_ns,
-            patience_ns,
+            patience_ns: u64::from(patience_ms) * 1_000_000,
             ends: [Some(here), there],
             under_way: Default::default(),
             is_over: false,
         });
-        Ok(())
+        Ok(of_process)
     }
 
-    /// Connects a socket of a process with one of the world, which is returned.
-    fn take(&mut self, socket: BorrowedFd<'_>) -> Result<OwnedFd> {
-        let (door, at) = match self.door.take() {
-            Some(door) => door,
-            None => open_door()?,
-        };
-        let connected = established(rustix::net::connect(socket, &at));
-        let taken = connected.and_then(|()| {
-            loop {
-                // The system establishes a connection within the host at once.
-                match rustix::net::accept_with(&door, FLAGS) {
-                    Err(Errno::AGAIN | Errno::INTR) => std::thread::yield_now(),
-                    taken => return taken,
-                }
+    /// Calls a port from one host to another. Returns the connection, if the port has room for one.
+    fn call(&mut self, [from, to]: [u32; 2], number: u16) -> Result<Option<OwnedFd>> {
+        let caller = SocketAddr::new(address(from), self.unused_port());
+        let port = self.ports.get_mut(&(to, number)).ok_or(Errno::CONNREFUSED)?;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
+        let name = SocketAddrUnix::new_abstract_name(port.name.as_bytes())?;
+        match rustix::net::connect(&socket, &name) {
+            Ok(()) => {
+                port.callers.push_back(caller);
+                Ok(Some(socket))
             }
-        });
-        self.door = Some((door, at));
-        let taken = taken?;
-        sockopt::set_tcp_nodelay(&taken, true)?;
-        Ok(taken)
-    }
-
-    /// Calls a port for a host.
-    fn call(&self, from: u32, to: SocketAddr) -> Result<OwnedFd> {
-        let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        let socket = rustix::net::socket_with(family, SocketType::STREAM, FLAGS, None)?;
-        sockopt::set_tcp_nodelay(&socket, true)?;
-        if let Some(host) = self.hosts.get(from as usize).filter(|_| to.is_ipv4()) {
-            rustix::net::bind(&socket, &SocketAddr::from((host.address, 0)))?;
+            Err(Errno::AGAIN) => Ok(None),
+            Err(error) => Err(error),
         }
-        established(rustix::net::connect(&socket, &to))?;
-        Ok(socket)
     }
 
     /// Passes on what has come and is due. Returns when more will be due.
@@ -229,15 +290,15 @@ impl Network {
         [self.usual(caller, called), self.usual(called, caller)]
     }
 
-    fn pass_of(&self, connection: &mut Connection, now_ns: u64, random: &mut Random) {
+    fn pass_of(&mut self, connection: &mut Connection, now_ns: u64, random: &mut Random) {
         let ways = self.ways_of(connection);
         if connection.gives_up_at(&ways).is_some_and(|at_ns| at_ns <= now_ns) {
             return connection.reset();
         }
         let is_cut = ways.each_ref().map(|way| way.cut_ns.is_some());
         if connection.ends[1].is_none() && is_cut == [false; 2] {
-            match self.call(connection.hosts[0], connection.to) {
-                Ok(end) => connection.ends[1] = Some(end),
+            match self.call(connection.hosts, connection.port) {
+                Ok(end) => connection.ends[1] = end,
                 Err(_) => return connection.reset(),
             }
         }
@@ -283,10 +344,7 @@ impl Connection {
 
     /// Ends the connection for both sides.
     fn reset(&mut self) {
-        for end in self.ends.iter_mut().filter_map(Option::take) {
-            // The bytes that have come and were not read are lost.
-            let _ = sockopt::set_socket_linger(&end, Some(Duration::ZERO));
-        }
+        self.ends = [None, None];
         self.is_over = true;
     }
 }
@@ -370,28 +428,8 @@ impl UnderWay {
     }
 }
 
-/// Returns a socket at which the world takes calls, and its address.
-fn open_door() -> Result<(OwnedFd, SocketAddr)> {
-    let door = rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, FLAGS, None)?;
-    rustix::net::bind(&door, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
-    rustix::net::listen(&door, 16)?;
-    let at = SocketAddr::try_from(rustix::net::getsockname(&door)?)?;
-    Ok((door, at))
-}
-
-/// A connection within the host is established at once.
-fn established(connected: Result<()>) -> Result<()> {
-    match connected {
-        Err(Errno::INPROGRESS) => Ok(()),
-        connected => connected,
-    }
-}
-
-/// Returns an address of this host that probably no other host of any world has. All of them are texts of equal lengths,
-/// so that nothing depends on the number.
-fn unused() -> Ipv4Addr {
-    static ADDRESSES: AtomicU64 = AtomicU64::new(0);
-    let number = ADDRESSES.fetch_add(1, Ordering::Relaxed) << 32 | u64::from(std::process::id());
-    let [one, two, three, ..] = mix(number).to_le_bytes().map(|byte| 100 + byte % 150);
-    Ipv4Addr::new(127, one, two, three)
+/// Returns the address of a host.
+pub(crate) fn address(host: u32) -> IpAddr {
+    let [.., two, three, four] = (host + 1).to_be_bytes();
+    IpAddr::V4(Ipv4Addr::new(10, two, three, four))
 }

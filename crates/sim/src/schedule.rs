@@ -105,7 +105,7 @@ impl Schedule {
             ended: BTreeMap::new(),
             started: 0,
             timers: Vec::new(),
-            network: Network::default(),
+            network: Network::new(),
             history: mix(seed),
             steps: 0,
             log: None,

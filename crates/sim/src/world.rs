@@ -1,13 +1,13 @@
 //! A world, and the processes in it.
 
-use crate::network::FIRST;
+use crate::network::{FIRST_NUMBER, address};
 pub(crate) use crate::schedule::Log;
 use crate::schedule::{Number, Schedule};
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -58,8 +58,7 @@ pub(crate) fn run_logged<R: Send>(
 ) -> (Outcome<R>, Log) {
     let shared = Arc::new(Shared::new(seed));
     shared.lock().schedule.log = is_logged.then(Log::default);
-    let host = shared.lock().schedule.network.host(FIRST);
-    let process = Simulated::in_world(&shared, host);
+    let process = Simulated::in_world(&shared, FIRST_NUMBER);
     let first = shared.lock().schedule.start(process.number, "main");
     let mut result = None;
     std::thread::scope(|scope| {
@@ -281,6 +280,7 @@ impl State {
         let its = self.sockets.extract_if(.., |(of, _)| *of == process);
         its.for_each(|(_, socket)| socket.end());
         self.locks.retain(|_, of| *of != process);
+        self.schedule.network.ends(process);
     }
 
     fn figures(&self) -> Figures {
@@ -361,14 +361,31 @@ impl World for Simulated {
         }
     }
 
-    fn connect(&self, socket: BorrowedFd<'_>, to: SocketAddr) -> rustix::io::Result<()> {
+    fn connect(&self, to: SocketAddr, patience_ms: u32) -> rustix::io::Result<OwnedFd> {
         let mut state = self.world();
         let now_ns = state.schedule.now_ns;
-        state.schedule.network.connect((self.host, socket), to, now_ns)
+        let socket = state.schedule.network.connect(self.host, to, patience_ms, now_ns)?;
+        drop(state);
+        self.has_socket(socket.as_fd());
+        Ok(socket)
     }
 
-    fn address(&self, host: &str) -> Option<IpAddr> {
-        self.world().schedule.network.address(host)
+    fn listen(&self, at: SocketAddr) -> rustix::io::Result<(OwnedFd, SocketAddr)> {
+        let listens = self.world().schedule.network.listen((self.number, self.host), at)?;
+        self.has_socket(listens.0.as_fd());
+        Ok(listens)
+    }
+
+    fn accept(&self, listening: BorrowedFd<'_>) -> rustix::io::Result<(OwnedFd, SocketAddr)> {
+        self.world().schedule.network.accept(listening)
+    }
+
+    fn address(&self) -> IpAddr {
+        address(self.host)
+    }
+
+    fn address_of(&self, host: &str) -> Option<IpAddr> {
+        self.world().schedule.network.number(host).map(address)
     }
 
     fn lock(&self, file: FileNumber) -> bool {

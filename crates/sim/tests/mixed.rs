@@ -2,10 +2,15 @@
 #![forbid(unsafe_code)]
 
 use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
+use upbeat::handle::HandleBuilder;
 use upbeat::sync::Mutex;
-use upbeat::{CallError, Node, Stream};
-use upbeat_sim::{run, spawn};
+use upbeat::{Builder, CallError, Stream};
+use upbeat_sim::{Sim, check, spawn};
 
 /// An account.
 #[upbeat::service]
@@ -120,53 +125,134 @@ async fn operate(account: &impl AccountCaller, seed: u64, first: u64) -> Did {
             }
         }
     }
+    // The answer comes behind the messages.
+    account.all().await.unwrap();
     did
 }
 
-fn serve() {
-    let node = Node::builder("sim/account").local_only().build().unwrap();
-    let kept = Kept {
-        lock: Mutex::new(()),
-        sum: Cell::new(0),
-        added: RefCell::default(),
-        noted: RefCell::default(),
-    };
-    node.serve(AccountServer::new(kept)).unwrap();
-    node.block_on(upbeat::sleep(Duration::from_secs(600)));
+/// The places of the server and of its clients.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Place {
+    /// Threads of one process.
+    Process,
+    /// Processes of one host.
+    Host,
+    /// Two hosts, whose network is besieged.
+    Network,
+}
+
+/// A session outlives what happens to the network.
+const LONG: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl Place {
+    fn node(self, sim: &Sim, name: &str) -> Builder {
+        let builder = sim.node(name);
+        match self {
+            Place::Process => builder.local_only(),
+            Place::Host => builder,
+            Place::Network => {
+                builder.insecure_plaintext().resume_within(LONG).peer_timeout(PATIENCE)
+            }
+        }
+    }
+
+    fn handles(self, sim: &Sim) -> HandleBuilder {
+        match self {
+            Place::Network => {
+                let handles = sim.handles().insecure_plaintext().resume_within(LONG);
+                handles.peer_timeout(PATIENCE)
+            }
+            _ => sim.handles(),
+        }
+    }
+
+    fn server(self) -> &'static str {
+        if self == Place::Network { "account@vienna:7000" } else { "account" }
+    }
+
+    /// Starts the server.
+    fn start(self, sim: &Sim) {
+        let serve = move |sim: &Sim| {
+            let builder = self.node(sim, "account");
+            let listens =
+                if self == Place::Network { builder.listen("vienna:7000") } else { builder };
+            let node = listens.build().unwrap();
+            let kept = Kept {
+                lock: Mutex::new(()),
+                sum: Cell::new(0),
+                added: RefCell::default(),
+                noted: RefCell::default(),
+            };
+            node.serve(AccountServer::new(kept)).unwrap();
+            node.block_on(upbeat::sleep(Duration::from_secs(3600)));
+            Ok::<_, Infallible>(())
+        };
+        match self {
+            Place::Process => {
+                let sim = sim.clone();
+                // The world ends with this thread's process.
+                drop(spawn("account", move || serve(&sim).unwrap()).unwrap());
+            }
+            Place::Host => sim.start("account", serve),
+            Place::Network => sim.host("vienna").start("account", serve),
+        }
+    }
+}
+
+/// Does something to the network, until the clients are done.
+fn besiege(sim: &Sim, is_over: &AtomicBool) {
+    let ms = Duration::from_millis;
+    while !is_over.load(Relaxed) {
+        sim.pause(sim.between(&(ms(0)..ms(200))));
+        match sim.below(5) {
+            0 | 1 => sim.break_connections("main", "vienna"),
+            2 => sim.part("main", "vienna"),
+            3 => sim.silence("main", "vienna"),
+            _ => sim.delay("main", "vienna", ms(0)..sim.between(&(ms(1)..ms(50)))),
+        }
+        sim.pause(sim.between(&(ms(0)..ms(5_000 * sim.below(2) + 50))));
+        sim.heal("main", "vienna");
+    }
 }
 
 /// Two nodes and a handle operate beside each other, and then compare what they did with what the server has.
-fn program(seed: u64) {
-    let server = spawn("server", serve).unwrap();
-    let (say, said) = std::sync::mpsc::channel();
+fn program(sim: &Sim, place: Place) {
+    let seed = sim.below(u64::MAX);
+    place.start(sim);
+    let is_over = Arc::new(AtomicBool::new(false));
+    if place == Place::Network {
+        let (sim, is_over) = (sim.clone(), Arc::clone(&is_over));
+        drop(spawn("besieges", move || besiege(&sim, &is_over)).unwrap());
+    }
+    let all_did = Arc::new(std::sync::Mutex::new(Vec::new()));
     let mut clients = Vec::new();
     for client in 1..=3 {
-        let say = say.clone();
+        let (sim, all_did) = (sim.clone(), Arc::clone(&all_did));
         let part = move || {
-            let name = format!("sim/account-client-{client}");
-            let node = Node::builder(&name).local_only().build().unwrap();
-            let wait = Duration::from_secs(5);
+            let node = place.node(&sim, &format!("client-{client}")).build().unwrap();
             let did = if client == 3 {
-                let handle = upbeat::handle::builder().wait_for(wait);
-                let account: AccountHandle = handle.connect("sim/account").unwrap();
+                let handles = place.handles(&sim).wait_for(LONG);
+                let account: AccountHandle = handles.connect(place.server()).unwrap();
                 node.block_on(operate(&account, seed, client * 100))
             } else {
                 node.block_on(async {
-                    let account = node.connect::<AccountClient>("sim/account");
-                    operate(&account.wait_for(wait).await.unwrap(), seed, client * 100).await
+                    let account = node.connect::<AccountClient>(place.server()).wait_for(LONG);
+                    operate(&account.await.unwrap(), seed, client * 100).await
                 })
             };
-            say.send(did).unwrap();
+            all_did.lock().unwrap().push(did);
         };
         clients.push(spawn(&format!("client {client}"), part).unwrap());
     }
     clients.into_iter().for_each(|client| client.join().unwrap());
-    let node = Node::builder("sim/account-reader").local_only().build().unwrap();
+    is_over.store(true, Relaxed);
+    let node = place.node(sim, "reader").build().unwrap();
     let (added, noted) = node.block_on(async {
-        let account: AccountClient = node.connect("sim/account").await.unwrap();
-        account.all().await.unwrap()
+        let account = node.connect::<AccountClient>(place.server()).wait_for(LONG);
+        account.await.unwrap().all().await.unwrap()
     });
-    for did in said.try_iter() {
+    for did in all_did.lock().unwrap().iter() {
         let times = |number: &u64| added.iter().filter(|one| *one == number).count();
         for number in &did.added {
             assert_eq!(times(number), 1, "{number} was added once");
@@ -182,15 +268,19 @@ fn program(seed: u64) {
     once.sort_unstable();
     once.dedup();
     assert_eq!(once.len(), added.len(), "no call ran twice: {added:?}");
-    drop(node);
-    server.join().unwrap();
 }
 
 #[test]
-fn what_callers_are_told_is_what_the_server_did() {
-    let seeds = std::env::var("UPBEAT_SIM_SEEDS").map_or(50, |seeds| seeds.parse().unwrap());
-    for seed in 0..seeds {
-        let outcome = run(seed, || program(seed));
-        assert!(outcome.ended.is_ok(), "seed {seed}: {:?}", outcome.ended);
-    }
+fn what_callers_in_a_process_are_told_is_what_the_server_did() {
+    check(30, |sim| program(sim, Place::Process));
+}
+
+#[test]
+fn what_callers_on_a_host_are_told_is_what_the_server_did() {
+    check(30, |sim| program(sim, Place::Host));
+}
+
+#[test]
+fn what_callers_beyond_a_network_are_told_is_what_the_server_did() {
+    check(30, |sim| program(sim, Place::Network));
 }

@@ -9,6 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU64;
 use std::os::unix::fs::MetadataExt;
 use upbeat_core::hello::Listening;
+use upbeat_environment::network::address_in_world;
 
 /// The request for the route to an address (`RTM_GETROUTE`).
 const GET_ROUTE: u16 = 26;
@@ -35,7 +36,11 @@ const TYPE_OFFSET: usize = HEAD_BYTES + 7;
 /// ```
 pub fn is_own(ip: IpAddr) -> bool {
     let ip = ip.to_canonical();
-    ip.is_loopback() || route_type(ip) == Ok(LOCAL)
+    ip.is_loopback()
+        || match address_in_world() {
+            Some(own) => ip == own,
+            None => route_type(ip) == Ok(LOCAL),
+        }
 }
 
 /// Asks the kernel for the type of the route to an address. The kernel answers at once.

@@ -19,7 +19,7 @@ use crate::tls::{TlsError, TlsStream};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use upbeat_core::hello::Ticket;
 use upbeat_core::name::NodeName;
@@ -103,10 +103,7 @@ fn call(
 ) -> Result<Opening, OpenError> {
     let socket = socket(at).map_err(OpenError::system("making a socket"))?;
     options::set(&socket, terms).map_err(OpenError::system("setting up a socket"))?;
-    match network::connect(socket.as_fd(), at) {
-        Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
-        Err(error) => return Err(unreached(at)(error)),
-    }
+    let socket = network::connect(socket, at, terms.peer_timeout_ms).map_err(unreached(at))?;
     let peer = || PeerIdentity { name: Some(to.clone()), pid: None, at: Some(at) };
     let pipe = match &terms.identity {
         None => Pipe::Plain(socket),

@@ -12,7 +12,7 @@ use crate::spare::SpareDescriptor;
 use crate::stream::Pipe;
 use crate::tls::TlsStream;
 use rustix::io::Errno;
-use rustix::net::{SocketFlags, sockopt};
+use rustix::net::sockopt;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use upbeat_core::hello::Listening;
 use upbeat_core::limits::PENDING_HANDSHAKES_MAX;
 use upbeat_core::name::NodeName;
+use upbeat_environment::network;
 use upbeat_environment::process::{process_number, with_socket};
 
 /// The connections that may wait to be accepted, if the system allows that many.
@@ -94,11 +95,8 @@ impl Port {
             let socket = socket(at)?;
             // A port whose last owner has just died is free.
             sockopt::set_socket_reuseaddr(&socket, true)?;
-            rustix::net::bind(&socket, &at)?;
-            rustix::net::listen(&socket, BACKLOG)?;
-            let bound = rustix::net::getsockname(&socket)?;
             let also_ipv4 = at.is_ipv6() && !sockopt::ipv6_v6only(&socket)?;
-            let at = SocketAddr::try_from(bound).unwrap_or(at);
+            let (socket, at) = network::listen(socket, at, BACKLOG)?;
             let (spare, group) = (SpareDescriptor::new()?, Arc::new(Group::new()));
             Ok(Port { socket, name: name.clone(), at, also_ipv4, spare, group })
         };
@@ -108,9 +106,9 @@ impl Port {
         })
     }
 
-    fn accept(&self) -> Result<OwnedFd, Errno> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        rustix::net::accept_with(&self.socket, flags).map(with_socket)
+    /// Accepts a caller. Returns its address, if it has not gone again.
+    fn accept(&self) -> Result<(OwnedFd, Result<SocketAddr, Errno>), Errno> {
+        network::accept(&self.socket).map(|(socket, at)| (with_socket(socket), at))
     }
 }
 
@@ -246,7 +244,7 @@ impl Listener {
         }
         // As many as may be another node's.
         for _ in 0..PENDING_HANDSHAKES_MAX {
-            let socket = match port.accept() {
+            let (socket, at) = match port.accept() {
                 Err(Errno::MFILE | Errno::NFILE) => {
                     port.spare.lend(|| drop(port.accept()));
                     return Err(OpenError::Descriptors { limit: descriptor_limit() });
@@ -256,9 +254,7 @@ impl Listener {
                 other => other.map_err(OpenError::system("accepting a caller"))?,
             };
             port.spare.restock();
-            let at = rustix::net::getpeername(&socket)
-                .and_then(|at| at.ok_or(Errno::NOTCONN)?.try_into())
-                .map_err(OpenError::system("asking for the peer"))?;
+            let at = at.map_err(OpenError::system("asking for the peer"))?;
             if let Some(called) = membership.route(Called::New(socket, at)) {
                 return Ok(Some(called));
             }

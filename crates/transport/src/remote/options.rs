@@ -5,6 +5,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 use std::os::fd::AsFd;
 use std::time::Duration;
+use upbeat_environment::is_simulated;
 use upbeat_memory::socket::hold_unsent;
 
 /// The number of probes of a silent connection before the peer is lost.
@@ -13,9 +14,12 @@ const PROBES: u32 = 4;
 const UNSENT_BYTES_MAX: u32 = 128 << 10;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Sets the options: small messages are sent at once, and little data waits in the system ahead of replies. A peer
+/// Sets the options, which the sockets of a simulated world do not have: small messages are sent at once, and little data waits in the system ahead of replies. A peer
 /// that does not answer is lost in time: by the user timeout if it owes an acknowledgement, else by probes.
 pub(super) fn set(socket: impl AsFd, terms: &RemoteOptions) -> Result<(), Errno> {
+    if is_simulated() {
+        return Ok(());
+    }
     sockopt::set_tcp_nodelay(&socket, true)?;
     hold_unsent(socket.as_fd(), UNSENT_BYTES_MAX)?;
     sockopt::set_socket_keepalive(&socket, true)?;
