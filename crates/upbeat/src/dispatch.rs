@@ -385,12 +385,6 @@ impl Dispatcher {
         }
     }
 
-    /// Does the same for a loop of the application, however seldom it comes round.
-    pub(crate) fn turn_of_loop(self: &Rc<Self>) -> bool {
-        self.check_behind_turn();
-        self.turn(&mut |_| {})
-    }
-
     /// Looks so many times at all sources, as long as nothing has arrived.
     #[inline(always)]
     fn turn_once(self: &Rc<Self>, looks: u32, main: Main<'_>) -> bool {

@@ -401,7 +401,7 @@ impl Node {
     /// ```
     pub fn turn(&self) -> bool {
         let _enter = Enter::new(&self.inner);
-        self.inner.turn_of_loop()
+        self.inner.turn(&mut |_| {}) || self.inner.check_in_loop()
     }
 
     /// Runs code of an application's loop inside the node, as a task of the node would.

@@ -44,6 +44,15 @@ impl Dispatcher {
         self.is_check_due() && self.check_between_ticks()
     }
 
+    /// Does the same for a loop of the application in which nothing else has come, and which may come round seldom.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn check_in_loop(self: &Rc<Self>) -> bool {
+        let mut came = true;
+        self.contained(|| came = self.check_if_due());
+        came
+    }
+
     /// Checks them behind this turn, if that is due.
     #[cold]
     #[inline(never)]
