@@ -4,13 +4,13 @@
 //! The sender writes into its lane, executes a fence, and reads two flags of the receiver
 //! ([`announce`]). A receiver that is about to sleep clears its polling flag
 //! ([`NodePage::clear_polling`] executes the fence), and then polls its lanes and its board. The later
-//! of the two sees the write of the other. The models run these functions, and fail without either
-//! fence.
+//! of the two sees the write of the other. A receiver that awaits nothing may leave its flag set instead
+//! ([`may_leave`]). The models run these functions, and fail without either fence.
 //!
 //! [`NodePage::clear_polling`]: crate::page::NodePage::clear_polling
 
 use crate::lane::Lanes;
-use crate::page::PeerPage;
+use crate::page::{NodePage, PeerPage};
 use crate::sync::FenceProof;
 
 /// Calls `mark` ([`Note::mark`](crate::board::Note::mark)) to note the lane on the receiver's
@@ -27,6 +27,15 @@ pub fn announce(
         mark();
     }
     page.asleep(fenced)
+}
+
+/// Returns whether a thread that polls a lane no more may leave the polling flag as it is, although another thread sleeps
+/// until the doorbell rings: the flag is cleared already, or the receiver awaits neither a reply nor room. A message
+/// that then arrives unannounced waits until the lane is polled again. If this returns false, the thread must see to it
+/// that the receiver [may sleep](Lanes::may_sleep).
+#[inline]
+pub fn may_leave(page: &NodePage, awaits: bool) -> bool {
+    !page.is_polling() || !awaits
 }
 
 #[cfg(all(test, loom))]

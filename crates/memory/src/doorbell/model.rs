@@ -92,3 +92,57 @@ fn a_note_has_its_own_fence() {
 fn without_the_sleepers_fence_it_misses_a_note() {
     message_against_sleep(Fences { sleeper: false, ..BOTH }, false);
 }
+
+/// Models a future that polls for the reply of its call and then leaves the session to a thread that sleeps until the
+/// doorbell rings, while the peer replies to so many calls. `awaits` says, by the number of open calls, what the future
+/// takes the session to await. Panics if a call is open, its reply is here or comes, and the peer has not rung since.
+fn replies_against_leaving(calls: u32, awaits: fn(u32) -> bool) {
+    loom::model(move || {
+        let lane = || Region::heap(LANE_WORDS);
+        let (one, other, page) = (lane(), lane(), Region::heap(PAGE_WORDS));
+        let receiver = Lanes::new(one.clone(), 0, other.clone(), 0);
+        let sender = Lanes::new(other, 0, one, 0);
+        let (node, peer) = (NodePage::new(page.clone(), 1), PeerPage::new(page));
+        node.set_polling();
+        let replying = thread::spawn(move || {
+            let mut rings = 0;
+            for _ in 0..calls {
+                sender.claim(1, 0).unwrap().commit([0x100, 0, 0], 0);
+                rings += u32::from(announce(&sender, &peer, fence_full(), || ()).is_some());
+            }
+            rings
+        });
+        let mut open = calls;
+        let drain = |open: &mut u32| {
+            while receiver.look().unwrap().is_some() {
+                receiver.reader().advance();
+                *open -= 1;
+            }
+        };
+        drain(&mut open);
+        if open == calls {
+            // Its reply is not here, so the future goes on to poll.
+            replying.join().unwrap();
+            return;
+        }
+        while !may_leave(&node, awaits(open)) && !receiver.may_sleep(&node, || ()) {
+            drain(&mut open);
+        }
+        let rings = replying.join().unwrap();
+        assert!(open == 0 || rings > 0, "the sleeper missed a reply");
+        drain(&mut open);
+        assert_eq!(open, 0, "a reply was lost");
+    });
+}
+
+#[test]
+fn a_future_leaves_no_open_call_behind_a_sleeper() {
+    replies_against_leaving(1, |open| open > 0);
+    replies_against_leaving(2, |open| open > 0);
+}
+
+#[test]
+#[should_panic(expected = "the sleeper missed a reply")]
+fn a_future_that_rests_although_a_call_is_open_leaves_it_behind_a_sleeper() {
+    replies_against_leaving(2, |_| false);
+}

@@ -17,6 +17,7 @@ use std::task::Waker;
 use upbeat_core::frame::CallNumber;
 use upbeat_environment::time::now_ns;
 use upbeat_environment::waiting::{looks_again, poll};
+use upbeat_memory::doorbell::may_leave;
 use upbeat_memory::sync::{FenceProof, fence_full};
 use upbeat_memory::ticks::{ticks, ticks_per_second};
 
@@ -320,10 +321,9 @@ impl Caller {
         let session = &self.session;
         let must_tidy = !self.noted.tidies.get() && session.tidy_in_ns().is_some();
         let heard = self.noted.heard.take();
-        let is_polling = self.home.page().is_polling();
         let is_idle = || session.calls_open() == 0 && !session.is_pressed();
         let rests = self.noted.rests.take() && is_idle() && !session.awaits_senders();
-        if must_tidy || !heard && (!is_polling || rests) {
+        if must_tidy || !heard && may_leave(self.home.page(), !rests) {
             return !must_tidy;
         }
         for _ in 0..LEAVES {
