@@ -7,7 +7,7 @@ mod options;
 mod check;
 
 use crate::complaint::Complaints;
-use crate::model::plain_name;
+use crate::model::{lints, plain_name};
 use options::Options;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -43,6 +43,8 @@ struct Export<'a> {
     paths: Ident,
     /// The parameter of that type, under a name that no type of a field has.
     access: Ident,
+    /// The lints that all emitted items allow.
+    lints: Vec<Attribute>,
     fields: Vec<Field<'a>>,
 }
 
@@ -52,6 +54,8 @@ struct Field<'a> {
     visibility: &'a Visibility,
     /// The documentation of the method that returns the path.
     docs: TokenStream,
+    /// The lints that the method allows.
+    lints: Vec<Attribute>,
     /// The type, with the name of the struct in place of `Self`.
     ty: Type,
 }
@@ -103,6 +107,7 @@ impl<'a> Export<'a> {
             options,
             paths: format_ident!("{}Fields", plain_name(name), span = name.span()),
             access: format_ident!("UpbeatAccess"),
+            lints: lints(&input.attrs).collect(),
             fields,
         }
     }
@@ -129,21 +134,24 @@ impl<'a> Export<'a> {
     }
 
     fn paths_with(&self, methods: &TokenStream) -> TokenStream {
-        let Export { input: DeriveInput { vis, ident, .. }, paths, access, .. } = self;
+        let Export { input: DeriveInput { vis, ident, .. }, paths, access, lints, .. } = self;
         let runtime = &self.options.runtime;
         let (place, bound, fields) = (runtime.place(), runtime.access(), runtime.fields());
         let docs = format!("The fields of an exported [`{}`].", plain_name(ident));
         quote! {
             #[doc = #docs]
+            #(#lints)*
             #[allow(missing_debug_implementations, unreachable_pub)]
             #vis struct #paths<#access: #bound>(#place<#access>);
 
+            #(#lints)*
             // A program may read some of the fields only. The compiler reports the visibility of a field at the field.
             #[allow(dead_code, private_interfaces, unreachable_pub)]
             impl<#access: #bound> #paths<#access> {
                 #methods
             }
 
+            #(#lints)*
             #[automatically_derived]
             impl<#access: #bound> ::core::convert::From<#place<#access>> for #paths<#access> {
                 #[inline(always)]
@@ -152,6 +160,7 @@ impl<'a> Export<'a> {
                 }
             }
 
+            #(#lints)*
             #[automatically_derived]
             impl<#access: #bound> #fields<#access> for #paths<#access> {
                 #[inline(always)]
@@ -164,7 +173,7 @@ impl<'a> Export<'a> {
 
     /// Returns the method for the path to a field.
     fn method(&self, field: &Field<'_>, body: &TokenStream) -> TokenStream {
-        let Field { name, visibility, docs, ty } = field;
+        let Field { name, visibility, docs, lints, ty } = field;
         let (path, shared, access) =
             (self.options.runtime.path(), self.options.runtime.shared(), &self.access);
         // The compiler checks a bound with a lifetime at a use of the method only. Without the bound it would report a type
@@ -172,6 +181,7 @@ impl<'a> Export<'a> {
         let bound = (!field.is_scalar()).then(|| quote!(where for<'upbeat> #ty: #shared));
         quote! {
             #docs
+            #(#lints)*
             #[inline(always)]
             #visibility fn #name(&self) -> #path<#access::Borrowed<'_>, #ty> #bound {
                 #body
@@ -280,7 +290,7 @@ impl<'a> Export<'a> {
     }
 
     fn implementation(&self, content: &Content) -> TokenStream {
-        let Export { input, paths, access, .. } = self;
+        let Export { input, paths, access, lints, .. } = self;
         let mut generics = input.generics.clone();
         if !generics.params.is_empty() {
             generics.make_where_clause().predicates.push(parse_quote!(Self: 'static));
@@ -305,6 +315,7 @@ impl<'a> Export<'a> {
             versions_now,
         } = content;
         quote! {
+            #(#lints)*
             #[automatically_derived]
             #[allow(deprecated, unused_variables)]
             impl #parameters #shared for #name #arguments #clause {
@@ -352,9 +363,11 @@ impl<'a> Export<'a> {
                 }
             }
 
+            #(#lints)*
             #[automatically_derived]
             impl #parameters #readable for #name #arguments #clause {}
 
+            #(#lints)*
             #[automatically_derived]
             impl #parameters #named for #name #arguments #clause {
                 const NAME: &'static str = #described;
@@ -368,7 +381,8 @@ impl<'a> Field<'a> {
         let name = field.ident.as_ref()?;
         let mut ty = field.ty.clone();
         NameForSelf(of).visit_type_mut(&mut ty);
-        Some(Field { name, visibility: &field.vis, docs: docs(&field.attrs, name), ty })
+        let (docs, lints) = (docs(&field.attrs, name), lints(&field.attrs).collect());
+        Some(Field { name, visibility: &field.vis, docs, lints, ty })
     }
 
     /// Returns the place of the field's type, with names resolved at the macro.

@@ -75,6 +75,18 @@ impl upbeat::Wire for OldOrder {
     }
 }
 
+#[deprecated]
+type OldCount = u64;
+
+/// The paths to its fields have names and types about which the compiler warns.
+#[derive(upbeat::Shared)]
+#[allow(non_camel_case_types, non_snake_case)]
+struct quote {
+    bestBid: f64,
+    #[allow(deprecated)]
+    count: OldCount,
+}
+
 /// Its methods have names and types about which the compiler warns.
 #[upbeat::service]
 trait Forms {
@@ -199,5 +211,7 @@ fn unusual_forms_are_carried() {
         let refused = forms.refused("full".into()).await;
         assert_eq!(refused, Err(CallError::Method("full".to_owned())));
         assert_eq!(forms.later().await.unwrap().old.id, 5);
+        let exported = node.export("quote", quote { bestBid: 1.5, count: 1 }).unwrap();
+        assert_eq!(exported.bestBid().get(), 1.5);
     });
 }
