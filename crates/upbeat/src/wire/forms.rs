@@ -284,17 +284,25 @@ impl<T: Wire> Wire for Option<T> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the standard library's `Result`",
     label = "a `Result` of a method gives its caller a value, or an error beside the runtime's",
-    note = "give your own type another name than `Result`, or write `Result<T, E>` of the standard library"
+    note = "for a type of your own that is called `Result`, write an alias of another name, such as \
+            `type Outcome = Result;`"
 )]
 #[doc(hidden)]
 pub trait Fallible {
     type Value;
     type Error;
+
+    fn into_result(self) -> Result<Self::Value, Self::Error>;
 }
 
 impl<T, E> Fallible for Result<T, E> {
     type Value = T;
     type Error = E;
+
+    #[inline(always)]
+    fn into_result(self) -> Result<T, E> {
+        self
+    }
 }
 
 impl<T: Wire, E: Wire> Wire for Result<T, E> {

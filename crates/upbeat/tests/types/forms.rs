@@ -8,6 +8,17 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::marker::PhantomData;
 use upbeat::{CallError, InPlace, Waiting};
 
+/// A type that is named like a result and is none.
+mod game {
+    #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize, upbeat::Wire)]
+    pub(super) enum Result<T, E> {
+        Won(T),
+        Lost(E),
+    }
+}
+
+type Played = game::Result<u8, String>;
+
 /// A result with one parameter.
 type Result<T> = std::result::Result<T, String>;
 
@@ -102,6 +113,7 @@ trait Forms {
     async fn old(&self, order: OldOrder, holder: Holder) -> u64;
     async fn audit(&self) -> Result<u64>;
     async fn refused(&self, why: String) -> Result<Vec<u64>>;
+    async fn play(&self) -> Played;
     #[allow(deprecated)]
     async fn later(&self) -> Result<Holder>;
 }
@@ -159,6 +171,10 @@ impl Forms for All {
         Ok(self.0.get())
     }
 
+    async fn play(&self) -> Played {
+        Played::Lost("late".into())
+    }
+
     async fn refused(&self, why: String) -> Result<Vec<u64>> {
         if why.is_empty() { Ok(vec![1, 2]) } else { Err(why) }
     }
@@ -210,6 +226,7 @@ fn unusual_forms_are_carried() {
         assert_eq!(forms.refused(String::new()).await, Ok(vec![1, 2]));
         let refused = forms.refused("full".into()).await;
         assert_eq!(refused, Err(CallError::Method("full".to_owned())));
+        assert_eq!(forms.play().await, Ok(Played::Lost("late".into())));
         assert_eq!(forms.later().await.unwrap().old.id, 5);
         let exported = node.export("quote", quote { bestBid: 1.5, count: 1 }).unwrap();
         assert_eq!(exported.bestBid().get(), 1.5);

@@ -5,11 +5,14 @@
 
 use super::form::{Form, awaited, head};
 use super::{Bounds, stand_in};
+use crate::emit::bounds::at;
 use crate::emit::part::{buffer, parameter};
 use crate::model::{Argument, Method, Outcome, Service};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
+use syn::ReturnType;
 use syn::ext::IdentExt;
+use syn::spanned::Spanned;
 
 /// The trait, its implementations for the client and the handle, the plain implementation, and the caller with options.
 pub(super) fn emit(service: &Service, bounds: &Bounds) -> TokenStream {
@@ -205,6 +208,10 @@ fn local(service: &Service) -> TokenStream {
         let error = service.runtime.call_error();
         let result = match &method.outcome {
             Outcome::Fallible { .. } => {
+                // The compiler reports another type of this name where the user has written it.
+                let ReturnType::Type(_, ty) = &method.written.sig.output else { unreachable!() };
+                let fallible = service.runtime.fallible();
+                let result = at(quote!(#fallible::into_result(#result)), ty.span());
                 quote!(::core::result::Result::map_err(#result, #error::Method))
             }
             Outcome::Value(_) | Outcome::Sent => quote!(::core::result::Result::Ok(#result)),
