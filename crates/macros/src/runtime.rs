@@ -81,6 +81,8 @@ names! {
     no_streams: wire::NoStreams;
     wire_error: wire::WireError;
     plain: wire::Plain;
+    plain_reads: wire::PlainReads;
+    around: wire::Around;
     fallible: wire::Fallible;
     fills: wire::Fills;
     describe: wire::Describe;

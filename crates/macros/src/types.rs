@@ -411,12 +411,17 @@ const LONG_ARRAY: usize = 64;
 /// Returns whether `ty` is an array of at least that many elements, as far as its text tells.
 pub(crate) fn is_long_array(ty: &Type) -> bool {
     let Type::Array(array) = ungrouped(ty) else { return false };
-    // Texts cannot be copied out of the memory that a method keeps.
-    if matches!(ungrouped(&array.elem), Type::Path(path) if is_text(path)) {
-        return false;
-    }
     let Expr::Lit(ExprLit { lit: Lit::Int(length), .. }) = &array.len else { return true };
     length.base10_parse::<usize>().is_ok_and(|length| length >= LONG_ARRAY)
+}
+
+/// Returns whether `ty` is a number or an array of numbers, which can be copied, as far as its text tells.
+pub(crate) fn is_copy(ty: &Type) -> bool {
+    match ungrouped(ty) {
+        Type::Array(array) => is_copy(&array.elem),
+        Type::Path(path) => is_number(path),
+        _ => false,
+    }
 }
 
 /// Returns the type of the items of an `InPlace`.

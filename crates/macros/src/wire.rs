@@ -181,11 +181,12 @@ fn plain(input: &DeriveInput, options: &Options, schema: &TokenStream) -> TokenS
     }
 }
 
-/// Returns how plain data is moved: as one value, and as a sequence.
+/// Returns how plain data is moved: as one value, as a sequence, and in arrays.
 fn plain_way(input: &DeriveInput, options: &Options) -> TokenStream {
     let runtime = &options.runtime;
     let (error, zerocopy) = (runtime.wire_error(), runtime.zerocopy());
     let (to, from) = (runtime.output(), runtime.input());
+    let (around, plain_reads) = (runtime.around(), runtime.plain_reads());
     let result = quote!(::core::result::Result);
     let message = format!("`{}` is not plain data", plain_name(&input.ident));
     let help = "write `#[derive(Clone, Copy, zerocopy::FromBytes, zerocopy::IntoBytes, \
@@ -200,19 +201,7 @@ fn plain_way(input: &DeriveInput, options: &Options) -> TokenStream {
             fn put(&self, out: &mut #to<'_>) -> #result<(), #error>;
             fn take(input: &mut #from<'_>) -> #result<Self, #error>;
             fn put_all(items: &[Self], out: &mut #to<'_>) -> #result<(), #error>;
-            fn take_all(
-                count: usize,
-                input: &mut #from<'_>,
-            ) -> #result<::std::vec::Vec<Self>, #error>;
-            fn take_again(
-                items: &mut ::std::vec::Vec<Self>,
-                count: usize,
-                input: &mut #from<'_>,
-            ) -> #result<(), #error>;
-            fn take_over(
-                place: &mut ::core::option::Option<Self>,
-                input: &mut #from<'_>,
-            ) -> #result<(), #error>;
+            fn plain_reads<A: #around>() -> ::core::option::Option<#plain_reads<A::Of<Self>>>;
         }
 
         #[diagnostic::do_not_recommend]
@@ -229,35 +218,16 @@ fn plain_way(input: &DeriveInput, options: &Options) -> TokenStream {
                 input.plain()
             }
 
+            #[inline(always)]
             fn put_all(items: &[Self], out: &mut #to<'_>) -> #result<(), #error> {
                 out.align();
                 out.bytes(#zerocopy::IntoBytes::as_bytes(items));
                 #result::Ok(())
             }
 
-            fn take_all(
-                count: usize,
-                input: &mut #from<'_>,
-            ) -> #result<::std::vec::Vec<Self>, #error> {
-                let mut items = ::std::vec::Vec::new();
-                input.refill(&mut items, count)?;
-                #result::Ok(items)
-            }
-
-            fn take_again(
-                items: &mut ::std::vec::Vec<Self>,
-                count: usize,
-                input: &mut #from<'_>,
-            ) -> #result<(), #error> {
-                input.refill(items, count)
-            }
-
-            #[inline]
-            fn take_over(
-                place: &mut ::core::option::Option<Self>,
-                input: &mut #from<'_>,
-            ) -> #result<(), #error> {
-                input.replace(place)
+            #[inline(always)]
+            fn plain_reads<A: #around>() -> ::core::option::Option<#plain_reads<A::Of<Self>>> {
+                ::core::option::Option::Some(A::reads::<T>())
             }
         }
 
@@ -271,13 +241,14 @@ fn plain_way(input: &DeriveInput, options: &Options) -> TokenStream {
 /// Returns the methods that only plain data has.
 fn many(input: &DeriveInput, options: &Options) -> TokenStream {
     let error = options.runtime.wire_error();
-    let (to, from) = (options.runtime.output(), options.runtime.input());
+    let (to, around) = (options.runtime.output(), options.runtime.around());
+    let plain_reads = options.runtime.plain_reads();
     let carried = quote_spanned!(here(input)=> <Self as UpbeatCarried>);
     quote! {
         const PLAIN: bool = true;
         const BYTES_LIKELY: usize = ::core::mem::size_of::<Self>();
 
-        #[inline]
+        #[inline(always)]
         fn put_all(
             items: &[Self],
             out: &mut #to<'_>,
@@ -285,29 +256,10 @@ fn many(input: &DeriveInput, options: &Options) -> TokenStream {
             #carried::put_all(items, out)
         }
 
-        #[inline]
-        fn take_all(
-            count: usize,
-            input: &mut #from<'_>,
-        ) -> ::core::result::Result<::std::vec::Vec<Self>, #error> {
-            #carried::take_all(count, input)
-        }
-
-        #[inline]
-        fn take_again(
-            items: &mut ::std::vec::Vec<Self>,
-            count: usize,
-            input: &mut #from<'_>,
-        ) -> ::core::result::Result<(), #error> {
-            #carried::take_again(items, count, input)
-        }
-
-        #[inline]
-        fn take_over(
-            place: &mut ::core::option::Option<Self>,
-            input: &mut #from<'_>,
-        ) -> ::core::result::Result<(), #error> {
-            #carried::take_over(place, input)
+        #[inline(always)]
+        fn plain_reads<UpbeatAround: #around>()
+        -> ::core::option::Option<#plain_reads<UpbeatAround::Of<Self>>> {
+            #carried::plain_reads::<UpbeatAround>()
         }
     }
 }

@@ -17,7 +17,7 @@
 //! - `String`, `Box<str>`, `Arc<str>`, `Rc<str>`, `Cow<'static, str>`, and `&str` as an argument;
 //! - `Vec<T>`, `VecDeque<T>`, `LinkedList<T>`, `BinaryHeap<T>`, `Box<[T]>`, `Arc<[T]>`, `Rc<[T]>`, `Cow<'static, [T]>`,
 //!   `InPlace<T>` of plain data, `Bytes` and `BytesMut` (feature `bytes`) for `u8`, and `&[T]` as an argument;
-//! - `[T; N]` of plain data, `bool`, `char`, `String`, `usize` or `isize`; serde carries up to 32 elements in a field;
+//! - `[T; N]`; serde carries up to 32 elements in a field;
 //! - `HashMap<K, V>`, `BTreeMap<K, V>`; `HashSet<T>`, `BTreeSet<T>`;
 //! - `Option<T>`, `Result<T, E>`, `Bound<T>`, tuples of up to twelve;
 //! - `Range<T>`, `RangeInclusive<T>`, `RangeFrom<T>`, `RangeTo<T>`;
@@ -43,6 +43,7 @@ mod content;
 mod built;
 mod describe;
 mod forms;
+mod arrays;
 mod by_reference;
 mod metered;
 mod shallow;
@@ -56,6 +57,9 @@ mod containers;
 mod wrapped;
 mod outside;
 
+use arrays::Alone;
+#[doc(hidden)]
+pub use arrays::{Around, PlainReads};
 #[doc(hidden)]
 pub use built::Built;
 pub(crate) use built::{Lender, Reserved};
@@ -177,11 +181,15 @@ pub trait Wire: Sized + 'static {
 
     /// Reads many values into a vector that may have been used before, in place of its items.
     #[doc(hidden)]
+    #[inline]
     fn take_again(
         items: &mut Vec<Self>,
         count: usize,
         input: &mut Input<'_>,
     ) -> Result<(), WireError> {
+        if let Some(reads) = Self::plain_reads::<Alone>() {
+            return (reads.again)(items, count, input);
+        }
         items.clear();
         // An element may be empty, or much smaller in the message than here, so the count alone may
         // not reserve memory.
@@ -199,9 +207,20 @@ pub trait Wire: Sized + 'static {
 
     /// Reads a value in place of another.
     #[doc(hidden)]
+    #[inline]
     fn take_over(place: &mut Option<Self>, input: &mut Input<'_>) -> Result<(), WireError> {
+        if let Some(reads) = Self::plain_reads::<Alone>() {
+            return (reads.over)(place, input);
+        }
         *place = Some(Self::take(input)?);
         Ok(())
+    }
+
+    /// Returns the reads of this type in arrays, if it is plain data.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn plain_reads<A: Around>() -> Option<PlainReads<A::Of<Self>>> {
+        None
     }
 }
 

@@ -4,6 +4,7 @@ use super::bounds::Bounds;
 use super::implementation::needs_name;
 use super::part::{parameter, passed, values};
 use crate::model::{Argument, Method, Outcome, Service};
+use crate::types;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::Type;
@@ -120,8 +121,8 @@ fn entry(service: &Service, parameter: &Ident, method: &Method) -> TokenStream {
     let arguments = || method.arguments.iter().zip(&own);
     let given = arguments().map(|(argument, name)| match (&argument.referent, kept(argument)) {
         (Some(_), _) => quote!(&*#name),
-        // An array of plain data can be copied.
-        (None, Some(_)) => quote!(*#name),
+        (None, Some(ty)) if types::is_copy(ty) => quote!(*#name),
+        (None, Some(_)) => quote!(#received::into_inner(#name)),
         (None, None) => quote!(#name),
     });
     let given: Vec<_> = given.collect();

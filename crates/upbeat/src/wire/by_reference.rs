@@ -188,6 +188,15 @@ pub struct Received<T: ByReference + ?Sized> {
     home: Rc<Spare<T>>,
 }
 
+impl<T: Wire> Received<T> {
+    /// Returns the value, which leaves the memory.
+    #[inline]
+    pub fn into_inner(mut self) -> T {
+        let value = self.kept.as_mut().and_then(|kept| kept.take());
+        value.expect("the memory goes back when this is dropped")
+    }
+}
+
 impl<T: ByReference + ?Sized> Deref for Received<T> {
     type Target = T;
 
@@ -238,7 +247,7 @@ impl<T: Wire> Incoming for T {
 impl<T: ByReference + ?Sized + 'static> Incoming for Received<T> {
     type Owned = T::Owned;
     type Kept = Rc<Spare<T>>;
-    const STREAMS: bool = false;
+    const STREAMS: bool = <T::Owned as Wire>::STREAMS;
 
     #[inline]
     fn receive(input: &mut Input<'_>, home: &Rc<Spare<T>>) -> Result<Self, WireError> {

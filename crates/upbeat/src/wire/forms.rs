@@ -1,7 +1,8 @@
 //! The forms of the most common types.
 
 use super::{
-    ByReference, Carried, Describe, Input, Output, Wire, WireError, checked_count, exact_behind,
+    Around, ByReference, Carried, Describe, Input, Output, PlainReads, Wire, WireError,
+    checked_count, exact_behind,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -50,6 +51,7 @@ macro_rules! plain {
                 input.plain()
             }
 
+            #[inline(always)]
             fn put_all(items: &[Self], out: &mut Output<'_>) -> Result<(), WireError> {
                 out.align();
                 out.bytes(items.as_bytes());
@@ -60,18 +62,9 @@ macro_rules! plain {
                 input.items(checked(count, size_of::<Self>(), input)?)
             }
 
-            #[inline]
-            fn take_again(
-                items: &mut Vec<Self>,
-                count: usize,
-                input: &mut Input<'_>,
-            ) -> Result<(), WireError> {
-                input.refill(items, count)
-            }
-
-            #[inline]
-            fn take_over(place: &mut Option<Self>, input: &mut Input<'_>) -> Result<(), WireError> {
-                input.replace(place)
+            #[inline(always)]
+            fn plain_reads<A: Around>() -> Option<PlainReads<A::Of<Self>>> {
+                Some(A::reads::<Self>())
             }
         }
     )*};
@@ -87,66 +80,6 @@ fn checked(count: usize, bytes_each: usize, input: &Input<'_>) -> Result<usize, 
         _ => Err(WireError::Count { count: count as u64, left }),
     }
 }
-
-impl<T: Plain, const N: usize> Plain for [T; N] {}
-
-impl<T: Plain, const N: usize> Wire for [T; N] {
-    const PLAIN: bool = true;
-    const BYTES_LIKELY: usize = size_of::<Self>();
-
-    fn describe(out: &mut Describe) {
-        out.text("[");
-        out.of::<T>();
-        out.text(&format!("; {N}]"));
-    }
-
-    #[inline(always)]
-    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
-        out.align();
-        out.bytes(self.as_bytes());
-        Ok(())
-    }
-
-    #[inline]
-    fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
-        input.plain()
-    }
-
-    #[inline]
-    fn take_over(place: &mut Option<Self>, input: &mut Input<'_>) -> Result<(), WireError> {
-        input.replace(place)
-    }
-}
-
-/// Carries arrays of types that are not plain data: their elements one after another.
-macro_rules! array {
-    ($($type:ty),*) => {$(
-        impl<const N: usize> Wire for [$type; N] {
-            const TOLERANT: bool = <$type>::TOLERANT;
-            const BYTES_LIKELY: usize = N * <$type>::BYTES_LIKELY.next_multiple_of(8);
-
-            fn describe(out: &mut Describe) {
-                out.text("[");
-                out.of::<$type>();
-                out.text(&format!("; {N}]"));
-            }
-
-            fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
-                <$type>::put_all(self, out)
-            }
-
-            fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
-                let mut items = std::array::from_fn(|_| None);
-                for item in &mut items {
-                    *item = Some(<$type>::take(input)?);
-                }
-                Ok(items.map(|item| item.expect("each item was read")))
-            }
-        }
-    )*};
-}
-
-array!(bool, char, String, usize, isize);
 
 impl Wire for bool {
     const TOLERANT: bool = false;

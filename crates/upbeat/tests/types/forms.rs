@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::marker::PhantomData;
-use upbeat::{CallError, InPlace, Waiting};
+use upbeat::{CallError, InPlace, Stream, Waiting};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// A type that is named like a result and is none.
 mod game {
@@ -52,6 +53,14 @@ struct Arrays {
     names: [String; 3],
     sizes: [usize; 2],
     letters: [char; 1],
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, upbeat::Wire)]
+#[repr(C)]
+#[wire(plain)]
+struct Spot {
+    x: u16,
+    y: u16,
 }
 
 #[derive(Serialize, Deserialize, upbeat::Wire)]
@@ -106,6 +115,13 @@ trait Forms {
     async fn list(&self, list: Node<String>) -> Node<String>;
     async fn arrays(&self, arrays: Arrays, bits: [bool; 40], names: [String; 3]) -> [String; 3];
     async fn long(&self, bits: [bool; 5000], names: [String; 100]) -> String;
+    async fn tables(
+        &self,
+        tables: [Table<u8>; 70],
+        ids: &[Option<Id<User>>; 2],
+    ) -> [[Table<u8>; 1]; 2];
+    async fn sum(&self, few: [Stream<u8>; 2], more: [Stream<u8>; 64]) -> u64;
+    async fn spots(&self, spots: [[Spot; 10]; 100]) -> u64;
     async fn put(&self, page_items: u64, page: InPlace<u8>) -> u64;
     #[allow(non_snake_case)]
     async fn getOrder(&self, longName: u64) -> u64;
@@ -142,6 +158,30 @@ impl Forms for All {
     async fn long(&self, bits: [bool; 5000], names: [String; 100]) -> String {
         let [.., last] = names;
         if bits[4999] { last } else { String::new() }
+    }
+
+    async fn tables(
+        &self,
+        tables: [Table<u8>; 70],
+        ids: &[Option<Id<User>>; 2],
+    ) -> [[Table<u8>; 1]; 2] {
+        assert_eq!(ids, &[Some(Id { n: 4, of: PhantomData }), None]);
+        let [first, .., last] = tables;
+        [[first], [last]]
+    }
+
+    async fn sum(&self, few: [Stream<u8>; 2], more: [Stream<u8>; 64]) -> u64 {
+        let mut sum = 0;
+        for mut stream in few.into_iter().chain(more) {
+            while let Some(item) = stream.next().await {
+                sum += u64::from(item.unwrap());
+            }
+        }
+        sum
+    }
+
+    async fn spots(&self, spots: [[Spot; 10]; 100]) -> u64 {
+        spots.iter().flatten().map(|spot| u64::from(spot.x)).sum()
     }
 
     async fn put(&self, page_items: u64, page: InPlace<u8>) -> u64 {
@@ -218,6 +258,18 @@ fn unusual_forms_are_carried() {
         assert_eq!(forms.arrays(arrays, bits, names()).await, Ok(names()));
         let names = std::array::from_fn(|at| at.to_string());
         assert_eq!(forms.long([true; 5000], names).await.as_deref(), Ok("99"));
+        let tables =
+            |at: usize| Table { rows: BTreeMap::from([(at.to_string(), 1)]), more: HashMap::new() };
+        let ids = [Some(Id { n: 4, of: PhantomData }), None];
+        // The memory of long arguments is used again.
+        for _ in [1, 2] {
+            let ends = forms.tables(std::array::from_fn(tables), &ids).await;
+            assert_eq!(ends, Ok([[tables(0)], [tables(69)]]));
+            assert_eq!(forms.spots([[Spot { x: 3, y: 1 }; 10]; 100]).await, Ok(3000));
+        }
+        let streams =
+            forms.sum([1, 2].map(|n| Stream::of([n; 3])), [5; 64].map(|n| Stream::of([n])));
+        assert_eq!(streams.await, Ok(329));
         assert_eq!(forms.put(2, vec![1, 2, 3].into()).await, Ok(5));
         assert_eq!(forms.getOrder(8).await, Ok(8));
         let holder = Holder { old: OldOrder { id: 1 } };

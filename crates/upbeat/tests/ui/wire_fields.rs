@@ -47,9 +47,4 @@ struct Wide {
     a: usize,
 }
 
-#[derive(Serialize, Deserialize, upbeat::Wire)]
-struct Names {
-    names: [Vec<u8>; 3],
-}
-
 fn main() {}

@@ -99,6 +99,8 @@ fn a_short_message_does_not_become_large_values() {
     is_refused(decode::<Vec<Box<Option<[[u64; 16]; 8]>>>>(&absent), absent.len());
     is_refused(decode::<Vec<Option<Large>>>(&absent), absent.len());
     is_refused(decode::<Vec<Result<(), Large>>>(&absent), absent.len());
+    is_refused(decode::<Vec<[Option<Large>; 2]>>(&absent), absent.len());
+    is_refused(decode::<Vec<[[Option<Large>; 4]; 4]>>(&absent), absent.len());
     let keyed = words(1 << 16, 1 << 17);
     is_refused(decode_tolerantly::<BTreeMap<u64, Option<[[u64; 32]; 32]>>>(&keyed), keyed.len());
     // The first entry of a tree has room for ten others.
@@ -143,6 +145,12 @@ fn values_without_any_size_end_soon() {
         is_refused(read_serde::<Vec<((), [u8; 0])>>(&counted(count, &[], 0)), 10);
     }
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}
+
+/// An array counts as many elements as it has: a short message could announce any number of them otherwise.
+#[test]
+fn elements_of_arrays_without_any_size_are_charged() {
+    is_refused(decode::<Vec<[[(); 1 << 10]; 1 << 10]>>(&(1_u64 << 20).to_le_bytes()), 8);
 }
 
 #[test]

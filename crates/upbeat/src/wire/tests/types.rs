@@ -1,7 +1,7 @@
 //! The types of the standard library and of other crates, as arguments and as fields.
 
 use super::{any_words, decode, encode, endures, holds};
-use crate::wire::{Describe, Json, Serde, Wire, WireError};
+use crate::wire::{Describe, Fills, InPlace, Input, Json, Plain, Serde, Wire, WireError};
 use bytes::{Bytes, BytesMut};
 use chrono::{DateTime, FixedOffset, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Utc};
 use proptest::prelude::*;
@@ -23,14 +23,28 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use uuid::Uuid;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// A struct that goes through serde as a whole.
-#[derive(Debug, PartialEq, Serialize, Deserialize, crate::Wire)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::Wire)]
 #[serde(bound(serialize = "T: Serialize", deserialize = "T: serde::de::DeserializeOwned"))]
 struct Field<T> {
     before: u8,
     value: T,
     after: String,
+}
+
+fn field(value: usize) -> Field<usize> {
+    Field { before: 7, value, after: "after".to_owned() }
+}
+
+/// Plain data whose length is no whole number of words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, FromBytes, IntoBytes, Immutable, crate::Wire)]
+#[repr(C, packed)]
+#[wire(plain)]
+struct Point {
+    x: u16,
+    y: [u8; 3],
 }
 
 fn travels<T: Wire + Clone + PartialEq + Debug + Serialize + DeserializeOwned>(value: &T) {
@@ -119,6 +133,14 @@ proptest! {
         travels(&[true, false, turn == 0]);
         travels(&[turn, usize::MAX]);
         travels(&['a', 'ß']);
+        travels(&[Some(text.clone()), None]);
+        travels(&[[words.clone(), vec![]], [vec![7], words.clone()]]);
+        travels(&[[(1_u8, text.clone())], [(turn as u8, text.clone())]]);
+        travels(&[field(1), field(turn)]);
+        holds(&std::array::from_fn::<_, 100, _>(|at| field(at + turn)));
+        holds(&std::array::from_fn::<_, 40, _>(|at| Point { x: at as u16, y: [turn as u8; 3] }));
+        holds(&[[Point { x: 1, y: [turn as u8; 3] }; 2]; 3]);
+        holds(&[[PhantomData::<str>; 3]; 2]);
         travels(&LinkedList::from_iter(bytes.clone()));
         travels(&LinkedList::from_iter(texts.clone()));
         let mut turned = VecDeque::from(bytes.clone());
@@ -186,6 +208,9 @@ proptest! {
             endures::<(Box<str>, Arc<[u64]>, Rc<[String]>, Cow<'static, [u8]>)>(bytes);
             endures::<VecDeque<[u8; 512]>>(bytes);
             endures::<Vec<[String; 3]>>(bytes);
+            endures::<Vec<[Field<u8>; 2]>>(bytes);
+            endures::<[[Option<Vec<u16>>; 2]; 3]>(bytes);
+            endures::<VecDeque<[Point; 3]>>(bytes);
             endures::<([bool; 9], [char; 2], [usize; 2])>(bytes);
             endures::<LinkedList<u8>>(bytes);
             endures::<BinaryHeap<Option<u8>>>(bytes);
@@ -255,4 +280,28 @@ fn schemas_say_what_a_message_looks_like() {
     assert_eq!(name_of::<RangeInclusive<Wrapping<u8>>>(), "RangeInclusive<u8>");
     assert_eq!(name_of::<Serde<(Vec<Duration>, [Uuid; 2])>>(), "Serde<(Vec<Duration>, [Uuid; 2])>");
     assert_eq!(name_of::<Json<Value>>(), "Json<Value>");
+}
+
+/// All that holds a sequence of plain arrays has the form of a `Vec` of them, without gaps.
+#[test]
+fn sequences_of_plain_arrays_have_one_form() {
+    fn has_one_form<T: Plain + Default + PartialEq + Debug>(items: [T; 3]) {
+        let bytes = encode(&items.to_vec());
+        let numbers: Vec<u8> = items.as_bytes().to_vec();
+        assert_eq!(bytes, [&3_u64.to_le_bytes()[..], &numbers].concat());
+        assert_eq!(encode(&InPlace::from(items.to_vec())), bytes);
+        let in_place = decode::<InPlace<T>>(&bytes).unwrap();
+        assert_eq!(in_place.iter().collect::<Vec<_>>(), items);
+        let mut turned = VecDeque::from([items[1], items[2]]);
+        turned.push_front(items[0]);
+        assert_eq!(encode(&turned), bytes);
+        assert_eq!(encode(&LinkedList::from(items)), bytes);
+        assert_eq!(decode::<Vec<T>>(&bytes).unwrap(), items);
+        let mut filled = [T::default(); 3];
+        let count = <Vec<T> as Fills<[T]>>::fill(&mut Input::own(&bytes), &mut filled);
+        assert_eq!((count, filled), (Ok(3), items));
+    }
+    has_one_form([[1_u8, 2, 3], [4, 5, 6], [7, 8, 9]]);
+    has_one_form([[[1_u16, 2, 3]; 1], [[4, 5, 6]; 1], [[7, 8, 9]; 1]]);
+    has_one_form([1_u16, 2, 3].map(|x| [Point { x, y: [7; 3] }]));
 }
