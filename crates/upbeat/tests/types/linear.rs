@@ -1,11 +1,13 @@
 //! Values of every form are written and read at a cost that grows as their number: the bytes that both sides copy for n, 2n
 //! and 4n of them are counted. Where each value copies all that is left of its message, they grow as the square.
 
+use crate::ALLOCATOR;
 use crate::any::{Kind, Value, expect};
 use crate::common::{Directory, PROGRAM, Watchdog};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::cell::Cell;
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, HashSet, VecDeque};
 use std::time::Duration;
 use upbeat::call::Bound;
 use upbeat::client::Client;
@@ -270,6 +272,32 @@ fn an_array_costs_as_much_as_a_vector() {
         let vector = caller.copied(&node, 0, &vector, 1).await;
         // Records of TLS do not end at the same bytes each time.
         assert!(array < 2 * vector, "{array} bytes are copied, and {vector} for a vector");
+    });
+}
+
+/// A sequence that keeps the memory of a vector is read with as many allocations as a vector.
+#[test]
+fn sequences_of_a_vectors_memory_allocate_it_once() {
+    let (node, _directory) = served("allocations");
+    node.block_on(async {
+        let caller: Caller = node.connect("allocations").await.unwrap();
+        let mut expected = None;
+        for form in forms! {
+            Vec<u64>, u64, |number| number;
+            Box<[u64]>, u64, |number| number;
+            VecDeque<u64>, u64, |number| number;
+            BinaryHeap<u64>, u64, |number| number;
+            Cow<'static, [u64]>, u64, |number| number;
+        } {
+            // The other tests may allocate, but not during every call.
+            let mut least = u64::MAX;
+            for _ in 0..200 {
+                let before = ALLOCATOR.allocations();
+                caller.call(0, &form, COUNT).await;
+                least = least.min(ALLOCATOR.allocations() - before);
+            }
+            assert_eq!(least, *expected.get_or_insert(least), "{}", form.name);
+        }
     });
 }
 

@@ -25,7 +25,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use upbeat::wire::{Json, Serde};
+use upbeat_memory::allocator::CountingAllocator;
 use uuid::Uuid;
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator::new();
 
 /// A crate that knows serde and nothing of Upbeat.
 mod foreign {
