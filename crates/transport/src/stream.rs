@@ -463,3 +463,6 @@ impl Stream {
         Ref::filter_map(self.pipe.borrow(), Option::as_ref).ok()
     }
 }
+
+#[cfg(test)]
+mod tests;
