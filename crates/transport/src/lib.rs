@@ -39,6 +39,8 @@
 //! above it in this list.
 #![forbid(unsafe_code)]
 
+mod pieces;
+
 pub mod identity;
 
 pub mod tls;

@@ -16,6 +16,7 @@ use crate::carrier::{Carrier, Connection, Peer};
 use crate::error::{OpenError, PeerIdentity, Unreached};
 use crate::handshake::{Side, check_welcome, refusal_code, refused};
 use crate::identity::Untrusted;
+use crate::pieces::Pieces;
 use crate::stream::Pipe;
 use crate::tls::{HandshakeState, PLAINTEXT_ALERT, TlsError, plaintext_meets};
 use rustix::io::Errno;
@@ -43,6 +44,8 @@ pub(crate) struct RemoteHandshake {
     at: SocketAddr,
     /// The bytes of a record that have come.
     read: Vec<u8>,
+    /// The pieces of the records that have come.
+    pieces: Pieces,
     /// The bytes that are still to be sent.
     write: Vec<u8>,
     started_ms: u64,
@@ -167,6 +170,7 @@ impl RemoteHandshake {
             peer,
             at,
             read: Vec::new(),
+            pieces: Pieces::default(),
             write: Vec::new(),
             started_ms: now_ms,
             heard_ms: None,
@@ -386,7 +390,8 @@ impl RemoteHandshake {
             self.read.truncate(from + *received.as_ref().unwrap_or(&0));
             match received {
                 Ok(0) => return Err(self.closed()),
-                Ok(_) => {}
+                Ok(bytes) if self.pieces.admit(bytes) => {}
+                Ok(_) => return Err(self.unreached(Unreached::NotUpbeat)),
                 Err(Errno::AGAIN) => return Ok(None),
                 Err(error) => return Err(self.broke(error)),
             }

@@ -163,7 +163,10 @@ impl TlsStream {
             }
             match socket::receive(self.as_fd(), &mut scratch) {
                 Ok(0) | Err(Errno::CONNRESET) => return Err(engine.fail(TlsError::Closed)),
-                Ok(bytes) => engine.decrypt(&scratch[..bytes], &mut Room::new(None, &mut []))?,
+                Ok(bytes) => {
+                    engine.admit(bytes)?;
+                    engine.decrypt(&scratch[..bytes], &mut Room::new(None, &mut []))?;
+                }
                 Err(Errno::AGAIN) if engine.deaf => return Err(engine.fail(TlsError::Closed)),
                 Err(Errno::AGAIN) => return Ok(HandshakeState::WantsRead),
                 Err(error) => {

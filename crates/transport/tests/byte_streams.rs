@@ -9,6 +9,8 @@ mod quota;
 use common::{Fixture, Pair, Raw, frame, program, receive};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
+use std::io::Write;
+use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -131,6 +133,26 @@ fn a_peer_that_keeps_writing_is_read_for_a_bounded_time() {
         is_enough.store(true, SeqCst);
         assert!(floods.join().unwrap(), "the reader goes on as long as the peer writes");
     });
+}
+
+/// Each piece of a first message costs its reader a look at its sockets, and a stranger may send one byte at a time.
+#[test]
+fn a_first_message_in_too_many_pieces_is_refused() {
+    let of_tls = [&[22, 3, 1, 2, 0][..], &[1; 100]].concat();
+    for kind in [Kind::Tcp, Kind::Tls] {
+        let fixture = Fixture::new(kind, "pieces");
+        let of_plaintext = Record::Hello(hello(&fixture)).encode();
+        let first = if kind == Kind::Tls { &of_tls } else { &of_plaintext };
+        let mut caller = TcpStream::connect(fixture.address()).unwrap();
+        caller.set_nodelay(true).unwrap();
+        let mut opening = fixture.accept(1, 0).unwrap();
+        let mut is_taken = |byte| {
+            caller.write_all(std::slice::from_ref(byte)).unwrap();
+            matches!(common::step(&mut opening), Ok(Step::Waiting))
+        };
+        let pieces = first.iter().take_while(|byte| is_taken(byte)).count();
+        assert_eq!(pieces, 64, "{kind:?}: of {} bytes", first.len());
+    }
 }
 
 /// Returns a frame with a payload of its length, as an honest peer writes it.

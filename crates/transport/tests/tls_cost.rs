@@ -5,7 +5,7 @@ mod liar;
 mod secure;
 
 use liar::Liar;
-use rustix::io::write;
+use rustix::io::{read, write};
 use secure::{Authority, Issued, Scratch, pair};
 use std::os::fd::OwnedFd;
 use upbeat_memory::thread_clock::thread_time_ns;
@@ -17,49 +17,70 @@ const STRANGERS: usize = 201;
 /// The most that one may cost, in nanoseconds.
 const NS_MAX: u64 = 1_000_000;
 
+/// The bytes of the shortest records of rustls: with a head and a tag, some ten bytes of the handshake.
+const TINY: Option<usize> = Some(32);
+
 const PROTOCOLS: &[&[u8]] = &[b"upbeat/1"];
 
 /// The content of a stranger's connection.
 enum Content<'c> {
-    /// These bytes, and nothing behind them.
-    Bytes(&'c [u8]),
-    /// A client's first message, and nothing behind it.
-    Greeting,
-    /// A whole handshake, with these certificates.
-    Certificates(&'c Issued),
+    /// These bytes, of which so many come at a time, and nothing behind them.
+    Bytes(&'c [u8], usize),
+    /// A whole handshake, with these certificates, in records of up to so many bytes.
+    Certificates(&'c Issued, Option<usize>),
 }
 
 /// Returns the processor time that a stranger costs its listener.
 fn cost(ours: &Identity, content: &Content<'_>) -> u64 {
     let (near, far): (OwnedFd, OwnedFd) = pair();
-    let mut liar = match content {
-        Content::Bytes(bytes) => {
-            write(&far, bytes).unwrap();
-            None
+    let mut took = 0;
+    let server = timed(&mut took, || TlsStream::server(near, ours).unwrap());
+    match content {
+        Content::Bytes(bytes, at_once) => {
+            let mut left = *bytes;
+            while !left.is_empty() {
+                left = &left[write(&far, &left[..left.len().min(*at_once)]).unwrap()..];
+                // The listener closes the connection of a stranger that it refuses.
+                if timed(&mut took, || server.handshake()).is_err() {
+                    break;
+                }
+            }
         }
-        Content::Greeting => Some(Liar::client(far.try_clone().unwrap(), None, PROTOCOLS)),
-        Content::Certificates(issued) => {
-            Some(Liar::client(far.try_clone().unwrap(), Some(issued), PROTOCOLS))
+        Content::Certificates(issued, record) => {
+            let mut liar = Liar::client_in_records(far, Some(issued), PROTOCOLS, *record);
+            let mut shaken = Ok(HandshakeState::WantsRead);
+            while shaken.is_ok() {
+                assert_eq!(shaken, Ok(HandshakeState::WantsRead));
+                liar.step();
+                shaken = timed(&mut took, || server.handshake());
+            }
         }
-    };
-    if let Some(liar) = &mut liar {
-        liar.step();
     }
-    let mut before = thread_time_ns();
-    let server = TlsStream::server(near, ours).unwrap();
-    let mut shaken = server.handshake();
-    let mut took = thread_time_ns() - before;
-    if let (Content::Certificates(_), Some(liar)) = (content, &mut liar) {
-        assert_eq!(shaken, Ok(HandshakeState::WantsRead));
-        liar.step();
-        before = thread_time_ns();
-        shaken = server.handshake();
-        took += thread_time_ns() - before;
-        assert!(shaken.is_err(), "{shaken:?}");
-    }
-    before = thread_time_ns();
-    drop(server);
-    took + (thread_time_ns() - before)
+    timed(&mut took, || drop(server));
+    took
+}
+
+/// Does a part of the listener's work, and adds the processor time that it takes.
+fn timed<T>(took: &mut u64, work: impl FnOnce() -> T) -> T {
+    let before = thread_time_ns();
+    let done = work();
+    *took += thread_time_ns() - before;
+    done
+}
+
+/// Returns a client's first message.
+fn greeting() -> Vec<u8> {
+    let (near, far) = pair();
+    Liar::client(far, None, PROTOCOLS).step();
+    let mut bytes = vec![0; 4096];
+    let len = read(&near, &mut bytes).unwrap();
+    bytes.truncate(len);
+    bytes
+}
+
+/// Returns a message of a handshake in records of one byte.
+fn in_tiny_records(message: &[u8]) -> Vec<u8> {
+    message.iter().flat_map(|byte| [22, 3, 1, 0, 1, *byte]).collect()
 }
 
 #[test]
@@ -74,14 +95,26 @@ fn a_stranger_costs_less_than_a_millisecond() {
         issued
     };
     let [one, two, many] = [issue(0), issue(1), issue(10)];
+    // The longest message of a handshake.
+    let mut long = issue(0);
+    long.others = vec![vec![7; 60 << 10]];
+    let (greeting, endless) = (greeting(), [&[1, 0, 255, 251][..], &[0; 65_530]].concat());
+    let [tiny, endless] = [&greeting[5..], &endless].map(in_tiny_records);
     let kinds = [
-        ("nothing", Content::Bytes(b"")),
-        ("garbage", Content::Bytes(b"GET / HTTP/1.1\r\nHost: node\r\n\r\n")),
-        ("part", Content::Bytes(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")),
-        ("greeting", Content::Greeting),
-        ("certificate", Content::Certificates(&one)),
-        ("two certificates", Content::Certificates(&two)),
-        ("eleven certificates", Content::Certificates(&many)),
+        ("nothing", Content::Bytes(b"", 1)),
+        ("garbage", Content::Bytes(b"GET / HTTP/1.1\r\nHost: node\r\n\r\n", 64)),
+        ("part", Content::Bytes(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 64)),
+        ("greeting", Content::Bytes(&greeting, 4096)),
+        ("greeting, byte by byte", Content::Bytes(&greeting, 1)),
+        ("greeting in tiny records", Content::Bytes(&tiny, 4096)),
+        ("greeting in tiny records, byte by byte", Content::Bytes(&tiny, 1)),
+        ("endless greeting in tiny records", Content::Bytes(&endless, 1 << 20)),
+        ("endless greeting, record by record", Content::Bytes(&endless, 6)),
+        ("certificate", Content::Certificates(&one, None)),
+        ("certificate in tiny records", Content::Certificates(&one, TINY)),
+        ("long certificate in tiny records", Content::Certificates(&long, TINY)),
+        ("two certificates", Content::Certificates(&two, None)),
+        ("eleven certificates", Content::Certificates(&many, None)),
     ];
     for (name, content) in kinds {
         let mut took: Vec<u64> = (0..STRANGERS).map(|_| cost(&ours, &content)).collect();

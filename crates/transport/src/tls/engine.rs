@@ -4,6 +4,7 @@
 
 use super::error::TlsError;
 use super::socket::Raw;
+use crate::pieces::Pieces;
 use rustix::io::Errno;
 use rustls::server::{Accepted, Acceptor};
 use rustls::{Connection, ServerConfig};
@@ -78,6 +79,8 @@ pub(super) struct Engine {
     /// The client's first message, until a server answers it. The connection has seen nothing until then.
     pub(super) greeting: Option<Box<Greeting>>,
     pub(super) beginning: Beginning,
+    /// The pieces of the peer's handshake.
+    pieces: Pieces,
     /// The reason why the connection cannot continue.
     pub(super) fault: Option<TlsError>,
     /// Whether the socket takes no more output. Input of the peer can still be read.
@@ -97,6 +100,7 @@ impl Engine {
             undecrypted: Vec::new(),
             greeting: None,
             beginning: Beginning::default(),
+            pieces: Pieces::default(),
             fault: None,
             deaf: false,
             ended: false,
@@ -200,6 +204,17 @@ impl Engine {
         match self.beginning.is_tls(come) {
             true => Ok(()),
             false => Err(self.fail(TlsError::PlaintextPeer)),
+        }
+    }
+
+    /// Notes that so many bytes of the handshake have come: a peer that is not known yet may send no more than a
+    /// handshake needs.
+    pub(super) fn admit(&mut self, bytes: usize) -> Result<(), TlsError> {
+        match self.pieces.admit(bytes) {
+            true => Ok(()),
+            false => {
+                Err(self.fail(TlsError::Broken { reason: "the handshake is too long".into() }))
+            }
         }
     }
 

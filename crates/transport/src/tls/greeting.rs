@@ -18,7 +18,10 @@ impl Engine {
         while self.greeting.as_ref().is_some_and(|greeting| greeting.whole.is_none()) {
             match receive(socket, &mut scratch) {
                 Ok(0) | Err(Errno::CONNRESET) => return Err(self.fail(TlsError::Closed)),
-                Ok(bytes) => self.take_greeting(socket, &scratch[..bytes])?,
+                Ok(bytes) => {
+                    self.admit(bytes)?;
+                    self.take_greeting(socket, &scratch[..bytes])?;
+                }
                 Err(Errno::AGAIN) => return Ok(false),
                 Err(error) => {
                     return Err(self.fail(TlsError::System { act: "receiving", error }));

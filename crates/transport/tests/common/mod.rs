@@ -12,7 +12,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 use std::mem::MaybeUninit;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -127,6 +127,14 @@ impl Fixture {
         match &self.listener {
             TestListener::Shared(listener) => listener,
             TestListener::Local(_) | TestListener::Remote(_) => panic!("another fixture"),
+        }
+    }
+
+    /// Returns where other hosts reach the listener.
+    pub(crate) fn address(&self) -> SocketAddr {
+        match &self.listener {
+            TestListener::Remote(listener) => listener.address(),
+            TestListener::Local(_) | TestListener::Shared(_) => panic!("another fixture"),
         }
     }
 

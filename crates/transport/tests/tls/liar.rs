@@ -72,6 +72,16 @@ fn ring() -> Arc<rustls::crypto::CryptoProvider> {
 
 impl Liar {
     pub(crate) fn client(socket: OwnedFd, issued: Option<&Issued>, protocols: &[&[u8]]) -> Liar {
+        Liar::client_in_records(socket, issued, protocols, None)
+    }
+
+    /// Returns a client whose records have up to so many bytes.
+    pub(crate) fn client_in_records(
+        socket: OwnedFd,
+        issued: Option<&Issued>,
+        protocols: &[&[u8]],
+        record: Option<usize>,
+    ) -> Liar {
         let config = rustls::ClientConfig::builder_with_provider(ring())
             .with_protocol_versions(&[&rustls::version::TLS13])
             .unwrap()
@@ -82,6 +92,7 @@ impl Liar {
             None => config.with_no_client_auth(),
         };
         config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        config.max_fragment_size = record;
         let name = "node.invalid".try_into().unwrap();
         let tls = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
         Liar { tls: tls.into(), socket: socket.into() }

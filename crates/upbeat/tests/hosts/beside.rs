@@ -23,7 +23,7 @@ const ROUND: Duration = Duration::from_millis(150);
 const ROUNDS: usize = 5;
 
 /// Returns the first message of a client under TLS.
-fn greeting(identity: &Identity) -> Vec<u8> {
+pub(crate) fn greeting(identity: &Identity) -> Vec<u8> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let (near, far) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
     TlsStream::client(near, identity).unwrap().handshake().unwrap();

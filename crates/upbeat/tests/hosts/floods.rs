@@ -4,7 +4,7 @@ use crate::callbacks::issue;
 use crate::common::work::{WorkClient, works};
 use crate::common::{Directory, PROGRAM, Watchdog, alone, setting, soon};
 use crate::strangers::greeting;
-use crate::{Server, protected, unprotected};
+use crate::{Server, beside, identity_of, protected, unprotected};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 use std::io::Write;
 use std::net::TcpStream;
@@ -108,6 +108,39 @@ fn processor_time(pid: u32) -> Duration {
         text.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
     };
     Duration::from_nanos(threads.map(|thread| of_thread(thread.unwrap().path())).sum())
+}
+
+/// Strangers whose first message comes byte by byte cost the node a look at each byte, up to a bound.
+#[test]
+fn a_stranger_in_small_pieces_costs_less_than_a_millisecond() {
+    const STRANGERS: u32 = 50;
+    let _alone = alone();
+    let _watchdog = Watchdog::new("strangers in small pieces");
+    let directory = Directory::new();
+    for identity in [String::new(), issue(&directory)] {
+        let greeting = match &*identity {
+            "" => greeting(&directory, "server"),
+            path => beside::greeting(&identity_of(path)),
+        };
+        let server = Server::with(PROGRAM, "server", "127.0.0.1:0", &identity);
+        let mut strangers: Vec<TcpStream> =
+            (0..STRANGERS).map(|_| TcpStream::connect(&server.at).unwrap()).collect();
+        strangers.iter().for_each(|stranger| stranger.set_nodelay(true).unwrap());
+        let pid = server.process.child.id();
+        let before = processor_time(pid);
+        for byte in &greeting[..greeting.len() - 1] {
+            for stranger in &mut strangers {
+                // The node closes the connection of a stranger that it refuses.
+                let _ = stranger.write_all(std::slice::from_ref(byte));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let cost = (processor_time(pid) - before) / STRANGERS;
+        println!("a stranger that sends {} bytes, each alone: {cost:?}", greeting.len() - 1);
+        assert!(cfg!(debug_assertions) || cost < Duration::from_millis(1), "{cost:?}");
+        let took = served(&directory, &identity, &server.named("server"));
+        assert!(took < honest(), "an honest caller has waited for {took:?}");
+    }
 }
 
 /// A process that has no descriptor left, not even to turn a caller away, leaves callers in the queue, sleeps, and accepts
