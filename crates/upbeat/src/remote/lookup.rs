@@ -151,9 +151,69 @@ fn unknown(address: &Address, text: String) -> OpenError {
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
+    use crate::{CallError, Node, Waiting, handle, within};
+    use std::future::pending;
+    use std::io::copy;
+    use std::net::{Shutdown, TcpListener, TcpStream};
+    use std::thread;
     use std::time::Duration;
     use upbeat_environment::waiting::sleep;
     use upbeat_memory::fork::in_child;
+
+    #[crate::service]
+    trait Waits {
+        async fn wait(&self);
+    }
+
+    struct Pending;
+
+    impl Waits for Pending {
+        async fn wait(&self) {
+            pending().await
+        }
+    }
+
+    /// Passes one connection on. Returns both of its sockets.
+    fn relay(listener: &TcpListener, to: SocketAddr) -> [TcpStream; 2] {
+        let sockets = [listener.accept().unwrap().0, TcpStream::connect(to).unwrap()];
+        for [from, to] in [[0, 1], [1, 0]] {
+            let [mut from, mut to] = [from, to].map(|side| sockets[side].try_clone().unwrap());
+            thread::spawn(move || copy(&mut from, &mut to));
+        }
+        sockets
+    }
+
+    /// The thread that connects the session of a handle again also rings the deadlines of the handle's awaited calls, so
+    /// it does not wait until somebody answers for the host's name.
+    #[test]
+    fn awaited_calls_keep_their_deadlines_while_a_name_is_looked_up() {
+        const BRIEFLY: Duration = Duration::from_millis(200);
+        let builder = Node::builder("lookups").waiting(Waiting::Sleeping);
+        let node = builder.listen("127.0.0.1:0").insecure_plaintext().build().unwrap();
+        node.serve(WaitsServer::new(Pending)).unwrap();
+        let (listener, to) = (TcpListener::bind("127.0.0.1:0").unwrap(), node.listens_at());
+        let name = format!("lookups@localhost:{}", listener.local_addr().unwrap().port());
+        let relay = thread::spawn(move || relay(&listener, to.unwrap()));
+        node.block_on(async {
+            let builder = handle::builder().insecure_plaintext().waiting(Waiting::Sleeping);
+            let waits: WaitsHandle = builder.connect_async(&name).await.unwrap();
+            let mut sent = std::pin::pin!(waits.wait().deadline(2 * BRIEFLY));
+            assert!(within(BRIEFLY, &mut sent).await.is_err(), "it waits");
+            // No thread answers from now on.
+            lookups().threads += LOOKUPS_MAX;
+            for socket in relay.join().unwrap() {
+                socket.shutdown(Shutdown::Both).unwrap();
+            }
+            let ended = within(Duration::from_secs(20), async {
+                (sent.await, waits.wait().deadline(BRIEFLY).await)
+            });
+            let ended = ended.await;
+            lookups().threads -= LOOKUPS_MAX;
+            let are_late =
+                matches!(ended, Ok((Err(CallError::Deadline(_)), Err(CallError::Deadline(_)))));
+            assert!(are_late, "{ended:?}");
+        });
+    }
 
     #[test]
     fn a_child_looks_up_although_all_threads_of_its_parent_are_busy() {
