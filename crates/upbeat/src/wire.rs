@@ -139,6 +139,10 @@ pub trait Wire: Sized + 'static {
     #[doc(hidden)]
     const EXACT: Option<usize> = if Self::PLAIN { Some(size_of::<Self>()) } else { None };
 
+    /// Whether the type has the schema of plain data and is none, so that there are gaps between such elements.
+    #[doc(hidden)]
+    const SPACED: bool = false;
+
     /// The estimated bytes of a value in a message: the room that is claimed first.
     const BYTES_LIKELY: usize = 0;
 
@@ -188,6 +192,10 @@ pub trait Wire: Sized + 'static {
         input: &mut Input<'_>,
     ) -> Result<(), WireError> {
         if let Some(reads) = Self::plain_reads::<Alone>() {
+            // Elements without any size could be any number.
+            if size_of::<Self>() == 0 {
+                (0..count).try_for_each(|_| input.charge(0))?;
+            }
             return (reads.again)(items, count, input);
         }
         items.clear();

@@ -214,7 +214,7 @@ fn one_trait_is_common_to_all_who_call() {
             "CounterLocal",
             "{::core::result::Result::Ok(<ServiceasCounter>::reset(&self.service).await)}",
         ),
-        ("CounterLocal", "describe(&self.service,r#type).await,::upbeat::CallError::Method)}"),
+        ("CounterLocal", "describe(&self.service,r#type).await),::upbeat::CallError::Method)}"),
     ] {
         let caller = caller(&file, of);
         assert!(caller.contains(expected), "{expected} in {caller}");

@@ -79,7 +79,7 @@ impl<T: Wire, const N: usize> Wire for [T; N] {
 
     fn describe(out: &mut Describe) {
         out.text("[");
-        out.of::<T>();
+        out.elements::<T>();
         out.text(&format!("; {N}]"));
     }
 

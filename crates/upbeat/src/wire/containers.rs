@@ -21,6 +21,7 @@ macro_rules! transparent {
             const STREAMS: bool = T::STREAMS;
             const TOLERANT: bool = T::TOLERANT;
             const EXACT: Option<usize> = T::EXACT;
+            const SPACED: bool = T::SPACED || T::PLAIN && !size_of::<T>().is_multiple_of(8);
             const BYTES_LIKELY: usize = T::BYTES_LIKELY;
 
             #[inline]

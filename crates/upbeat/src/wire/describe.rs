@@ -93,6 +93,15 @@ impl Describe {
         }
     }
 
+    /// Writes the schema of the elements of a sequence or an array, which says whether there are gaps between elements that
+    /// are like plain data.
+    pub(super) fn elements<T: Wire>(&mut self) {
+        if T::SPACED {
+            self.text("spaced ");
+        }
+        self.of::<T>();
+    }
+
     /// Writes a part of the schema in which fields with a default count like all others: the part of a type that is
     /// written as a whole.
     ///

@@ -155,7 +155,7 @@ impl<T: Wire> Wire for Vec<T> {
 
     fn describe(out: &mut Describe) {
         out.text("Vec<");
-        out.of::<T>();
+        out.elements::<T>();
         out.text(">");
     }
 

@@ -151,6 +151,9 @@ fn values_without_any_size_end_soon() {
 #[test]
 fn elements_of_arrays_without_any_size_are_charged() {
     is_refused(decode::<Vec<[[(); 1 << 10]; 1 << 10]>>(&(1_u64 << 20).to_le_bytes()), 8);
+    let lists = [16, 1 << 20].map(u64::to_le_bytes).concat();
+    let lists = [&lists[..8], &lists[8..].repeat(16)].concat();
+    is_refused(decode::<Vec<LinkedList<[u8; 0]>>>(&lists), lists.len());
 }
 
 #[test]

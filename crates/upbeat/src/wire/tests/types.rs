@@ -280,6 +280,13 @@ fn schemas_say_what_a_message_looks_like() {
     assert_eq!(name_of::<RangeInclusive<Wrapping<u8>>>(), "RangeInclusive<u8>");
     assert_eq!(name_of::<Serde<(Vec<Duration>, [Uuid; 2])>>(), "Serde<(Vec<Duration>, [Uuid; 2])>");
     assert_eq!(name_of::<Json<Value>>(), "Json<Value>");
+    // Wrapped numbers lie at whole words each, and numbers lie without gaps.
+    assert_eq!(name_of::<Vec<Box<u8>>>(), "Vec<spaced u8>");
+    assert_eq!(name_of::<Arc<[Arc<Wrapping<u32>>]>>(), "Vec<spaced u32>");
+    assert_eq!(name_of::<[[Reverse<u16>; 2]; 3]>(), "[[spaced u16; 2]; 3]");
+    assert_eq!(encode(&vec![Box::new(7_u64), Box::new(8)]), encode(&vec![7_u64, 8]));
+    assert_eq!(name_of::<Vec<Box<u64>>>(), "Vec<u64>");
+    assert_eq!(name_of::<Vec<Box<String>>>(), "Vec<String>");
 }
 
 /// All that holds a sequence of plain arrays has the form of a `Vec` of them, without gaps.
