@@ -1,4 +1,5 @@
-//! The stub compiler of Upbeat: the code behind `#[upbeat::service]`, `#[derive(Wire)]` and `#[derive(Shared)]`.
+//! The stub compiler of Upbeat: the code behind `#[upbeat::service]`, `#[derive(Wire)]`, `#[derive(Shared)]` and
+//! `#[upbeat_sim::test]`.
 //!
 //! A service's trait is parsed into a model, the model is checked, and code is emitted from it.
 //! An error is reported in one message that says what to write instead. A nearly right item is
@@ -29,6 +30,8 @@ mod wire;
 
 mod shared;
 
+mod simulated;
+
 use proc_macro::TokenStream;
 
 /// Makes a service of a trait. The runtime's crate documents it, where its examples are compiled.
@@ -47,4 +50,10 @@ pub fn derive_wire(item: TokenStream) -> TokenStream {
 #[proc_macro_derive(Shared, attributes(shared))]
 pub fn derive_shared(item: TokenStream) -> TokenStream {
     shared::derive(item.into()).into()
+}
+
+/// Makes a test of an async function. The crate of the simulator documents it, where its examples are compiled.
+#[proc_macro_attribute]
+pub fn simulated_test(options: TokenStream, item: TokenStream) -> TokenStream {
+    simulated::test(options.into(), item.into()).into()
 }

@@ -22,6 +22,11 @@ impl From<Path> for Runtime {
     }
 }
 
+/// Returns where the simulator is found, which tests alone use.
+pub(crate) fn simulator() -> Path {
+    syn::parse_quote!(::upbeat_sim)
+}
+
 macro_rules! names {
     ($($name:ident: $first:ident $(:: $next:ident)*;)*) => {
         impl Runtime {$(

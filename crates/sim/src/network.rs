@@ -20,8 +20,8 @@ use std::time::Duration;
 
 /// The processes that may call a port before it accepts them.
 const CALLERS: i32 = 4096;
-/// The first port that a host gives to a process which asks for any, and the first of its callers.
-const FIRST_PORT: u16 = 20_000;
+/// The ports that hosts give to processes which ask for any, and to callers.
+const GIVEN_PORTS: Range<u16> = 20_000..60_000;
 
 /// The name of the host on which a program begins.
 pub(crate) const FIRST: &str = "main";
@@ -47,8 +47,10 @@ pub(crate) struct Network {
     ways: BTreeMap<(u32, u32), Way>,
     /// The ports at which processes listen, of each host.
     ports: BTreeMap<(u32, u16), Port>,
-    /// The number of ports that were given to callers and listeners.
-    given: u16,
+    /// The number of ports that were given to processes and callers.
+    given: u64,
+    /// The number of sockets that have listened.
+    listened: u64,
     connections: Vec<Connection>,
 }
 
@@ -77,8 +79,10 @@ struct Connection {
     began_ns: u64,
     /// The time after which an end gives up whose packets are not acknowledged.
     patience_ns: u64,
-    /// The world's sockets at either end. There is none at the end that cannot be reached yet.
+    /// The world's sockets at either end, if that stands.
     ends: [Option<OwnedFd>; 2],
+    /// Whether the port was reached.
+    is_reached: bool,
     /// The bytes under way, from the end of this index.
     under_way: [UnderWay; 2],
     is_over: bool,
@@ -90,7 +94,7 @@ struct UnderWay {
     bytes: usize,
     /// The sender has sent the last part.
     is_last_sent: bool,
-    /// The last part has arrived.
+    /// Nothing more arrives.
     has_ended: bool,
 }
 
@@ -110,6 +114,7 @@ impl Network {
             ways: BTreeMap::new(),
             ports: BTreeMap::new(),
             given: 0,
+            listened: 0,
             connections: Vec::new(),
         }
     }
@@ -136,10 +141,16 @@ impl Network {
         (0..self.hosts.len() as u32).find(|host| address(*host) == at)
     }
 
-    /// Returns a port that nobody has.
-    fn unused_port(&mut self) -> u16 {
-        self.given += 1;
-        FIRST_PORT + self.given
+    /// Returns a port of a host at which no process listens.
+    fn unused_port(&mut self, host: u32) -> u16 {
+        loop {
+            let all = u64::from(GIVEN_PORTS.end - GIVEN_PORTS.start);
+            let port = GIVEN_PORTS.start + (self.given % all) as u16;
+            self.given += 1;
+            if !self.ports.contains_key(&(host, port)) {
+                return port;
+            }
+        }
     }
 
     /// Returns a way, to be changed.
@@ -176,10 +187,14 @@ impl Network {
             let Some(first) = of.iter().position(|hosts| *hosts == connection.hosts) else {
                 continue;
             };
+            if !connection.is_reached {
+                connection.reset();
+                continue;
+            }
             for (under_way, way) in
                 connection.under_way.iter_mut().zip([&ways[first], &ways[1 - first]])
             {
-                // An end that is closed knows that all it has sent was acknowledged.
+                // An end that is closed loses nothing: its process waits for no acknowledgement in a world.
                 if !under_way.is_last_sent {
                     under_way.lose(random);
                     under_way.send(Part::Reset, now_ns + way.delay(random));
@@ -197,13 +212,14 @@ impl Network {
         if self.number_at(at.ip(), host) != Some(host) {
             return Err(Errno::ADDRNOTAVAIL);
         }
-        let number = if at.port() == 0 { self.unused_port() } else { at.port() };
+        let number = if at.port() == 0 { self.unused_port(host) } else { at.port() };
         let name = match self.ports.get(&(host, number)) {
             // Its name is free once the port is closed.
             Some(port) => port.name.clone(),
             None => {
-                let unused = self.unused_port();
-                format!("upbeat-sim-{}-{}-{unused}", std::process::id(), self.world)
+                self.listened += 1;
+                let (process, world) = (std::process::id(), self.world);
+                format!("upbeat-sim-{process}-{world}-{}", self.listened)
             }
         };
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
@@ -249,6 +265,7 @@ impl Network {
             port: to.port(),
             began_ns: now_ns,
             patience_ns: u64::from(patience_ms) * 1_000_000,
+            is_reached: there.is_some(),
             ends: [Some(here), there],
             under_way: Default::default(),
             is_over: false,
@@ -258,7 +275,7 @@ impl Network {
 
     /// Calls a port from one host to another. Returns the connection, if the port has room for one.
     fn call(&mut self, [from, to]: [u32; 2], number: u16) -> Result<Option<OwnedFd>> {
-        let caller = SocketAddr::new(address(from), self.unused_port());
+        let caller = SocketAddr::new(address(from), self.unused_port(from));
         let port = self.ports.get_mut(&(to, number)).ok_or(Errno::CONNREFUSED)?;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
         let name = SocketAddrUnix::new_abstract_name(port.name.as_bytes())?;
@@ -296,9 +313,12 @@ impl Network {
             return connection.reset();
         }
         let is_cut = ways.each_ref().map(|way| way.cut_ns.is_some());
-        if connection.ends[1].is_none() && is_cut == [false; 2] {
+        if !connection.is_reached && is_cut == [false; 2] {
             match self.call(connection.hosts, connection.port) {
-                Ok(end) => connection.ends[1] = end,
+                Ok(end) => {
+                    connection.is_reached = end.is_some();
+                    connection.ends[1] = end;
+                }
                 Err(_) => return connection.reset(),
             }
         }
@@ -306,11 +326,22 @@ impl Network {
             if let Some(end) = &connection.ends[from] {
                 connection.under_way[from].take_from(end, way, now_ns, random);
             }
-            if let Some(end) = &connection.ends[1 - from]
-                && !is_cut[from]
-                && connection.under_way[from].arrive_at(end, now_ns).is_err()
-            {
-                return connection.reset();
+        }
+        for from in [0, 1] {
+            let Some(end) = &connection.ends[1 - from] else { continue };
+            if is_cut[from] {
+                continue;
+            }
+            match connection.under_way[from].arrive_at(end, now_ns) {
+                Ok(false) => {}
+                // The end learns that the connection is broken.
+                Ok(true) => connection.ends[1 - from] = None,
+                // The process has closed this end: the other one learns it behind all that was sent from here.
+                Err(_) => {
+                    connection.under_way[from].end();
+                    let due_ns = now_ns + ways[1 - from].delay(random);
+                    connection.under_way[1 - from].send(Part::Reset, due_ns);
+                }
             }
         }
         connection.is_over = connection.under_way.iter().all(|under_way| under_way.has_ended);
@@ -351,12 +382,22 @@ impl Connection {
 
 impl UnderWay {
     fn send(&mut self, part: Part, due_ns: u64) {
+        if self.has_ended {
+            return;
+        }
         let last_ns = self.parts.back().map_or(0, |(due_ns, _)| *due_ns);
         match &part {
             Part::Bytes(bytes) => self.bytes += bytes.len(),
             Part::End | Part::Reset => self.is_last_sent = true,
         }
         self.parts.push_back((due_ns.max(last_ns), part));
+    }
+
+    /// Loses all that is under way, and what follows.
+    fn end(&mut self) {
+        self.parts.clear();
+        self.bytes = 0;
+        self.has_ended = true;
     }
 
     /// Takes what an end has sent.
@@ -397,8 +438,9 @@ impl UnderWay {
         });
     }
 
-    /// Has what is due arrive at an end, as far as that has room. The error is that of a connection that is broken.
-    fn arrive_at(&mut self, end: &OwnedFd, now_ns: u64) -> Result<()> {
+    /// Has what is due arrive at an end, as far as that has room. Returns whether the end learns that the connection is
+    /// broken. The error is that of an end that its process has closed.
+    fn arrive_at(&mut self, end: &OwnedFd, now_ns: u64) -> Result<bool> {
         while let Some((due_ns, part)) = self.parts.front_mut()
             && *due_ns <= now_ns
         {
@@ -411,7 +453,7 @@ impl UnderWay {
                             continue;
                         }
                     }
-                    Err(Errno::AGAIN) => return Ok(()),
+                    Err(Errno::AGAIN) => return Ok(false),
                     Err(Errno::INTR) => continue,
                     Err(error) => return Err(error),
                 },
@@ -420,11 +462,14 @@ impl UnderWay {
                     // The other side may have closed its end.
                     let _ = shutdown(end, Shutdown::Write);
                 }
-                Part::Reset => return Err(Errno::CONNRESET),
+                Part::Reset => {
+                    self.end();
+                    return Ok(true);
+                }
             }
             self.parts.pop_front();
         }
-        Ok(())
+        Ok(false)
     }
 }
 

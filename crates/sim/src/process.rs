@@ -78,6 +78,26 @@ impl Process {
         }
     }
 
+    /// Stops the process where its threads wait, as SIGSTOP does. Its sockets stay open, and what comes waits there.
+    ///
+    /// # Panics
+    /// Outside of the world.
+    pub fn stop(&self) {
+        assert!(self.process.is_in_turn(), "a process of a world is stopped in that world");
+        if self.is_running() {
+            self.process.stops(true);
+        }
+    }
+
+    /// Has a stopped process go on.
+    ///
+    /// # Panics
+    /// Outside of the world.
+    pub fn go_on(&self) {
+        assert!(self.process.is_in_turn(), "a process of a world goes on in that world");
+        self.process.stops(false);
+    }
+
     /// Returns whether the process has neither ended nor been killed.
     #[must_use]
     pub fn is_running(&self) -> bool {

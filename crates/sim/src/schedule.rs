@@ -7,7 +7,7 @@
 use crate::network::Network;
 use crate::random::{Random, mix};
 use rustix::event::{PollFd, PollFlags, poll};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,6 +32,8 @@ pub(crate) struct Schedule {
     /// Threads of processes that have ended, which unwind at the end of the world.
     ended: BTreeMap<Number, Thread>,
     started: Number,
+    /// Processes that are stopped: none of their threads goes on.
+    stopped: BTreeSet<u32>,
     timers: Vec<Timer>,
     pub(crate) network: Network,
     /// A digest of all decisions.
@@ -104,6 +106,7 @@ impl Schedule {
             threads: BTreeMap::new(),
             ended: BTreeMap::new(),
             started: 0,
+            stopped: BTreeSet::new(),
             timers: Vec::new(),
             network: Network::new(),
             history: mix(seed),
@@ -155,6 +158,26 @@ impl Schedule {
         let its = self.threads.extract_if(.., |_, thread| thread.process == process);
         self.ended.extend(its);
         self.timers.retain(|timer| timer.process != process);
+        self.stopped.remove(&process);
+    }
+
+    /// Stops a process, or has it go on.
+    pub(crate) fn stop(&mut self, process: u32, is_stopped: bool) {
+        match is_stopped {
+            true => self.stopped.insert(process),
+            false => self.stopped.remove(&process),
+        };
+    }
+
+    /// Returns whether the process of the running thread is stopped.
+    pub(crate) fn is_running_stopped(&self) -> bool {
+        let running = self.threads.get(&self.running);
+        running.is_some_and(|thread| self.stopped.contains(&thread.process))
+    }
+
+    /// Returns the threads of processes that are not stopped.
+    fn going(&self) -> impl Iterator<Item = (&Number, &Thread)> {
+        self.threads.iter().filter(|(_, thread)| !self.stopped.contains(&thread.process))
     }
 
     /// Returns whether the process of the running thread has not ended.
@@ -222,7 +245,7 @@ impl Schedule {
                 }
                 return Ok(());
             }
-            let ends = self.threads.values().filter_map(|thread| thread.waits.as_ref()?.until_ns);
+            let ends = self.going().filter_map(|(_, thread)| thread.waits.as_ref()?.until_ns);
             let rings = self.timers.iter().filter(|timer| timer.of.strong_count() > 0);
             let next = ends.chain(rings.map(|timer| timer.at_ns)).chain(arrives).min();
             self.now_ns = next.ok_or_else(|| self.shown())?;
@@ -248,7 +271,7 @@ impl Schedule {
         let mut polled = Vec::new();
         let mut of = Vec::new();
         let mut ready = Vec::new();
-        for (number, thread) in &self.threads {
+        for (number, thread) in self.going() {
             match &thread.waits {
                 Some(waits) if !waits.is_over(self.now_ns) => {
                     for (descriptor, events) in &waits.descriptors {
@@ -274,6 +297,7 @@ impl Schedule {
         let mut text = String::from("nothing can happen any more:");
         for thread in self.threads.values() {
             let what = match &thread.waits {
+                _ if self.stopped.contains(&thread.process) => "its stopped process",
                 Some(Waits { change: Some(_), .. }) => "another thread",
                 Some(waits) if !waits.descriptors.is_empty() => "messages",
                 _ => "nothing",

@@ -129,6 +129,22 @@ impl Sim {
         self.process(name).kill();
     }
 
+    /// Stops a process where its threads wait, as SIGSTOP does. What is sent to it waits.
+    ///
+    /// # Panics
+    /// If no process of this name was started.
+    pub fn stop(&self, name: &str) {
+        self.process(name).stop();
+    }
+
+    /// Has a stopped process go on.
+    ///
+    /// # Panics
+    /// If no process of this name was started.
+    pub fn go_on(&self, name: &str) {
+        self.process(name).go_on();
+    }
+
     /// Breaks the connections between two hosts, which may be one. Bytes that were under way are lost, from any byte on.
     ///
     /// # Panics
@@ -215,6 +231,16 @@ impl Sim {
             sim.restart(&of);
         };
         spawn(&format!("kills {name}"), body).expect("the system has a thread left");
+    }
+
+    /// Drives a future in the calling thread, on a node that no other one reaches: `upbeat::sleep` and calls of handles
+    /// are awaited there.
+    ///
+    /// # Panics
+    /// If the node cannot be built.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        let node = Node::builder("test").program(PROGRAM).local_only().build();
+        node.expect("a node needs little").block_on(future)
     }
 
     /// Has the calling thread do nothing for a time.

@@ -20,7 +20,7 @@ use upbeat_memory::ended_socket::OwnedElsewhere;
 /// The nanoseconds that pass from one reading of the clock to the next.
 const READING_NS: u64 = 20;
 /// The readings of the clock after which a thread that has not waited meanwhile never will.
-const READINGS_MAX: u64 = 5_000_000;
+const READINGS_MAX: u64 = 25_000_000;
 
 /// The result of a run.
 #[derive(Debug)]
@@ -230,6 +230,18 @@ impl Simulated {
         state.pass_turn();
         if state.schedule.is_empty() {
             self.shared.emptied.notify_all();
+        }
+    }
+
+    /// Stops the process, or has it go on. A thread that stops its own process returns once that goes on.
+    pub(crate) fn stops(&self, is_stopped: bool) {
+        let mut state = self.world();
+        if state.end.is_some() {
+            return;
+        }
+        state.schedule.stop(self.number, is_stopped);
+        if state.schedule.is_running_stopped() && !std::thread::panicking() {
+            self.shared.wait(state);
         }
     }
 

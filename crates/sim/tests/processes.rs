@@ -91,6 +91,22 @@ fn a_name_belongs_to_one_process() {
     });
 }
 
+/// A call whose deadline passes while its callee is stopped never runs.
+#[upbeat_sim::test(seeds = 20)]
+async fn a_stopped_process_goes_on_where_it_was(sim: Sim) {
+    let disk = store(&sim);
+    let handles = sim.handles().wait_for(SOON);
+    let store: StoreHandle = handles.connect_async("store").await.unwrap();
+    assert_eq!(store.note(1, 0).await, Ok(1));
+    sim.stop("store");
+    let late = store.note(2, 0).deadline(ms(300)).await;
+    assert!(matches!(late, Err(CallError::Deadline { .. })), "{late:?}");
+    assert!(sim.is_running("store"));
+    sim.go_on("store");
+    assert_eq!(store.note(3, 0).await, Ok(2));
+    assert_eq!(*disk.lock().unwrap(), [1, 3]);
+}
+
 #[test]
 fn a_process_ends_with_its_first_thread() {
     let outcome = run(2, || {

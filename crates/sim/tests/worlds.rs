@@ -192,3 +192,17 @@ fn the_panic_of_the_last_thread_ends_the_world() {
     });
     assert!(matches!(outcome.ended, Err(Ended::Panicked(_))));
 }
+
+/// A node sleeps for a day at most, because the system's older waits end after 25 days.
+#[test]
+fn a_sleep_of_months_ends_in_its_time() {
+    const LONG: Duration = Duration::from_secs(60 * 86_400);
+    let world = run(11, || {
+        let node = Node::builder("sim/months").local_only().build().unwrap();
+        let began = upbeat_environment::time::Instant::now();
+        node.block_on(upbeat::sleep(LONG));
+        began.elapsed()
+    });
+    let passed = world.ended.unwrap();
+    assert!(passed >= LONG && passed < LONG + Duration::from_millis(2), "{passed:?}");
+}

@@ -14,8 +14,9 @@ const PROBES: u32 = 4;
 const UNSENT_BYTES_MAX: u32 = 128 << 10;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Sets the options, which the sockets of a simulated world do not have: small messages are sent at once, and little data waits in the system ahead of replies. A peer
-/// that does not answer is lost in time: by the user timeout if it owes an acknowledgement, else by probes.
+/// Sets the options, unless a simulated world has made the socket: small messages are sent at once, and little data waits
+/// in the system ahead of replies. A peer that does not answer is lost in time: by the user timeout if it owes an
+/// acknowledgement, else by probes.
 pub(super) fn set(socket: impl AsFd, terms: &RemoteOptions) -> Result<(), Errno> {
     if is_simulated() {
         return Ok(());

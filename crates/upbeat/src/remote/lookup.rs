@@ -117,7 +117,7 @@ fn work(first: Job) {
     }
 }
 
-/// Returns the addresses of a host, in the order in which they are to be tried. This blocks on the system.
+/// Returns the addresses of a host, in the order in which they are to be tried. Outside of a world this blocks.
 pub(crate) fn resolve(address: &Address) -> Result<Vec<SocketAddr>, OpenError> {
     if let Some(ip) = address.ip() {
         return Ok(vec![SocketAddr::new(ip, address.port())]);

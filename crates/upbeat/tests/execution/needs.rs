@@ -1,15 +1,16 @@
 //! Aborts: a handler whose needs are not met runs again as a task, or its call is sent back; handlers
 //! of a serial service run one after another.
 
-use crate::bank::{BankClient, BankHandle, DeskClient};
+use crate::bank::{BankClient, BankHandle, BankServer, DeskClient, Vault};
 use crate::common::server::KINDS;
 use crate::common::{PROGRAM, Watchdog, soon, until};
 use crate::shop::{ShopClient, Stand, counted, until_counted};
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use upbeat::error::{Called, FailCode};
-use upbeat::{CallError, Counter, Execution};
+use upbeat::{CallError, CallInfo, Counter, Execution, Layer, Next, Node, Outcome, Refusal};
 use upbeat_core::bill::event::Event;
 
 async fn clients(stand: &Stand) -> (ShopClient, BankClient) {
@@ -92,6 +93,45 @@ fn what_is_sent_back_comes_again_and_runs_once() {
             );
         });
     }
+}
+
+/// Notes how each attempt of a call has ended.
+struct Attempts(Arc<Mutex<Vec<Outcome>>>);
+
+impl Layer for Attempts {
+    async fn around(&self, _: &CallInfo, next: Next<'_>) -> Result<(), Refusal> {
+        next.run().await
+    }
+
+    fn ended(&self, call: &CallInfo, outcome: Outcome, _: Duration) {
+        if call.method() == "withdraw" {
+            self.0.lock().unwrap().push(outcome);
+        }
+    }
+}
+
+#[test]
+fn each_attempt_of_what_is_sent_back_passes_the_layers() {
+    let _watchdog = Watchdog::new("nack through layers");
+    let attempts = Arc::<Mutex<Vec<Outcome>>>::default();
+    let node = Node::builder("nack/layers").local_only().build().unwrap();
+    let server = BankServer::new(Vault::default());
+    node.serve(server.layer(Attempts(Arc::clone(&attempts)))).unwrap();
+    node.block_on(async {
+        let bank: BankClient = node.connect("nack/layers").await.unwrap();
+        let withdrawn = node.spawn({
+            let bank = bank.clone();
+            async move { bank.withdraw(5).await }
+        });
+        until(|| attempts.lock().unwrap().len() > 1).await;
+        bank.deposit(5).await.unwrap();
+        assert_eq!(soon(withdrawn).await.unwrap(), Ok(0));
+    });
+    let attempts = attempts.lock().unwrap();
+    let (last, before) = attempts.split_last().unwrap();
+    assert_eq!(*last, Outcome::Replied);
+    assert!(before.iter().all(|attempt| *attempt == Outcome::Cancelled), "{attempts:?}");
+    assert!(before.len() < 9, "{attempts:?}");
 }
 
 #[test]
