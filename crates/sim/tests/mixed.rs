@@ -1,11 +1,12 @@
 //! Programs that mix calls, deadlines, locks, streams and dropped futures, under many seeds.
 #![forbid(unsafe_code)]
 
+mod common;
+
+use common::Siege;
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use upbeat::handle::HandleBuilder;
 use upbeat::sync::Mutex;
@@ -200,31 +201,11 @@ impl Place {
     }
 }
 
-/// Does something to the network, until the clients are done.
-fn besiege(sim: &Sim, is_over: &AtomicBool) {
-    let ms = Duration::from_millis;
-    while !is_over.load(Relaxed) {
-        sim.pause(sim.between(&(ms(0)..ms(200))));
-        match sim.below(5) {
-            0 | 1 => sim.break_connections("main", "vienna"),
-            2 => sim.part("main", "vienna"),
-            3 => sim.silence("main", "vienna"),
-            _ => sim.delay("main", "vienna", ms(0)..sim.between(&(ms(1)..ms(50)))),
-        }
-        sim.pause(sim.between(&(ms(0)..ms(5_000 * sim.below(2) + 50))));
-        sim.heal("main", "vienna");
-    }
-}
-
 /// Two nodes and a handle operate beside each other, and then compare what they did with what the server has.
 fn program(sim: &Sim, place: Place) {
     let seed = sim.below(u64::MAX);
     place.start(sim);
-    let is_over = Arc::new(AtomicBool::new(false));
-    if place == Place::Network {
-        let (sim, is_over) = (sim.clone(), Arc::clone(&is_over));
-        drop(spawn("besieges", move || besiege(&sim, &is_over)).unwrap());
-    }
+    let siege = (place == Place::Network).then(|| Siege::begin(sim));
     let all_did = Arc::new(std::sync::Mutex::new(Vec::new()));
     let mut clients = Vec::new();
     for client in 1..=3 {
@@ -246,7 +227,7 @@ fn program(sim: &Sim, place: Place) {
         clients.push(spawn(&format!("client {client}"), part).unwrap());
     }
     clients.into_iter().for_each(|client| client.join().unwrap());
-    is_over.store(true, Relaxed);
+    drop(siege);
     let node = place.node(sim, "reader").build().unwrap();
     let (added, noted) = node.block_on(async {
         let account = node.connect::<AccountClient>(place.server()).wait_for(LONG);
