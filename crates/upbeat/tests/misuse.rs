@@ -20,6 +20,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 use upbeat::{CallError, ConnectError, Node, Waiting};
 use upbeat_core::limits::{MESSAGE_BYTES_MAX, TAKEN_BYTES_MIN};
+use upbeat_memory::fork::in_child;
 
 /// How long a node is not driven before its futures are polled again.
 const PERIOD: Duration = Duration::from_millis(100);
@@ -194,7 +195,7 @@ fn fill(name: &str, place: &Path) {
 /// The part of the process that is to stop.
 #[test]
 fn other() {
-    let Some((_, place)) = part() else { return };
+    let Some((part, place)) = part() else { return };
     let node = node("misuse/stops", &place);
     std::thread::spawn(|| {
         linger();
@@ -203,26 +204,38 @@ fn other() {
     node.serve(WorkServer::new(Worker::default())).unwrap();
     let asleep = node.spawn(upbeat::sleep(SOON));
     node.block_on(async {
-        let mut asked = pin!(upbeat::ctrl_c());
-        assert!(asked.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        say("waits");
-        asked.await.unwrap();
+        let mut asked = Some(Box::pin(upbeat::ctrl_c()));
+        let first = asked.as_mut().unwrap().as_mut();
+        assert!(first.poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        if part == "forks" {
+            let dropped = in_child(|| {
+                drop(asked.take());
+                7
+            });
+            assert_eq!(dropped, Some(7));
+        }
+        // The task is polled once this future waits.
+        drop(node.spawn(async { say("waits") }));
+        asked.unwrap().await.unwrap();
         say("asked");
     });
     let _ = node.block_on(asleep);
     panic!("nobody has ended the process");
 }
 
+/// A forked child that drops the wait for a signal leaves its parent's as it is.
 #[test]
 fn a_second_signal_ends_the_program() {
     let _watchdog = Watchdog::new("a second signal");
     let directory = Directory::new();
-    let mut stops = Other::start("stops", &directory.path());
-    stops.expect("waits");
-    stops.signal(Sent::INT);
-    stops.expect("asked");
-    stops.signal(Sent::INT);
-    assert_eq!(stops.ended().signal(), Some(Sent::INT.as_raw()));
+    for part in ["stops", "forks"] {
+        let mut stops = Other::start(part, &directory.path());
+        stops.expect("waits");
+        stops.signal(Sent::INT);
+        stops.expect("asked");
+        stops.signal(Sent::INT);
+        assert_eq!(stops.ended().signal(), Some(Sent::INT.as_raw()));
+    }
 }
 
 #[test]

@@ -218,7 +218,10 @@ impl Descriptor {
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
-        self.node.events.reactor.remove(&self.descriptor);
+        // A forked child has the epoll of its parent.
+        if self.node.is_here() {
+            self.node.events.reactor.remove(&self.descriptor);
+        }
         let waker = self.node.events.applications.borrow_mut().remove(&self.id);
         drop(waker);
     }
