@@ -313,14 +313,14 @@ impl Stream {
         }
     }
 
-    /// Returns in how many nanoseconds the next check of the peer's host is due, if data may be under way.
+    /// Returns in how many nanoseconds the next check of the peer's host is due, if data may be under way to it.
     pub(crate) fn looks_at_peer_in_ns(
         &self,
         lanes: &Lanes,
         now_ns: impl Fn() -> u64,
     ) -> Option<u64> {
-        let peer_check = self.peer_check.borrow();
-        peer_check.as_ref()?.due_in_ns(lanes.writer().out(), now_ns())
+        let (pipe, peer_check) = (self.pipe.borrow(), self.peer_check.borrow());
+        pipe.as_ref().and(peer_check.as_ref())?.due_in_ns(lanes.writer().out(), now_ns())
     }
 
     /// Returns whether the peer's host has acknowledged everything, or this side does not check for that.

@@ -205,6 +205,7 @@ impl Dispatcher {
             session::Cancelled::Kept(_) => {
                 self.count(Counter::CancelsHonoured);
                 session.fail(call, FailCode::Cancelled, "");
+                self.unflushed.sent();
                 self.pressed.set(true);
             }
             session::Cancelled::Gone => {

@@ -167,6 +167,7 @@ impl Dispatcher {
     pub(super) fn send_halves(&self) -> bool {
         let mut outgoing = self.account.outgoing.borrow_mut();
         for (_, half) in outgoing.extract_if(.., |(session, half)| session.send_half(half)) {
+            self.unflushed.sent();
             self.account.sampling.free(half.sample);
         }
         !outgoing.is_empty()

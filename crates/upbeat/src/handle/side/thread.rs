@@ -10,6 +10,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 use upbeat_core::method::Signature;
 
+/// The shortest sleep before the thread gives up idle memory.
+const TIDY_NS: u64 = 10_000_000;
+
 /// Connects: the first part of the thread.
 pub(super) fn open(
     target: &Target,
@@ -131,5 +134,7 @@ fn listen(caller: &mut Caller) -> Next {
     if !caller.may_sleep() {
         return Next::Look;
     }
-    Next::Sleep(caller.tidies_in_ns(), caller.session.carrier.has_output())
+    // Idle memory is not given up while the lane has no room to say so.
+    let tidies_in_ns = caller.tidies_in_ns().map(|in_ns| in_ns.max(TIDY_NS));
+    Next::Sleep(tidies_in_ns, caller.session.carrier.has_output())
 }
