@@ -367,11 +367,8 @@ fn accepted_messages_behind_one_that_panics_run_at_the_end_of_their_session() {
             is_sent.set(true);
             assert!(stays.await.is_err());
         }));
-        while !(sent.get() && funnel.stays.get()) {
-            client.turn();
-            server.turn();
-        }
-        for _ in 0..10 {
+        let have_come = || server.counted(Counter::RefusedHere) == 4;
+        while !(sent.get() && funnel.stays.get() && have_come()) {
             client.turn();
             server.turn();
         }
