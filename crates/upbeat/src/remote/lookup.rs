@@ -173,6 +173,9 @@ mod tests {
         }
     }
 
+    /// The tests share the look-up threads of the process.
+    static ALONE: Mutex<()> = Mutex::new(());
+
     /// Passes one connection on. Returns both of its sockets.
     fn relay(listener: &TcpListener, to: SocketAddr) -> [TcpStream; 2] {
         let sockets = [listener.accept().unwrap().0, TcpStream::connect(to).unwrap()];
@@ -188,6 +191,7 @@ mod tests {
     #[test]
     fn awaited_calls_keep_their_deadlines_while_a_name_is_looked_up() {
         const BRIEFLY: Duration = Duration::from_millis(200);
+        let _alone = lock(&ALONE);
         let builder = Node::builder("lookups").waiting(Waiting::Sleeping);
         let node = builder.listen("127.0.0.1:0").insecure_plaintext().build().unwrap();
         node.serve(WaitsServer::new(Pending)).unwrap();
@@ -218,6 +222,7 @@ mod tests {
     #[test]
     fn a_child_looks_up_although_all_threads_of_its_parent_are_busy() {
         let address: Address = "127.0.0.1:7411".parse().unwrap();
+        let _alone = lock(&ALONE);
         lookups().threads += LOOKUPS_MAX;
         let found = in_child(|| {
             let lookup = LookedUp::begin(&address).unwrap();
