@@ -24,7 +24,7 @@ const PROTOCOLS: &[&[u8]] = &[b"upbeat/1"];
 
 /// The content of a stranger's connection.
 enum Content<'c> {
-    /// These bytes, of which so many come at a time, and nothing behind them.
+    /// The stranger sends these bytes, in pieces of this length, and then nothing.
     Bytes(&'c [u8], usize),
     /// A whole handshake, with these certificates, in records of up to so many bytes.
     Certificates(&'c Issued, Option<usize>),
