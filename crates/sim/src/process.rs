@@ -1,7 +1,6 @@
 //! Processes of a world.
 
-use crate::network::FIRST_NUMBER;
-use crate::world::{Simulated, current};
+use crate::world::{Simulated, current, current_host};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use upbeat_environment::{Awaited, World};
@@ -46,8 +45,7 @@ impl Process {
     /// # Panics
     /// In no world, and where the system has no thread left.
     pub fn start(name: &str, body: impl FnOnce() + Send + 'static) -> Process {
-        let host = current().map_or(FIRST_NUMBER, |process| process.host());
-        Process::start_on(host, name, body)
+        Process::start_on(current_host(), name, body)
     }
 
     /// Starts a process on a host.

@@ -1,9 +1,8 @@
 //! A program in a world: its processes by their names, and its chance.
 
-use crate::network::FIRST_NUMBER;
 use crate::process::Process;
 use crate::schedule::Schedule;
-use crate::world::current;
+use crate::world::{current, current_host};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs::DirBuilder;
@@ -101,7 +100,7 @@ impl Sim {
         name: &str,
         body: impl Fn(&Sim) -> Result<(), E> + Send + Sync + 'static,
     ) {
-        self.start_on(current().map_or(FIRST_NUMBER, |process| process.host()), name, body);
+        self.start_on(current_host(), name, body);
     }
 
     /// Starts a process on a host.
@@ -303,10 +302,9 @@ impl Sim {
 
     /// Returns the directory of the calling thread's host.
     fn directory(&self) -> PathBuf {
-        let host = current().map_or(FIRST_NUMBER, |process| process.host());
         // A node makes its own directory alone, and says what is wrong if it cannot.
         let _ = DirBuilder::new().mode(0o700).create(&self.inner.place);
-        self.inner.place.join(host.to_string())
+        self.inner.place.join(current_host().to_string())
     }
 
     fn process(&self, name: &str) -> Process {

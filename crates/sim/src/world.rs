@@ -88,6 +88,11 @@ pub(crate) fn current() -> Option<Arc<Simulated>> {
     CURRENT.with_borrow(Option::clone)
 }
 
+/// Returns the number of the host on which the calling thread's process runs.
+pub(crate) fn current_host() -> u32 {
+    current().map_or(FIRST_NUMBER, |process| process.host)
+}
+
 /// A process of a world.
 pub(crate) struct Simulated {
     me: Weak<Simulated>,
@@ -197,11 +202,6 @@ impl Simulated {
         Simulated::in_world(&self.shared, host)
     }
 
-    /// Returns the number of the process's host.
-    pub(crate) fn host(&self) -> u32 {
-        self.host
-    }
-
     /// Does something with the schedule of the world, which has its network, its time and its chance.
     pub(crate) fn schedule<R>(&self, act: impl FnOnce(&mut Schedule) -> R) -> R {
         act(&mut self.world().schedule)
@@ -223,8 +223,7 @@ impl Simulated {
         let panic = catch_unwind(runs).err().filter(|panic| !panic.is::<WorldIsOver>());
         let mut state = self.world();
         if let Some(panic) = panic {
-            state.is_over();
-            state.why.get_or_insert(Ended::Panicked(panic));
+            state.is_over_by(Ended::Panicked(panic));
         }
         state.schedule.end(number);
         state.pass_turn();
@@ -273,8 +272,7 @@ impl State {
         match self.schedule.next() {
             Ok(()) => self.schedule.wake_running(),
             Err(text) => {
-                self.is_over();
-                self.why.get_or_insert(Ended::Stuck(text));
+                self.is_over_by(Ended::Stuck(text));
             }
         }
     }
@@ -283,6 +281,12 @@ impl State {
     fn is_over(&mut self) {
         self.end = Some(self.figures());
         self.schedule.wake_all();
+    }
+
+    /// Does the same for a cause, unless there was one before.
+    fn is_over_by(&mut self, why: Ended) {
+        self.is_over();
+        self.why.get_or_insert(why);
     }
 
     /// Ends a process.
@@ -311,8 +315,7 @@ impl World for Simulated {
             let name = state.schedule.running_name();
             let text =
                 format!("thread `{name}` looks at the clock again and again, and never waits");
-            state.is_over();
-            state.why.get_or_insert(Ended::Stuck(text));
+            state.is_over_by(Ended::Stuck(text));
             drop(state);
             resume_unwind(Box::new(WorldIsOver));
         }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::Siege;
+use common::{Siege, remote};
 use std::convert::Infallible;
 use std::time::Duration;
 use upbeat::Shared;
@@ -21,15 +21,10 @@ struct Prices {
     past: Vec<u64>,
 }
 
-fn remote(sim: &Sim, name: &str) -> upbeat::Builder {
-    let builder = sim.node(name).insecure_plaintext().resume_within(LONG);
-    builder.peer_timeout(Duration::from_secs(2))
-}
-
 /// Starts an owner, which changes its export until it has set the last prices.
 fn owner(sim: &Sim) {
     sim.host("vienna").start("prices", |sim| {
-        let node = remote(sim, "prices").listen("vienna:7000").build().unwrap();
+        let node = remote(sim, "prices", LONG).listen("vienna:7000").build().unwrap();
         let prices = Prices { bid: 0, ask: 0, past: Vec::new() };
         let prices = node.export_guarded("quotes", prices).unwrap();
         node.block_on(async {
@@ -52,7 +47,7 @@ fn owner(sim: &Sim) {
 fn readers_beyond_a_network_see_whole_values_in_order() {
     check(12, |sim| {
         owner(sim);
-        let node = remote(sim, "reader").build().unwrap();
+        let node = remote(sim, "reader", LONG).build().unwrap();
         node.block_on(async {
             let prices = loop {
                 match node.import::<Prices>("prices@vienna:7000/quotes").await {

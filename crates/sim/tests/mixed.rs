@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::Siege;
+use common::{PATIENCE, Siege, remote};
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -144,17 +144,13 @@ enum Place {
 
 /// A session outlives what happens to the network.
 const LONG: Duration = Duration::from_secs(60);
-const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Place {
     fn node(self, sim: &Sim, name: &str) -> Builder {
-        let builder = sim.node(name);
         match self {
-            Place::Process => builder.local_only(),
-            Place::Host => builder,
-            Place::Network => {
-                builder.insecure_plaintext().resume_within(LONG).peer_timeout(PATIENCE)
-            }
+            Place::Process => sim.node(name).local_only(),
+            Place::Host => sim.node(name),
+            Place::Network => remote(sim, name, LONG),
         }
     }
 

@@ -1,14 +1,17 @@
 //! Hosts of a world, whose network is slow, breaks, and is parted.
 #![forbid(unsafe_code)]
 
+mod common;
+
+use common::{Siege, remote};
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use upbeat::{Builder, CallError, Counter, Node};
+use upbeat::{CallError, Counter, Node};
 use upbeat_environment::time::Instant;
-use upbeat_sim::{Sim, check, spawn};
+use upbeat_sim::{Sim, check};
 
 /// A ledger.
 #[upbeat::service]
@@ -42,12 +45,6 @@ fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// Returns the builder of a node that is patient for two seconds.
-fn remote(sim: &Sim, name: &str, resume_within: Duration) -> Builder {
-    let patience = Duration::from_secs(2);
-    sim.node(name).insecure_plaintext().peer_timeout(patience).resume_within(resume_within)
-}
-
 /// Starts a ledger on the host `vienna`, and returns its pages.
 fn ledger(sim: &Sim, resume_within: Duration) -> Pages {
     let pages = Pages::default();
@@ -69,23 +66,6 @@ async fn connect(client: &Node) -> LedgerClient {
 
 fn client(sim: &Sim, resume_within: Duration) -> Node {
     remote(sim, "client", resume_within).build().unwrap()
-}
-
-/// Does something to the network again and again, at times of the world's, until the flag is set.
-fn beset(
-    sim: &Sim,
-    is_over: &Arc<Mutex<bool>>,
-    every: Duration,
-    act: impl Fn(&Sim) + Send + 'static,
-) {
-    let (sim, is_over) = (sim.clone(), Arc::clone(is_over));
-    let body = move || {
-        while !*is_over.lock().unwrap() {
-            sim.pause(sim.between(&(Duration::ZERO..every)));
-            act(&sim);
-        }
-    };
-    drop(spawn("besets", body).unwrap());
 }
 
 /// The answers to eight tasks about the numbers that they entered.
@@ -135,10 +115,9 @@ fn a_session_whose_connection_breaks_loses_and_doubles_nothing() {
         let pages = ledger(sim, long);
         sim.delay("main", "vienna", ms(1)..ms(20));
         let client = client(sim, long);
-        let is_over = Arc::default();
         client.block_on(async {
             let ledger = connect(&client).await;
-            beset(sim, &is_over, ms(150), |sim| sim.break_connections("main", "vienna"));
+            let _siege = Siege::by(sim, ms(150), |sim| sim.break_connections("main", "vienna"));
             let notes = ledger.clone();
             let noted = client.spawn(async move {
                 for number in 0..MESSAGES {
@@ -152,7 +131,6 @@ fn a_session_whose_connection_breaks_loses_and_doubles_nothing() {
             assert_eq!(ledger.enter(u64::MAX).await, Ok(u64::MAX));
             assert_eq!(told.done.len() as u64, 8 * COUNT);
         });
-        *is_over.lock().unwrap() = true;
         let [mut entered, noted] = pages.lock().unwrap().clone();
         assert!((0..MESSAGES).eq(noted.iter().copied()), "{noted:?}");
         entered.pop();
@@ -173,10 +151,9 @@ fn callers_beyond_a_parted_network_are_told_the_truth() {
         check(15, |sim| {
             let pages = ledger(sim, resume_within);
             let client = client(sim, resume_within);
-            let is_over = Arc::default();
             let told = client.block_on(async {
                 let ledger = connect(&client).await;
-                beset(sim, &is_over, ms(300), |sim| {
+                let _siege = Siege::by(sim, ms(300), |sim| {
                     let longest = [ms(20), Duration::from_secs(8)][sim.below(2) as usize];
                     match sim.below(4) {
                         0 => sim.part("main", "vienna"),
@@ -189,7 +166,6 @@ fn callers_beyond_a_parted_network_are_told_the_truth() {
                 });
                 enter_all(&client, &ledger, COUNT).await
             });
-            *is_over.lock().unwrap() = true;
             let entered = pages.lock().unwrap()[0].clone();
             for number in 0..8 * COUNT {
                 let times = entered.iter().filter(|entered| **entered == number).count();
