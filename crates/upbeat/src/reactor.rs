@@ -59,8 +59,8 @@ impl Source {
     }
 }
 
-const ONCE: epoll::EventFlags =
-    epoll::EventFlags::IN.union(epoll::EventFlags::RDHUP).union(epoll::EventFlags::ONESHOT);
+const ALWAYS: epoll::EventFlags = epoll::EventFlags::IN.union(epoll::EventFlags::RDHUP);
+const ONCE: epoll::EventFlags = ALWAYS.union(epoll::EventFlags::ONESHOT);
 
 /// The epoll.
 pub(crate) struct Reactor {
@@ -78,38 +78,45 @@ impl Reactor {
 
     /// Adds a descriptor, to wait until it is readable or has ended.
     pub(crate) fn add(&self, descriptor: impl AsFd, source: Source) -> rustix::io::Result<()> {
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
-        epoll::add(&self.epoll, descriptor, epoll::EventData::new_u64(source.pack()), flags)
+        epoll::add(&self.epoll, descriptor, epoll::EventData::new_u64(source.pack()), ALWAYS)
     }
 
-    /// Adds a descriptor, to wait once until it is readable or has ended; then again after [`Reactor::rearm`].
+    /// Adds a descriptor, to wait once until it is readable or has ended; then again after [`Reactor::rearm`]. Where a
+    /// forked child holds a copy of the descriptor, its entry outlives its close here, and reports one event at most.
     pub(crate) fn add_once(&self, descriptor: impl AsFd, source: Source) -> rustix::io::Result<()> {
         epoll::add(&self.epoll, descriptor, epoll::EventData::new_u64(source.pack()), ONCE)
     }
 
-    /// Waits once more for a descriptor that was added for one event.
-    pub(crate) fn rearm(&self, descriptor: impl AsFd, source: Source) {
-        // The call fails only for a descriptor that has left the epoll because it has ended.
-        let data = epoll::EventData::new_u64(source.pack());
-        let _ = epoll::modify(&self.epoll, descriptor, data, ONCE);
+    /// Waits for one more event of a descriptor, also until it is writable if that is said.
+    pub(crate) fn rearm(&self, descriptor: impl AsFd, source: Source, writable: bool) {
+        self.wait_for(descriptor, source, ONCE, writable);
     }
 
-    /// Sets whether to wait until the descriptor is writable as well.
+    /// Waits for every event of a descriptor, and sets whether to wait until it is writable as well.
     pub(crate) fn change(&self, descriptor: impl AsFd, source: Source, writable: bool) {
-        let mut flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
+        self.wait_for(descriptor, source, ALWAYS, writable);
+    }
+
+    fn wait_for(
+        &self,
+        descriptor: impl AsFd,
+        source: Source,
+        mut flags: epoll::EventFlags,
+        writable: bool,
+    ) {
         flags.set(epoll::EventFlags::OUT, writable);
         // The call fails only for a descriptor that has left the epoll because it has ended.
         let data = epoll::EventData::new_u64(source.pack());
         let _ = epoll::modify(&self.epoll, descriptor, data, flags);
     }
 
-    /// Stops waiting for a descriptor, until [`Reactor::change`]. The owner keeps the time at which it looks again: only
-    /// the end of both directions of a socket is still reported. The descriptor keeps its entry in the epoll, for which
-    /// there may be no room later.
+    /// Stops waiting for a descriptor, until [`Reactor::change`] or [`Reactor::rearm`]. The owner keeps the time at which
+    /// it looks again: only the end of both directions of a socket is still reported, once. The descriptor keeps its entry
+    /// in the epoll, for which there may be no room later.
     pub(crate) fn pause(&self, descriptor: impl AsFd, source: Source) {
         let data = epoll::EventData::new_u64(source.pack());
         // The call fails only for a descriptor that has left the epoll because it has ended.
-        let _ = epoll::modify(&self.epoll, descriptor, data, epoll::EventFlags::empty());
+        let _ = epoll::modify(&self.epoll, descriptor, data, epoll::EventFlags::ONESHOT);
     }
 
     /// Removes a descriptor.

@@ -316,10 +316,6 @@ impl Dispatcher {
                 return;
             }
             self.go_on(key);
-            if let Some(Place::Opening(pending)) = self.peers.places.borrow_mut().get_mut(key) {
-                pending.wants_output = false;
-                self.events.reactor.change(&pending.opening, Source::Place(key), false);
-            }
             self.step(key);
         }
         self.peers.door.borrow_mut().pauses.end(Paused::Answers);

@@ -16,8 +16,6 @@ use upbeat_transport::opening::Opening;
 pub(super) struct Pending {
     pub(super) opening: Opening,
     pub(super) purpose: Purpose,
-    /// Whether the handshake continues when its socket accepts bytes.
-    pub(super) wants_output: bool,
 }
 
 impl Pending {

@@ -222,8 +222,8 @@ impl Dispatcher {
         let key = self.peers.places.borrow().next_key(whose);
         let key = key.ok_or_else(|| self.full(whose))?;
         let failed = |error| OpenError::System { act: "epoll_ctl", error };
-        self.events.reactor.add(&opening, Source::Place(key)).map_err(failed)?;
-        let pending = Box::new(Pending { opening, purpose, wants_output: false });
+        self.events.reactor.add_once(&opening, Source::Place(key)).map_err(failed)?;
+        let pending = Box::new(Pending { opening, purpose });
         if !matches!(pending.purpose, Purpose::Again(_)) {
             self.peers.openings.borrow_mut().insert(key);
         }
@@ -277,7 +277,7 @@ impl Dispatcher {
             }
             Err(error) => Err(error),
         };
-        // The socket stays registered in the epoll; a closed socket has left it.
+        // The socket of a session stays in the epoll; that of an opening is polled for one event at a time.
         let purpose = match &opened {
             Ok(session) => {
                 self.opening_ended(key);
@@ -323,11 +323,9 @@ impl Dispatcher {
     }
 
     /// Has the epoll wait for the event that continues an opening.
-    fn await_opening(&self, key: Key, pending: &mut Pending) {
-        let wants = pending.opening.wants_output();
-        if std::mem::replace(&mut pending.wants_output, wants) != wants {
-            self.events.reactor.change(&pending.opening, Source::Place(key), wants);
-        }
+    fn await_opening(&self, key: Key, pending: &Pending) {
+        let wants_output = pending.opening.wants_output();
+        self.events.reactor.rearm(&pending.opening, Source::Place(key), wants_output);
         self.peers.opening_ends.borrow_mut().set(key, Some(pending.ends_ns()));
         pending.note_answer();
     }

@@ -211,7 +211,7 @@ impl Descriptor {
         let (events, waker) = (&self.node.events, Some(waker.clone()));
         let was = events.applications.borrow_mut().insert(self.id, waker);
         if matches!(was, Some(None)) {
-            events.reactor.rearm(&self.descriptor, Source::Application(self.id));
+            events.reactor.rearm(&self.descriptor, Source::Application(self.id), false);
         }
     }
 }

@@ -6,6 +6,9 @@ use crate::common::server::{Kind, Server, Stand};
 use crate::common::work::{WorkClient, WorkHandle};
 use crate::common::{Directory, PROGRAM, Signal, Watchdog, block_on, node};
 use serde::{Deserialize, Serialize, Serializer};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::pin::Pin;
@@ -23,7 +26,8 @@ fn refused(act: impl FnOnce()) -> bool {
     text.is_some_and(|text| text.contains("forked child"))
 }
 
-/// Plays the part `fork SERVER`, `fork-handles SERVER`, `fork-locked SERVER` or `fork-computing SERVER`. False if it is another.
+/// Plays the part `fork SERVER`, `fork-handles SERVER`, `fork-locked SERVER`, `fork-computing SERVER` or
+/// `fork-opening NODE`. False if it is another.
 pub(crate) fn play(part: &str, place: &Path) -> bool {
     let words: Vec<&str> = part.split(' ').collect();
     match words[..] {
@@ -31,6 +35,7 @@ pub(crate) fn play(part: &str, place: &Path) -> bool {
         ["fork-handles", server] => fork_handles(server, place),
         ["fork-locked", server] => fork_locked(server, place),
         ["fork-computing", server] => fork_computing(server, place),
+        ["fork-opening", name] => fork_opening(name, place),
         _ => return false,
     }
     say("done");
@@ -232,6 +237,41 @@ fn fork_computing(server: &str, place: &Path) {
     assert_eq!(parent.block_on(parent.compute(|| 3)), 3);
 }
 
+/// A child that lives on holds a copy of the socket of a stranger, whom the node turns away.
+fn fork_opening(name: &str, place: &Path) {
+    let node = Node::builder(name).program(PROGRAM).directory(place).waiting(Waiting::Sleeping);
+    let node = node.listen("127.0.0.1:0").insecure_plaintext().build().unwrap();
+    let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let (mut ours, mut childs) = UnixStream::pair().unwrap();
+    let mut stranger = TcpStream::connect(node.listens_at().unwrap()).unwrap();
+    let before = descriptors();
+    while descriptors() == before {
+        node.turn();
+    }
+    std::thread::scope(|scope| {
+        let child = scope.spawn(move || {
+            in_child(|| {
+                childs.write_all(&[0]).unwrap();
+                childs.read_exact(&mut [0]).unwrap();
+                7
+            })
+        });
+        ours.read_exact(&mut [0]).unwrap();
+        stranger.write_all(b"GET / HTTP/1.1").unwrap();
+        while descriptors() > before {
+            node.turn();
+        }
+        stranger.shutdown(Shutdown::Both).unwrap();
+        let before = node.counted(Counter::Sleeps);
+        node.block_on(upbeat::sleep(Duration::from_millis(100)));
+        let sleeps = node.counted(Counter::Sleeps) - before;
+        // Before anything can panic: the child is waited for.
+        ours.write_all(&[0]).unwrap();
+        assert_eq!(child.join().unwrap(), Some(7));
+        assert!(sleeps < 10, "the node slept {sleeps} times");
+    });
+}
+
 /// Has another process play a part, with this server.
 fn plays(part: &str, server: &str, place: &Path) {
     let mut other = Other::start(&format!("{part} {server}"), place);
@@ -258,6 +298,12 @@ fn a_child_that_computes_after_its_parent() {
     let _watchdog = Watchdog::new("forks that compute");
     let directory = Directory::new();
     plays("fork-computing", "computing/forks", &directory.path());
+}
+
+#[test]
+fn a_child_that_was_forked_during_a_handshake() {
+    let _watchdog = Watchdog::new("forks during a handshake");
+    plays("fork-opening", "opening/forks", &Directory::new().path());
 }
 
 #[test]
