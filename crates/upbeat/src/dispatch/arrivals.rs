@@ -12,6 +12,7 @@ use super::sessions::Place;
 use super::table::Whose;
 use crate::reactor::Source;
 use crate::warning::warn;
+use rustix::io::Errno;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
@@ -26,7 +27,7 @@ use upbeat_transport::error::OpenError;
 use upbeat_transport::local_node::LocalNode;
 use upbeat_transport::opening::{Opening, OpeningTimes};
 
-/// Milliseconds for which a listener pauses that finds no descriptor to turn a caller away.
+/// Milliseconds for which a listener pauses that finds no descriptor to turn a caller away, or no memory.
 const NO_DESCRIPTOR_MS: u64 = 10;
 
 impl Dispatcher {
@@ -170,8 +171,8 @@ impl Dispatcher {
                 }
                 accepted
             });
-            if accepted.is_break() {
-                let lacks = !self.peers.door.borrow().listeners.has_spare(from);
+            if let ControlFlow::Break(lacks_memory) = accepted {
+                let lacks = lacks_memory || !self.peers.door.borrow().listeners.has_spare(from);
                 let until_ns = self.now_ns() + NO_DESCRIPTOR_MS * 1_000_000;
                 return lacks.then(|| Pause::new(Cause::Descriptors, until_ns));
             }
@@ -340,12 +341,13 @@ impl Dispatcher {
         door.pauses.next_ns().into_iter().chain(looks_after_at_ns).min()
     }
 
-    /// Accepts the next caller. Breaks if there is none, or if there is no descriptor for one.
+    /// Accepts the next caller. Breaks if there is none, or if there is no descriptor for one, or no memory, which it
+    /// tells.
     fn accept_next(
         self: &Rc<Self>,
         whose: Whose,
         accept: impl Fn(&Listeners, &LocalNode, usize, u64) -> Option<Result<Opening, OpenError>>,
-    ) -> ControlFlow<()> {
+    ) -> ControlFlow<bool> {
         let place = self.next_place(whose);
         // Without a free place a caller is accepted only to resume a session, or to be refused with a reason.
         let number = *place.as_ref().unwrap_or(&0);
@@ -354,7 +356,10 @@ impl Dispatcher {
         drop(door);
         match accepted {
             Some(Ok(opening)) => self.let_in(opening, whose, place.is_ok()),
-            Some(Err(OpenError::Descriptors { .. })) | None => return ControlFlow::Break(()),
+            Some(Err(OpenError::System { error: Errno::NOMEM | Errno::NOBUFS, .. })) => {
+                return ControlFlow::Break(true);
+            }
+            Some(Err(OpenError::Descriptors { .. })) | None => return ControlFlow::Break(false),
             Some(Err(_)) => {}
         }
         // A caller that was refused has no place any more.

@@ -283,11 +283,10 @@ impl Dispatcher {
 
     /// Looks for the last time before a sleep, after the polling flag was cleared.
     pub(super) fn anything_came(&self) -> bool {
-        let hot = self.peers.hot.hold();
         self.home.board().is_marked()
             || self.flow.budgets.has_replied()
             || self.events.is_any_left()
-            || hot.iter().any(|session| {
+            || self.peers.hot.any(|session| {
                 session.is_unflushed()
                     || session.has_frame()
                     || session.awaits_senders()
