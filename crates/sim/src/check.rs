@@ -9,7 +9,8 @@ use std::time::Duration;
 /// The seeds that run twice, to see whether the program follows from its seed.
 const TWICE: u64 = 2;
 
-/// Runs a program in a world for each of so many seeds. When the program returns, all its processes end.
+/// Runs a program in a world for each of so many seeds. When the program returns, all its threads
+/// and processes end.
 ///
 /// `UPBEAT_SIM_SEED` names the only seed to run, and `UPBEAT_SIM_SEEDS` another number of them.
 ///

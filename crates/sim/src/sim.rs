@@ -2,20 +2,20 @@
 
 use crate::process::Process;
 use crate::schedule::Schedule;
-use crate::world::{current, current_host};
+use crate::world::{Simulated, current, current_host};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs::DirBuilder;
 use std::ops::Range;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use upbeat::handle::HandleBuilder;
 use upbeat::{Builder, Node};
 use upbeat_environment::thread::spawn;
-use upbeat_environment::{chance, waiting};
+use upbeat_environment::{World, chance, waiting};
 
 /// The program of the nodes of a world.
 const PROGRAM: &str = "sim";
@@ -32,7 +32,6 @@ struct Inner {
     processes: Mutex<BTreeMap<String, Named>>,
     /// How often each thing that is to happen sometimes has happened.
     reached: Mutex<BTreeMap<&'static str, u64>>,
-    is_over: AtomicBool,
 }
 
 /// A process that can be started again.
@@ -60,7 +59,6 @@ impl Sim {
             place: std::env::temp_dir().join(name),
             processes: Mutex::default(),
             reached: Mutex::default(),
-            is_over: AtomicBool::new(false),
         };
         Sim { inner: Arc::new(inner) }
     }
@@ -219,14 +217,8 @@ impl Sim {
         let (sim, of) = (self.clone(), name.to_owned());
         let body = move || loop {
             sim.pause(sim.between(&kills.every));
-            if sim.is_over() {
-                return;
-            }
             sim.kill(&of);
             sim.pause(sim.between(&kills.restart_after));
-            if sim.is_over() {
-                return;
-            }
             sim.restart(&of);
         };
         spawn(&format!("kills {name}"), body).expect("the system has a thread left");
@@ -245,6 +237,51 @@ impl Sim {
     /// Has the calling thread do nothing for a time.
     pub fn pause(&self, time: Duration) {
         waiting::sleep(time);
+    }
+
+    /// Returns the time that has passed since the world began.
+    ///
+    /// # Panics
+    /// Outside of the world.
+    #[must_use]
+    pub fn time(&self) -> Duration {
+        Duration::from_nanos(process().now_ns())
+    }
+
+    /// Acts in a thread of its own, so long after the beginning of the world, unless the program ends before.
+    ///
+    /// # Panics
+    /// If the system has no thread left.
+    pub fn at(&self, time: Duration, act: impl FnOnce(&Sim) + Send + 'static) {
+        let sim = self.clone();
+        let body = move || {
+            sim.pause(time.saturating_sub(sim.time()));
+            act(&sim);
+        };
+        spawn(&format!("at {time:?}"), body).expect("the system has a thread left");
+    }
+
+    /// Checks something after each step of the world, which is over when `invariant` panics. It may not wait, and a value
+    /// that it looks at is one that no thread keeps locked while that waits.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    /// use std::time::Duration;
+    ///
+    /// upbeat_sim::check(5, |sim| {
+    ///     let stock = Arc::new(AtomicU64::new(9));
+    ///     let of = Arc::clone(&stock);
+    ///     sim.always(move || assert!(of.load(Relaxed) < 10, "there is room for nine"));
+    ///     sim.at(Duration::from_secs(5), move |_| stock.store(3, Relaxed));
+    ///     sim.pause(Duration::from_secs(9));
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    /// Outside of the world.
+    pub fn always(&self, invariant: impl Fn() + Send + Sync + 'static) {
+        process().always(invariant);
     }
 
     /// Returns a number below `end`, which follows from the seed.
@@ -278,12 +315,12 @@ impl Sim {
         self.inner.reached.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Ends all processes of the program, whose first thread ends.
+    /// Ends all processes of the program, whose first thread ends, and the world with them.
     pub(crate) fn ends(&self) {
-        self.inner.is_over.store(true, Ordering::Relaxed);
         let running: Vec<_> =
             self.processes().values().map(|named| named.process.clone()).collect();
         running.iter().for_each(Process::kill);
+        process().ends_world();
     }
 
     /// Removes what the program leaves.
@@ -310,10 +347,6 @@ impl Sim {
     fn process(&self, name: &str) -> Process {
         let process = self.processes().get(name).map(|named| named.process.clone());
         process.unwrap_or_else(|| panic!("no process `{name}` was started"))
-    }
-
-    fn is_over(&self) -> bool {
-        self.inner.is_over.load(Ordering::Relaxed)
     }
 
     fn processes(&self) -> MutexGuard<'_, BTreeMap<String, Named>> {
@@ -387,9 +420,14 @@ impl Host {
     }
 }
 
+/// Returns the process of the calling thread.
+fn process() -> Arc<Simulated> {
+    current().expect("a world is reached by its own threads")
+}
+
 /// Does something with the schedule of the calling thread's world.
 fn schedule<R>(act: impl FnOnce(&mut Schedule) -> R) -> R {
-    current().expect("a world is changed by its own threads").schedule(act)
+    process().schedule(act)
 }
 
 /// Does the same with two hosts, by their numbers.

@@ -110,6 +110,9 @@ impl fmt::Debug for Simulated {
     }
 }
 
+/// Panics if something is not as it always has to be.
+type Invariant = Arc<dyn Fn() + Send + Sync>;
+
 /// The state that the processes of a world share.
 struct Shared {
     state: Mutex<State>,
@@ -125,6 +128,9 @@ struct State {
     locks: BTreeMap<FileNumber, u32>,
     /// The readings of the clock since a thread has last waited.
     readings: u64,
+    invariants: Vec<Invariant>,
+    /// Whether the running thread checks them.
+    is_checking: bool,
     /// The figures at the end of the world. All threads that are left unwind where they wait, in no order.
     end: Option<Figures>,
     /// The cause of an end that did not come by itself.
@@ -145,6 +151,8 @@ impl Shared {
             sockets: Vec::new(),
             locks: BTreeMap::new(),
             readings: 0,
+            invariants: Vec::new(),
+            is_checking: false,
             end: None,
             why: None,
         };
@@ -153,6 +161,25 @@ impl Shared {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Checks the invariants after a step of the running thread. One that panics ends the world.
+    fn check(&self) {
+        let mut state = self.lock();
+        if state.end.is_some() || state.invariants.is_empty() {
+            return;
+        }
+        let invariants = state.invariants.clone();
+        let waits = std::mem::replace(&mut state.is_checking, true);
+        drop(state);
+        assert!(!waits, "an invariant waits");
+        let checks = AssertUnwindSafe(|| invariants.iter().for_each(|invariant| invariant()));
+        let violated = catch_unwind(checks).err();
+        let mut state = self.lock();
+        state.is_checking = false;
+        if let Some(panic) = violated {
+            state.is_over_by(Ended::Panicked(panic));
+        }
     }
 
     /// Has the running thread wait, and lets the next one run.
@@ -207,6 +234,17 @@ impl Simulated {
         act(&mut self.world().schedule)
     }
 
+    /// Has something checked after each step of the world.
+    pub(crate) fn always(&self, invariant: impl Fn() + Send + Sync + 'static) {
+        self.world().invariants.push(Arc::new(invariant));
+    }
+
+    /// Ends the world behind the step of the running thread, which goes on.
+    pub(crate) fn ends_world(&self) {
+        self.shared.check();
+        self.world().is_over();
+    }
+
     fn world(&self) -> MutexGuard<'_, State> {
         self.shared.lock()
     }
@@ -218,7 +256,10 @@ impl Simulated {
         let world: Arc<dyn World> = me;
         let runs = AssertUnwindSafe(|| {
             self.shared.wait_for_turn(number, self.world());
-            enter(&world, body);
+            enter(&world, || {
+                body();
+                self.shared.check();
+            });
         });
         let panic = catch_unwind(runs).err().filter(|panic| !panic.is::<WorldIsOver>());
         let mut state = self.world();
@@ -331,6 +372,9 @@ impl World for Simulated {
     }
 
     fn wait(&self, awaited: Awaited<'_>, until_ns: Option<u64>) {
+        if !std::thread::panicking() {
+            self.shared.check();
+        }
         let mut state = self.world();
         if std::thread::panicking() {
             // The thread unwinds, and waits for nobody: all others unwind as well, and its time passes at once.

@@ -1,8 +1,12 @@
 //! Processes of a world that are killed and started again.
 #![forbid(unsafe_code)]
 
+mod common;
+
+use common::{failure, ms};
 use std::convert::Infallible;
-use std::panic::catch_unwind;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use upbeat::{BuildError, CallError};
@@ -43,16 +47,6 @@ fn store(sim: &Sim) -> Disk {
 }
 
 const SOON: Duration = Duration::from_secs(10);
-
-fn ms(count: u64) -> Duration {
-    Duration::from_millis(count)
-}
-
-/// Returns the text with which a check of this program fails.
-fn failure(program: fn(&Sim)) -> String {
-    let payload = catch_unwind(|| check(100, program)).unwrap_err();
-    payload.downcast_ref::<String>().cloned().unwrap()
-}
 
 #[test]
 fn a_killed_process_is_gone_and_another_takes_its_name() {
@@ -181,6 +175,38 @@ fn a_call_that_is_repeated_after_unknown_runs_twice() {
     assert!(failure.contains("a number was noted twice"), "{failure}");
     let seed = failure.strip_prefix("seed ").and_then(|text| text.split_once(',')).unwrap().0;
     assert!(failure.ends_with(&format!("UPBEAT_SIM_SEED={seed} repeats it")), "{failure}");
+}
+
+/// Something happens at its time, and what always has to be is checked after each step.
+#[test]
+fn a_world_ends_at_the_time_at_which_an_invariant_does_not_hold() {
+    fn counts(sim: &Sim, most: u64) {
+        let count = Arc::new(AtomicU64::new(0));
+        let looked = Arc::clone(&count);
+        sim.always(move || assert!(looked.load(Relaxed) <= most, "more than {most} came"));
+        for second in 1..=3 {
+            let adds = Arc::clone(&count);
+            sim.at(Duration::from_secs(second), move |_| _ = adds.fetch_add(1, Relaxed));
+        }
+        // The program's threads end with it.
+        sim.at(Duration::from_secs(4), |_| panic!("the program has ended"));
+        sim.pause(ms(3_500));
+        assert!(sim.time() < Duration::from_secs(4));
+    }
+    check(5, |sim| counts(sim, 3));
+    let failure = failure(|sim| counts(sim, 1));
+    assert!(failure.starts_with("seed 0, after 2s"), "{failure}");
+    assert!(failure.contains("steps: more than 1 came"), "{failure}");
+}
+
+#[test]
+fn an_invariant_that_waits_is_told() {
+    let failure = failure(|sim| {
+        let waits = sim.clone();
+        sim.always(move || waits.pause(ms(1)));
+        sim.pause(ms(1));
+    });
+    assert!(failure.contains("an invariant waits"), "{failure}");
 }
 
 #[test]
