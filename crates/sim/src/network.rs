@@ -23,7 +23,7 @@ const CALLERS: i32 = 4096;
 /// The ports that hosts give to processes which ask for any, and to callers.
 const GIVEN_PORTS: Range<u16> = 20_000..60_000;
 
-/// The name of the host on which a program begins.
+/// The name of the host on which a program begins, and of its first process and thread.
 pub(crate) const FIRST: &str = "main";
 /// The number of that host.
 pub(crate) const FIRST_NUMBER: u32 = 0;
@@ -125,6 +125,11 @@ impl Network {
             self.hosts.push(name.to_owned());
             self.hosts.len() as u32 - 1
         })
+    }
+
+    /// Returns the name of a host.
+    pub(crate) fn name(&self, host: u32) -> &str {
+        &self.hosts[host as usize]
     }
 
     /// Returns the number of the host of this name, if there is one.

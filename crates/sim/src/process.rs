@@ -50,7 +50,8 @@ impl Process {
 
     /// Starts a process on a host.
     pub(crate) fn start_on(host: u32, name: &str, body: impl FnOnce() + Send + 'static) -> Process {
-        let process = current().expect("a process of a world is started in a world").beside(host);
+        let process =
+            current().expect("a process of a world is started in a world").beside(name, host);
         let state = Arc::new(AtomicU64::new(RUNS));
         let (of, its) = (Arc::clone(&process), Arc::clone(&state));
         let first = Box::new(move || {

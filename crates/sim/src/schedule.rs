@@ -29,6 +29,8 @@ pub(crate) struct Schedule {
     /// The thread that runs.
     pub(crate) running: Number,
     threads: BTreeMap<Number, Thread>,
+    /// The names of the processes, and their hosts.
+    processes: BTreeMap<u32, (String, u32)>,
     /// Threads of processes that have ended, which unwind at the end of the world.
     ended: BTreeMap<Number, Thread>,
     started: Number,
@@ -76,6 +78,8 @@ struct Timer {
 struct Thread {
     process: u32,
     name: String,
+    /// The name of the node that the thread has asked for last.
+    node: Option<String>,
     /// The thread that runs it, once that has begun.
     on: Option<std::thread::Thread>,
     waits: Option<Waits>,
@@ -104,6 +108,7 @@ impl Schedule {
             random: Random::new(seed),
             running: 0,
             threads: BTreeMap::new(),
+            processes: BTreeMap::new(),
             ended: BTreeMap::new(),
             started: 0,
             stopped: BTreeSet::new(),
@@ -115,6 +120,18 @@ impl Schedule {
         }
     }
 
+    /// Takes note of a process of this name, and of its host.
+    pub(crate) fn has_process(&mut self, process: u32, name: &str, host: u32) {
+        self.processes.insert(process, (name.to_owned(), host));
+    }
+
+    /// Takes note of the node that the running thread makes.
+    pub(crate) fn has_node(&mut self, name: &str) {
+        if let Some(thread) = self.threads.get_mut(&self.running) {
+            thread.node = Some(name.to_owned());
+        }
+    }
+
     /// Adds a thread of a process, which can run.
     pub(crate) fn start(&mut self, process: u32, name: &str) -> Number {
         let number = self.started;
@@ -122,7 +139,7 @@ impl Schedule {
         if let Some(log) = &mut self.log {
             log.names.push(name.to_owned());
         }
-        let thread = Thread { process, name: name.to_owned(), on: None, waits: None };
+        let thread = Thread { process, name: name.to_owned(), node: None, on: None, waits: None };
         self.threads.insert(number, thread);
         number
     }
@@ -296,14 +313,22 @@ impl Schedule {
     fn shown(&self) -> String {
         let mut text = String::from("nothing can happen any more:");
         for thread in self.threads.values() {
-            let what = match &thread.waits {
-                _ if self.stopped.contains(&thread.process) => "its stopped process",
+            let awaited = match &thread.waits {
+                _ if self.stopped.contains(&thread.process) => "its process, which is stopped",
                 Some(Waits { change: Some(_), .. }) => "another thread",
                 Some(waits) if !waits.descriptors.is_empty() => "messages",
-                _ => "nothing",
+                _ => "a time",
             };
-            let _ = write!(text, " thread `{}` waits for {what};", thread.name);
+            let (process, host) = &self.processes[&thread.process];
+            let host = self.network.name(*host);
+            let node =
+                thread.node.as_ref().map_or(String::new(), |node| format!(", node `{node}`"));
+            let name = &thread.name;
+            let _ = write!(
+                text,
+                "\n  process `{process}` on `{host}`, thread `{name}`{node}: waits for {awaited}"
+            );
         }
-        text
+        text + "\nA thread or a future that does not belong to the world wakes nobody there."
     }
 }

@@ -64,7 +64,11 @@ impl Sim {
     }
 
     /// Returns the builder of a node, which is found on the calling thread's host of this world.
+    ///
+    /// # Panics
+    /// Outside of the world.
     pub fn node(&self, name: &str) -> Builder {
+        schedule(|world| world.has_node(name));
         Node::builder(name).program(PROGRAM).directory(self.directory())
     }
 

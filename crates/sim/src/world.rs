@@ -1,6 +1,6 @@
 //! A world, and the processes in it.
 
-use crate::network::{FIRST_NUMBER, address};
+use crate::network::{FIRST, FIRST_NUMBER, address};
 pub(crate) use crate::schedule::Log;
 use crate::schedule::{Number, Schedule};
 use std::any::Any;
@@ -58,8 +58,8 @@ pub(crate) fn run_logged<R: Send>(
 ) -> (Outcome<R>, Log) {
     let shared = Arc::new(Shared::new(seed));
     shared.lock().schedule.log = is_logged.then(Log::default);
-    let process = Simulated::in_world(&shared, FIRST_NUMBER);
-    let first = shared.lock().schedule.start(process.number, "main");
+    let process = Simulated::in_world(&shared, FIRST, FIRST_NUMBER);
+    let first = shared.lock().schedule.start(process.number, FIRST);
     let mut result = None;
     std::thread::scope(|scope| {
         scope.spawn(|| process.run_thread(first, || result = Some(program())));
@@ -211,9 +211,10 @@ impl Shared {
 }
 
 impl Simulated {
-    fn in_world(shared: &Arc<Shared>, host: u32) -> Arc<Simulated> {
+    fn in_world(shared: &Arc<Shared>, name: &str, host: u32) -> Arc<Simulated> {
         static PROCESSES: AtomicU32 = AtomicU32::new(0);
         let number = PROCESSES.fetch_add(1, Ordering::Relaxed);
+        shared.lock().schedule.has_process(number, name, host);
         let shared = Arc::clone(shared);
         let values = Mutex::default();
         Arc::new_cyclic(|me| Simulated { me: Weak::clone(me), number, host, shared, values })
@@ -225,8 +226,8 @@ impl Simulated {
     }
 
     /// Returns a new process of the same world, on a host.
-    pub(crate) fn beside(&self, host: u32) -> Arc<Simulated> {
-        Simulated::in_world(&self.shared, host)
+    pub(crate) fn beside(&self, name: &str, host: u32) -> Arc<Simulated> {
+        Simulated::in_world(&self.shared, name, host)
     }
 
     /// Does something with the schedule of the world, which has its network, its time and its chance.

@@ -212,10 +212,21 @@ fn an_invariant_that_waits_is_told() {
 #[test]
 fn failures_of_a_check_say_what_happened() {
     let stuck = failure(|sim| {
+        sim.host("vienna").start("store", |sim| {
+            let node = sim.node("store").build()?;
+            node.block_on(std::future::pending::<()>());
+            Ok::<_, BuildError>(())
+        });
+        sim.pause(ms(1));
+        sim.stop("store");
         let node = sim.node("waits").build().unwrap();
         node.block_on(std::future::pending::<()>());
     });
-    assert!(stuck.contains("thread `main` waits for messages"), "{stuck}");
+    let waits = [
+        "process `main` on `main`, thread `main`, node `waits`: waits for messages",
+        "process `store` on `vienna`, thread `store`, node `store`: waits for its process, which is stopped",
+    ];
+    assert!(waits.iter().all(|waits| stuck.contains(waits)), "{stuck}");
     let spins = failure(|_| {
         loop {
             let _ = upbeat_environment::time::Instant::now();

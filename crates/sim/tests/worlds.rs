@@ -133,8 +133,8 @@ fn a_world_in_which_nothing_can_happen_says_who_waits() {
         .unwrap();
     });
     let Err(Ended::Stuck(text)) = outcome.ended else { panic!("{:?}", outcome.ended) };
-    assert!(text.contains("`waits` waits for messages"), "{text}");
-    assert!(text.contains("`main` waits for another thread"), "{text}");
+    assert!(text.contains("thread `waits`: waits for messages"), "{text}");
+    assert!(text.contains("thread `main`: waits for another thread"), "{text}");
 }
 
 #[test]
