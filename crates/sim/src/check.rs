@@ -80,7 +80,7 @@ pub fn check(seeds: u64, program: impl Fn(&Sim) + Sync) {
 
 /// Runs the program once.
 fn play(seed: u64, is_logged: bool, program: &(impl Fn(&Sim) + Sync)) -> (Sim, Log) {
-    let sim = Sim::new();
+    let sim = Sim::new(seed);
     let (Outcome { ended, passed, steps, .. }, log) = run_logged(seed, is_logged, || {
         program(&sim);
         sim.ends();

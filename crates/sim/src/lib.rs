@@ -33,11 +33,14 @@ mod process;
 
 mod sim;
 
+mod faults;
+
 mod check;
 
 pub use check::check;
+pub use faults::{Fault, Faults, Siege};
 pub use process::Process;
-pub use sim::{Host, Kills, Sim};
+pub use sim::{Host, Sim};
 pub use upbeat_environment::thread::{Thread, spawn};
 /// Makes a test of an async function, which runs in a world for each of 100 seeds, or as many as `seeds = …` says, as
 /// [`check`] does.

@@ -132,6 +132,15 @@ impl Network {
         &self.hosts[host as usize]
     }
 
+    /// Returns the names of the hosts at the ends of each way from one host to another.
+    pub(crate) fn ways(&self) -> Vec<Vec<String>> {
+        let to_others = |from: &String| {
+            let others = self.hosts.iter().filter(|to| *to != from);
+            others.map(|to| vec![from.clone(), to.clone()]).collect::<Vec<_>>()
+        };
+        self.hosts.iter().flat_map(to_others).collect()
+    }
+
     /// Returns the number of the host of this name, if there is one.
     pub(crate) fn number(&self, name: &str) -> Option<u32> {
         let known = self.hosts.iter().position(|host| host == name);

@@ -1,6 +1,7 @@
 //! A program in a world: its processes by their names, and its chance.
 
 use crate::process::Process;
+use crate::random::{mix, within};
 use crate::schedule::Schedule;
 use crate::world::{Simulated, current, current_host};
 use std::collections::BTreeMap;
@@ -27,6 +28,9 @@ pub struct Sim {
 }
 
 struct Inner {
+    seed: u64,
+    /// The number of sieges that have begun.
+    sieges: AtomicU64,
     /// The directory of the sockets.
     place: PathBuf,
     processes: Mutex<BTreeMap<String, Named>>,
@@ -41,21 +45,14 @@ struct Named {
     process: Process,
 }
 
-/// How often a process is killed, and when it is started again.
-#[derive(Clone, Debug)]
-pub struct Kills {
-    /// The time from a start to the next kill.
-    pub every: Range<Duration>,
-    /// The time from a kill to the next start.
-    pub restart_after: Range<Duration>,
-}
-
 impl Sim {
-    pub(crate) fn new() -> Sim {
+    pub(crate) fn new(seed: u64) -> Sim {
         static PLACES: AtomicU64 = AtomicU64::new(0);
         let number = PLACES.fetch_add(1, Ordering::Relaxed);
         let name = format!("upbeat-sim-{}-{number}", std::process::id());
         let inner = Inner {
+            seed,
+            sieges: AtomicU64::new(0),
             place: std::env::temp_dir().join(name),
             processes: Mutex::default(),
             reached: Mutex::default(),
@@ -213,21 +210,6 @@ impl Sim {
         self.processes().get(name).is_some_and(|named| named.process.is_running())
     }
 
-    /// Kills a process again and again, and starts it again, until the program ends.
-    ///
-    /// # Panics
-    /// If the system has no thread left.
-    pub fn kills(&self, name: &str, kills: Kills) {
-        let (sim, of) = (self.clone(), name.to_owned());
-        let body = move || loop {
-            sim.pause(sim.between(&kills.every));
-            sim.kill(&of);
-            sim.pause(sim.between(&kills.restart_after));
-            sim.restart(&of);
-        };
-        spawn(&format!("kills {name}"), body).expect("the system has a thread left");
-    }
-
     /// Drives a future in the calling thread, on a node that no other one reaches: `upbeat::sleep` and calls of handles
     /// are awaited there.
     ///
@@ -305,8 +287,7 @@ impl Sim {
     /// Returns a time of a range, or its start if it is empty.
     #[must_use]
     pub fn between(&self, times: &Range<Duration>) -> Duration {
-        let span = times.end.saturating_sub(times.start).as_nanos().max(1);
-        times.start + Duration::from_nanos(self.below(u64::try_from(span).unwrap_or(u64::MAX)))
+        within(times, self.below(u64::MAX))
     }
 
     /// Takes note of something that is to happen under at least one seed. [`check`](crate::check) fails if it never does.
@@ -346,6 +327,23 @@ impl Sim {
         // A node makes its own directory alone, and says what is wrong if it cannot.
         let _ = DirBuilder::new().mode(0o700).create(&self.inner.place);
         self.inner.place.join(current_host().to_string())
+    }
+
+    /// Returns the seed of the next siege: that depends on nothing which happens in the world.
+    pub(crate) fn siege(&self) -> u64 {
+        mix(self.inner.seed ^ mix(1 + self.inner.sieges.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// Returns the names of the processes that run.
+    pub(crate) fn running(&self) -> Vec<String> {
+        let all = self.processes();
+        let running = all.iter().filter(|(_, named)| named.process.is_running());
+        running.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Returns the names of the hosts at the ends of each way from one host to another.
+    pub(crate) fn ways(&self) -> Vec<Vec<String>> {
+        schedule(|world| world.network.ways())
     }
 
     fn process(&self, name: &str) -> Process {

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Siege, remote};
+use common::{besiege, remote};
 use std::convert::Infallible;
 use std::time::Duration;
 use upbeat::Shared;
@@ -55,7 +55,7 @@ fn readers_beyond_a_network_see_whole_values_in_order() {
                     Err(_) => upbeat::sleep(Duration::from_millis(5)).await,
                 }
             };
-            let siege = Siege::begin(sim);
+            let siege = besiege(sim);
             let (watched, again) = (prices.clone(), prices.clone());
             let watches = node.spawn(async move {
                 let (mut asks, mut last) = (watched.ask().watch(), 0);
@@ -86,7 +86,7 @@ fn readers_beyond_a_network_see_whole_values_in_order() {
             }
             watches.await.unwrap();
             snapshots.await.unwrap();
-            drop(siege);
+            siege.end();
         });
     });
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{PATIENCE, Siege, remote};
+use common::{PATIENCE, besiege, remote};
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use upbeat::handle::HandleBuilder;
 use upbeat::sync::Mutex;
 use upbeat::{Builder, CallError, Stream};
-use upbeat_sim::{Sim, check, spawn};
+use upbeat_sim::{Siege, Sim, check, spawn};
 
 /// An account.
 #[upbeat::service]
@@ -201,7 +201,7 @@ impl Place {
 fn program(sim: &Sim, place: Place) {
     let seed = sim.below(u64::MAX);
     place.start(sim);
-    let siege = (place == Place::Network).then(|| Siege::begin(sim));
+    let siege = (place == Place::Network).then(|| besiege(sim));
     let all_did = Arc::new(std::sync::Mutex::new(Vec::new()));
     let mut clients = Vec::new();
     for client in 1..=3 {
@@ -223,7 +223,7 @@ fn program(sim: &Sim, place: Place) {
         clients.push(spawn(&format!("client {client}"), part).unwrap());
     }
     clients.into_iter().for_each(|client| client.join().unwrap());
-    drop(siege);
+    siege.into_iter().for_each(Siege::end);
     let node = place.node(sim, "reader").build().unwrap();
     let (added, noted) = node.block_on(async {
         let account = node.connect::<AccountClient>(place.server()).wait_for(LONG);

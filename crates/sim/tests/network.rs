@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Siege, remote};
+use common::{ms, remote};
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use upbeat::{CallError, Counter, Node};
 use upbeat_environment::time::Instant;
-use upbeat_sim::{Sim, check};
+use upbeat_sim::{Fault, Faults, Siege, Sim, check};
 
 /// A ledger.
 #[upbeat::service]
@@ -39,10 +39,6 @@ impl Ledger for Book {
     async fn note(&self, number: u64) {
         self.0.lock().unwrap()[1].push(number);
     }
-}
-
-fn ms(count: u64) -> Duration {
-    Duration::from_millis(count)
 }
 
 /// Starts a ledger on the host `vienna`, and returns its pages.
@@ -117,7 +113,7 @@ fn a_session_whose_connection_breaks_loses_and_doubles_nothing() {
         let client = client(sim, long);
         client.block_on(async {
             let ledger = connect(&client).await;
-            let _siege = Siege::by(sim, ms(150), |sim| sim.break_connections("main", "vienna"));
+            sim.faults(Faults::of([Fault::Break]).every(ms(0)..ms(150)));
             let notes = ledger.clone();
             let noted = client.spawn(async move {
                 for number in 0..MESSAGES {
@@ -146,50 +142,66 @@ fn a_session_whose_connection_breaks_loses_and_doubles_nothing() {
 /// its callers are told is true. Another one, which waits for half a second, does not, and the same holds.
 #[test]
 fn callers_beyond_a_parted_network_are_told_the_truth() {
-    const COUNT: u64 = 25;
     for resume_within in [Duration::from_secs(60), ms(500)] {
         check(15, |sim| {
-            let pages = ledger(sim, resume_within);
-            let client = client(sim, resume_within);
-            let told = client.block_on(async {
-                let ledger = connect(&client).await;
-                let _siege = Siege::by(sim, ms(300), |sim| {
-                    let longest = [ms(20), Duration::from_secs(8)][sim.below(2) as usize];
-                    match sim.below(4) {
-                        0 => sim.part("main", "vienna"),
-                        1 => sim.silence("main", "vienna"),
-                        2 => sim.silence("vienna", "main"),
-                        _ => sim.delay("main", "vienna", ms(0)..sim.between(&(ms(1)..ms(300)))),
-                    }
-                    sim.pause(sim.between(&(ms(0)..longest)));
-                    sim.heal("main", "vienna");
-                });
-                enter_all(&client, &ledger, COUNT).await
+            let told = enter_under(sim, resume_within, |sim| {
+                let faults = Faults::of([Fault::Part, Fault::Silence, Fault::Delay]);
+                [sim.faults(faults.every(ms(0)..ms(300)).lasts(ms(0)..Duration::from_secs(8)))]
+                    .into()
             });
-            let entered = pages.lock().unwrap()[0].clone();
-            for number in 0..8 * COUNT {
-                let times = entered.iter().filter(|entered| **entered == number).count();
-                let expected = match number {
-                    number if told.done.contains(&number) => 1..=1,
-                    number if told.unknown.contains(&number) => 0..=1,
-                    _ => 0..=0,
-                };
-                assert!(expected.contains(&times), "{number} was entered {times} times");
-            }
             if resume_within > Duration::from_secs(8) {
                 assert_eq!(told.done.len() as u64, 8 * COUNT);
-                let suspended = client.counted(Counter::SessionsSuspended);
-                sim.sometimes("a session was suspended", suspended > 0);
-            } else {
-                let has_run = |number| entered.contains(number);
-                sim.sometimes("a call of unknown end has run", told.unknown.iter().any(has_run));
-                sim.sometimes(
-                    "a call of unknown end has not run",
-                    !told.unknown.iter().all(has_run),
-                );
             }
         });
     }
+}
+
+/// The ledger is killed and stopped as well.
+#[test]
+fn callers_under_every_fault_are_told_the_truth() {
+    check(30, |sim| {
+        let told = enter_under(sim, Duration::from_secs(60), |sim| {
+            let process = Faults::of([Fault::Kill, Fault::Stop]).every(ms(0)..ms(900));
+            [process.lasts(ms(0)..ms(4_000)), Faults::all()].map(|faults| sim.faults(faults)).into()
+        });
+        sim.sometimes("a call was done", !told.done.is_empty());
+    });
+}
+
+const COUNT: u64 = 25;
+
+/// Has eight tasks enter numbers under faults, and compares what they are told with the pages.
+fn enter_under(sim: &Sim, resume_within: Duration, begin: impl Fn(&Sim) -> Vec<Siege>) -> Told {
+    let pages = ledger(sim, resume_within);
+    let client = client(sim, resume_within);
+    let told = client.block_on(async {
+        let ledger = connect(&client).await;
+        let sieges = begin(sim);
+        let told = enter_all(&client, &ledger, COUNT).await;
+        sieges.into_iter().for_each(Siege::end);
+        assert!(sim.is_running("ledger"));
+        let again = connect(&client).await;
+        assert_eq!(again.enter(u64::MAX).await, Ok(u64::MAX));
+        told
+    });
+    let entered = pages.lock().unwrap()[0].clone();
+    for number in 0..8 * COUNT {
+        let times = entered.iter().filter(|entered| **entered == number).count();
+        let expected = match number {
+            number if told.done.contains(&number) => 1..=1,
+            number if told.unknown.contains(&number) => 0..=1,
+            _ => 0..=0,
+        };
+        assert!(expected.contains(&times), "{number} was entered {times} times");
+    }
+    let suspended = client.counted(Counter::SessionsSuspended);
+    sim.sometimes("a session was suspended", suspended > 0);
+    if resume_within < Duration::from_secs(8) {
+        let has_run = |number| entered.contains(number);
+        sim.sometimes("a call of unknown end has run", told.unknown.iter().any(has_run));
+        sim.sometimes("a call of unknown end has not run", !told.unknown.iter().all(has_run));
+    }
+    told
 }
 
 /// A deadline ends a call in time, whatever has become of the network, and a connection ends in its own.

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use upbeat::{BuildError, CallError};
-use upbeat_sim::{Kills, Process, Sim, check, run, spawn};
+use upbeat_sim::{Fault, Faults, Process, Sim, check, run, spawn};
 
 /// A store that remembers on a disk.
 #[upbeat::service]
@@ -123,7 +123,7 @@ fn a_process_ends_with_its_first_thread() {
 fn callers_of_a_store_that_is_killed_are_told_the_truth() {
     check(30, |sim| {
         let disk = store(sim);
-        sim.kills("store", Kills { every: ms(1)..ms(400), restart_after: ms(0)..ms(300) });
+        sim.faults(Faults::of([Fault::Kill]).every(ms(1)..ms(400)).lasts(ms(0)..ms(300)));
         let client = sim.node("client").build().unwrap();
         let (mut done, mut unknown) = (Vec::new(), Vec::new());
         client.block_on(async {
@@ -160,7 +160,7 @@ fn callers_of_a_store_that_is_killed_are_told_the_truth() {
 fn a_call_that_is_repeated_after_unknown_runs_twice() {
     let failure = failure(|sim| {
         let disk = store(sim);
-        sim.kills("store", Kills { every: ms(1)..ms(50), restart_after: ms(0)..ms(50) });
+        sim.faults(Faults::of([Fault::Kill]).every(ms(1)..ms(50)).lasts(ms(0)..ms(50)));
         let client = sim.node("client").build().unwrap();
         client.block_on(async {
             let store: StoreClient = client.connect("store").wait_for(SOON).await.unwrap();

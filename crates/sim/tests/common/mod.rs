@@ -2,12 +2,9 @@
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
 use std::panic::catch_unwind;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use upbeat::Builder;
-use upbeat_sim::{Sim, check, spawn};
+use upbeat_sim::{Fault, Faults, Siege, Sim, check};
 
 /// The time for which a host waits for an acknowledgement.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
@@ -27,43 +24,7 @@ pub(crate) fn failure(program: fn(&Sim)) -> String {
     payload.downcast_ref::<String>().cloned().unwrap()
 }
 
-/// Something happens to the network again and again, until this is dropped.
-pub(crate) struct Siege(Arc<AtomicBool>);
-
-impl Siege {
-    /// The network breaks, is parted, silent in one direction, and slow.
-    pub(crate) fn begin(sim: &Sim) -> Siege {
-        Siege::by(sim, Duration::from_millis(200), besiege)
-    }
-
-    /// Acts again and again, after pauses of up to this time.
-    pub(crate) fn by(sim: &Sim, every: Duration, act: impl Fn(&Sim) + Send + 'static) -> Siege {
-        let (sim, is_over) = (sim.clone(), Arc::new(AtomicBool::new(false)));
-        let ended = Arc::clone(&is_over);
-        let body = move || {
-            while !ended.load(Relaxed) {
-                sim.pause(sim.between(&(Duration::ZERO..every)));
-                act(&sim);
-            }
-        };
-        drop(spawn("besieges", body).unwrap());
-        Siege(is_over)
-    }
-}
-
-impl Drop for Siege {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
-}
-
-fn besiege(sim: &Sim) {
-    match sim.below(5) {
-        0 | 1 => sim.break_connections("main", "vienna"),
-        2 => sim.part("main", "vienna"),
-        3 => sim.silence("main", "vienna"),
-        _ => sim.delay("main", "vienna", ms(0)..sim.between(&(ms(1)..ms(50)))),
-    }
-    sim.pause(sim.between(&(ms(0)..ms(5_000 * sim.below(2) + 50))));
-    sim.heal("main", "vienna");
+/// Has the network break, be parted, silent in one direction, and slow.
+pub(crate) fn besiege(sim: &Sim) -> Siege {
+    sim.faults(Faults::all().except(Fault::Kill).except(Fault::Stop))
 }

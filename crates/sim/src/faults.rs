@@ -1,0 +1,239 @@
+//! Faults that happen again and again, at times that follow from the seed.
+
+use crate::random::{Random, within};
+use crate::sim::Sim;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use upbeat_environment::thread::{Thread, spawn};
+
+/// The most faults of a siege. A program that waits for ever is told behind them.
+const FAULTS_MAX: u32 = 5_000;
+/// The longest time that bytes take after a fault of the kind `Delay`.
+const SLOW: Duration = Duration::from_millis(100);
+
+/// A kind of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// A process is killed, and started again.
+    Kill,
+    /// A process is stopped, and goes on.
+    Stop,
+    /// The connections between two hosts break, at any byte.
+    Break,
+    /// Nothing passes between two hosts, until the network heals.
+    Part,
+    /// Nothing passes from one host to another, until the network heals.
+    Silence,
+    /// Bytes between two hosts take more or less time than before.
+    Delay,
+}
+
+/// Faults that [`Sim::faults`] makes: their kinds, on what they act, and how often.
+///
+/// ```
+/// use std::time::Duration;
+/// use upbeat_sim::{Fault, Faults};
+///
+/// let ms = Duration::from_millis;
+/// upbeat_sim::check(5, |sim| {
+///     sim.start("store", |sim| {
+///         let node = sim.node("store").build()?;
+///         node.block_on(std::future::pending::<()>());
+///         Ok::<_, upbeat::BuildError>(())
+///     });
+///     let faults = Faults::all().except(Fault::Stop).every(ms(200)..ms(900)).lasts(ms(0)..ms(50));
+///     let siege = sim.faults(faults);
+///     sim.pause(Duration::from_secs(60));
+///     siege.end();
+///     assert!(sim.is_running("store"));
+/// });
+/// ```
+#[derive(Clone, Debug)]
+pub struct Faults {
+    kinds: Vec<Fault>,
+    processes: Vec<String>,
+    hosts: Vec<[String; 2]>,
+    every: Range<Duration>,
+    lasts: Range<Duration>,
+}
+
+impl Faults {
+    /// Faults of all kinds, on all processes that the program has started, and on the ways between all hosts.
+    #[must_use]
+    pub fn all() -> Faults {
+        Faults::of([
+            Fault::Kill,
+            Fault::Stop,
+            Fault::Break,
+            Fault::Part,
+            Fault::Silence,
+            Fault::Delay,
+        ])
+    }
+
+    /// Faults of some kinds.
+    #[must_use]
+    pub fn of(kinds: impl IntoIterator<Item = Fault>) -> Faults {
+        Faults {
+            kinds: kinds.into_iter().collect(),
+            processes: Vec::new(),
+            hosts: Vec::new(),
+            every: Duration::ZERO..Duration::from_millis(200),
+            lasts: Duration::ZERO..Duration::from_secs(5),
+        }
+    }
+
+    /// Leaves out a kind.
+    #[must_use]
+    pub fn except(mut self, kind: Fault) -> Faults {
+        self.kinds.retain(|known| *known != kind);
+        self
+    }
+
+    /// Kills and stops this process, and others that are named, in place of all processes.
+    #[must_use]
+    pub fn on(mut self, process: &str) -> Faults {
+        self.processes.push(process.to_owned());
+        self
+    }
+
+    /// Disturbs the network between these two hosts, and others that are named, in place of that between all hosts. The two
+    /// may be one.
+    #[must_use]
+    pub fn between(mut self, one: &str, other: &str) -> Faults {
+        self.hosts.extend([[one, other], [other, one]].map(|hosts| hosts.map(str::to_owned)));
+        self
+    }
+
+    /// Sets the time from the end of a fault to the next one: up to 200 ms, unless this says otherwise.
+    #[must_use]
+    pub fn every(mut self, time: Range<Duration>) -> Faults {
+        self.every = time;
+        self
+    }
+
+    /// Sets the time after which a killed process is started again, a stopped one goes on, and a network heals: up to five
+    /// seconds, unless this says otherwise. Every other fault is over in a hundredth of that.
+    #[must_use]
+    pub fn lasts(mut self, time: Range<Duration>) -> Faults {
+        self.lasts = time;
+        self
+    }
+
+    /// Returns the next fault.
+    fn draw(&self, sim: &Sim, random: &mut Random) -> Drawn {
+        let [kind, target, is_short, lasts, slow] = [(); 5].map(|()| random.next());
+        let kind = self.kinds[kind as usize % self.kinds.len()];
+        let span = self.lasts.end.saturating_sub(self.lasts.start);
+        let end = self.lasts.start + if is_short % 2 == 1 { span / 100 } else { span };
+        let lasts = match kind {
+            Fault::Break | Fault::Delay => Duration::ZERO,
+            _ => within(&(self.lasts.start..end), lasts),
+        };
+        let mut targets = self.targets(sim, kind);
+        let on = match targets.len() {
+            0 => Vec::new(),
+            count => targets.swap_remove(target as usize % count),
+        };
+        Drawn { kind, on, lasts, slow: within(&(Duration::ZERO..SLOW), slow) }
+    }
+
+    /// Returns the names of each process, or of each two hosts, on which a fault of a kind may act.
+    fn targets(&self, sim: &Sim, kind: Fault) -> Vec<Vec<String>> {
+        let is_named = |name: &String| self.processes.is_empty() || self.processes.contains(name);
+        match kind {
+            Fault::Kill | Fault::Stop => {
+                sim.running().into_iter().filter(is_named).map(|name| vec![name]).collect()
+            }
+            _ if self.hosts.is_empty() => sim.ways(),
+            _ => self.hosts.iter().map(|hosts| hosts.to_vec()).collect(),
+        }
+    }
+}
+
+/// A fault.
+struct Drawn {
+    kind: Fault,
+    /// The name of the process, or of the hosts, or none if the world has none.
+    on: Vec<String>,
+    lasts: Duration,
+    /// The longest time that bytes take after a delay.
+    slow: Duration,
+}
+
+impl Drawn {
+    /// Begins the fault.
+    fn begin(&self, sim: &Sim) {
+        match (self.kind, self.on.as_slice()) {
+            (Fault::Kill, [name]) => sim.kill(name),
+            (Fault::Stop, [name]) => sim.stop(name),
+            (Fault::Break, [one, other]) => sim.break_connections(one, other),
+            (Fault::Part, [one, other]) => sim.part(one, other),
+            (Fault::Silence, [from, to]) => sim.silence(from, to),
+            (Fault::Delay, [one, other]) => sim.delay(one, other, Duration::ZERO..self.slow),
+            _ => {}
+        }
+    }
+
+    /// Ends what the fault has begun.
+    fn end(&self, sim: &Sim) {
+        match (self.kind, self.on.as_slice()) {
+            // The program may have started the process again itself.
+            (Fault::Kill, [name]) if !sim.is_running(name) => sim.restart(name),
+            (Fault::Stop, [name]) => sim.go_on(name),
+            (Fault::Part | Fault::Silence, [one, other]) => sim.heal(one, other),
+            _ => {}
+        }
+    }
+}
+
+impl Sim {
+    /// Has faults happen again and again, one after another, at times that follow from the seed: until the siege is
+    /// [ended](Siege::end), or the calling process ends. The faults of several sieges overlap.
+    ///
+    /// # Panics
+    /// If there is no kind of fault, and outside of the world.
+    pub fn faults(&self, faults: Faults) -> Siege {
+        Siege::begin(self, faults)
+    }
+}
+
+/// Faults that happen again and again, as [`Sim::faults`] begins them.
+pub struct Siege {
+    is_over: Arc<AtomicBool>,
+    thread: Thread,
+}
+
+impl Siege {
+    fn begin(sim: &Sim, faults: Faults) -> Siege {
+        assert!(!faults.kinds.is_empty(), "a siege has faults of at least one kind");
+        let (sim, is_over) = (sim.clone(), Arc::new(AtomicBool::new(false)));
+        let mut random = Random::new(sim.siege());
+        let ends = Arc::clone(&is_over);
+        let body = move || {
+            for _ in 0..FAULTS_MAX {
+                sim.pause(within(&faults.every, random.next()));
+                if ends.load(Ordering::Relaxed) {
+                    return;
+                }
+                let fault = faults.draw(&sim, &mut random);
+                fault.begin(&sim);
+                sim.pause(fault.lasts);
+                fault.end(&sim);
+            }
+        };
+        let thread = spawn("makes faults", body).expect("the system has a thread left");
+        Siege { is_over, thread }
+    }
+
+    /// Ends the siege. Returns when its last fault is over: all processes run that it has killed or stopped, and the network
+    /// is healed. Without this the siege goes on until the process ends that has begun it.
+    pub fn end(self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        // A panic of the thread ends the world.
+        let _ = self.thread.join();
+    }
+}
