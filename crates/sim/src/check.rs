@@ -1,18 +1,26 @@
 //! Programs under many seeds.
 
-use crate::sim::Sim;
+use crate::sim::{FaultNumber, Happened, Sim};
 use crate::world::{Ended, Log, Outcome, run_logged};
 use std::any::Any;
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Write};
+use std::mem::discriminant;
+use std::time::{Duration, Instant};
 
-/// The seeds that run twice, to see whether the program follows from its seed.
+/// The seeds that run twice, to see whether the program follows from its seed. One that fails does as well.
 const TWICE: u64 = 2;
+/// The real time for which shorter histories of a failure are looked for.
+const SHORTENING: Duration = Duration::from_secs(60);
+/// The value of `UPBEAT_SIM_FAULTS` with which no fault happens.
+const NO_FAULTS: &str = "none";
 
 /// Runs a program in a world for each of so many seeds. When the program returns, all its threads
 /// and processes end.
 ///
-/// `UPBEAT_SIM_SEED` names the only seed to run, and `UPBEAT_SIM_SEEDS` another number of them.
+/// `UPBEAT_SIM_SEED` names the only seed to run, and `UPBEAT_SIM_SEEDS` another number of them. A seed that fails runs again
+/// without some of its [faults](Sim::faults), until none can be left out: the message has those that are left, and
+/// the command with which they happen again.
 ///
 /// ```
 /// use std::convert::Infallible;
@@ -54,23 +62,29 @@ const TWICE: u64 = 2;
 /// If the program panics under a seed, if nothing can happen any more in it, if two runs of a seed differ, or if something
 /// that is to happen [sometimes](Sim::sometimes) never does. The message says how to repeat the run.
 pub fn check(seeds: u64, program: impl Fn(&Sim) + Sync) {
-    let only = setting("UPBEAT_SIM_SEED");
-    let count = setting("UPBEAT_SIM_SEEDS").unwrap_or(seeds);
+    let number = |text: &str| text.parse::<u64>().ok();
+    let only = setting("UPBEAT_SIM_SEED", number);
+    let count = setting("UPBEAT_SIM_SEEDS", number).unwrap_or(seeds);
+    let kept = only.and_then(|_| setting("UPBEAT_SIM_FAULTS", faults_of));
     let seeds = only.map_or(0..count, |seed| seed..seed.saturating_add(1));
     let mut reached = BTreeMap::new();
     for (number, seed) in (0..).zip(seeds) {
-        let is_twice = number < TWICE;
-        let (sim, log) = play(seed, is_twice, &program);
-        for (what, times) in sim.reached() {
-            *reached.entry(what).or_insert(0) += times;
-        }
-        if is_twice {
-            let (_, again) = play(seed, true, &program);
-            if let Some(difference) = log.difference(&again) {
+        let run = Run::of(seed, kept.as_ref(), u64::MAX, &program);
+        let has_failed = run.outcome.ended.is_err();
+        if kept.is_none() && (has_failed || number < TWICE) {
+            let again = Run::of(seed, None, u64::MAX, &program);
+            if let Some(difference) = run.log.difference(&again.log) {
                 panic!(
-                    "two runs of seed {seed} differ, so a failure could not be repeated: {difference}"
+                    "{run}\ntwo runs of seed {seed} differ, so a failure could not be repeated: {difference}\n\
+                     the program has time, chance or threads that are not those of the world"
                 );
             }
+        }
+        if has_failed {
+            panic!("{}", run.report(kept.is_some(), &program));
+        }
+        for (what, times) in run.reached {
+            *reached.entry(what).or_insert(0) += times;
         }
     }
     let never = |(what, times): (&'static str, u64)| (times == 0).then_some(what);
@@ -78,25 +92,96 @@ pub fn check(seeds: u64, program: impl Fn(&Sim) + Sync) {
     assert!(only.is_some() || never.is_empty(), "under none of {count} seeds: {never:?}");
 }
 
-/// Runs the program once.
-fn play(seed: u64, is_logged: bool, program: &(impl Fn(&Sim) + Sync)) -> (Sim, Log) {
-    let sim = Sim::new(seed);
-    let (Outcome { ended, passed, steps, .. }, log) = run_logged(seed, is_logged, || {
-        program(&sim);
-        sim.ends();
-    });
-    sim.clear();
-    if let Err(ended) = ended {
-        let what = match &ended {
-            Ended::Panicked(payload) => text(&**payload),
-            Ended::Stuck(text) => text,
-        };
-        let passed = Duration::from_millis(u64::try_from(passed.as_millis()).unwrap_or(u64::MAX));
-        panic!(
-            "seed {seed}, after {passed:?} and {steps} steps: {what}\nUPBEAT_SIM_SEED={seed} repeats it"
-        );
+/// A run of the program.
+struct Run {
+    seed: u64,
+    outcome: Outcome<()>,
+    log: Log,
+    /// The faults that have happened.
+    happened: Vec<Happened>,
+    reached: BTreeMap<&'static str, u64>,
+}
+
+impl Run {
+    /// Runs the program once, with these faults alone, or with all, for so many steps at most.
+    fn of(
+        seed: u64,
+        kept: Option<&BTreeSet<FaultNumber>>,
+        steps_max: u64,
+        program: &(impl Fn(&Sim) + Sync),
+    ) -> Run {
+        let sim = Sim::new(seed, kept.cloned());
+        let (outcome, log) = run_logged(seed, steps_max, || {
+            program(&sim);
+            sim.ends();
+        });
+        let (happened, reached) = sim.clear();
+        Run { seed, outcome, log, happened, reached }
     }
-    (sim, log)
+
+    /// Leaves out faults of a run that has failed, many at once and then one at a time, until it fails with no fewer.
+    fn shortened(mut self, program: &(impl Fn(&Sim) + Sync)) -> Run {
+        let began = Instant::now();
+        let kind = |run: &Run| run.outcome.ended.as_ref().err().map(discriminant);
+        // A program may wait for a fault in a loop.
+        let steps_max = self.outcome.steps.saturating_mul(10).saturating_add(10_000);
+        let mut many = self.happened.len();
+        while many > 0 {
+            let (mut at, before) = (0, self.happened.len());
+            while at < self.happened.len() && began.elapsed() < SHORTENING {
+                let is_left = |number: usize| number < at || number >= at + many;
+                let numbers = self.happened.iter().map(|fault| fault.number).enumerate();
+                let kept = numbers.filter(|(number, _)| is_left(*number)).map(|(_, fault)| fault);
+                let tried = Run::of(self.seed, Some(&kept.collect()), steps_max, program);
+                if kind(&tried) == kind(&self) && tried.outcome.steps < steps_max {
+                    self = tried;
+                } else {
+                    at += many;
+                }
+            }
+            let is_shorter = self.happened.len() < before && began.elapsed() < SHORTENING;
+            many = if is_shorter { many.min(self.happened.len()) } else { many / 2 };
+        }
+        self
+    }
+
+    /// Returns how the run has failed, the faults that it needs for that, and the command that repeats it.
+    fn report(self, is_shortest: bool, program: &(impl Fn(&Sim) + Sync)) -> String {
+        let all = self.happened.len();
+        let shortest = if is_shortest { self } else { self.shortened(program) };
+        let mut text = shortest.to_string();
+        let mut setting = format!("UPBEAT_SIM_SEED={}", shortest.seed);
+        if all > 0 {
+            let left = shortest.happened.len();
+            let _ = write!(text, "\nit needs {left} of its {all} faults:");
+            let mut numbers = Vec::new();
+            for Happened { number, at, what } in &shortest.happened {
+                let _ = write!(text, "\n  after {at:.1?}, {what}");
+                numbers.push(number.to_string());
+            }
+            let numbers = if left == 0 { NO_FAULTS.to_owned() } else { numbers.join(",") };
+            let _ = write!(setting, " UPBEAT_SIM_FAULTS={numbers}");
+        }
+        let package = std::env::var("CARGO_PKG_NAME").map(|name| format!(" -p {name}"));
+        let package = package.unwrap_or_default();
+        let thread = std::thread::current();
+        // The test harness gives the thread of a test its name.
+        let test = thread.name().filter(|name| *name != "main").unwrap_or_default();
+        text + &format!("\nto repeat it: {setting} cargo test{package} {test}")
+    }
+}
+
+impl fmt::Display for Run {
+    /// Says how the run has ended.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Outcome { ended, passed, steps, .. } = &self.outcome;
+        let what = match ended {
+            Ok(()) => "it has not failed",
+            Err(Ended::Panicked(payload)) => text(&**payload),
+            Err(Ended::Stuck(text)) => text,
+        };
+        write!(f, "seed {}, after {passed:.1?} and {steps} steps: {what}", self.seed)
+    }
 }
 
 fn text(payload: &(dyn Any + Send)) -> &str {
@@ -104,8 +189,14 @@ fn text(payload: &(dyn Any + Send)) -> &str {
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic")
 }
 
-/// Returns the number of an environment variable, if there is one.
-fn setting(name: &str) -> Option<u64> {
+/// Returns the numbers of faults, as a report writes them.
+fn faults_of(text: &str) -> Option<BTreeSet<FaultNumber>> {
+    let numbers = text.split(',').filter(|text| *text != NO_FAULTS);
+    numbers.map(|number| number.parse().ok()).collect()
+}
+
+/// Returns the value of an environment variable, if there is one.
+fn setting<T>(name: &str, read: impl Fn(&str) -> Option<T>) -> Option<T> {
     let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name} is `{text}`, which is no number")))
+    Some(read(&text).unwrap_or_else(|| panic!("{name} is `{text}`, which cannot be read")))
 }

@@ -1,7 +1,8 @@
 //! Faults that happen again and again, at times that follow from the seed.
 
 use crate::random::{Random, within};
-use crate::sim::Sim;
+use crate::sim::{FaultNumber, Sim};
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -190,6 +191,26 @@ impl Drawn {
     }
 }
 
+impl fmt::Display for Drawn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Drawn { kind, on, lasts, slow } = self;
+        let one = &on[0];
+        let other = on.last().unwrap_or(one);
+        match kind {
+            Fault::Kill => {
+                write!(f, "process `{one}` is killed, and started again {lasts:.1?} later")
+            }
+            Fault::Stop => write!(f, "process `{one}` is stopped for {lasts:.1?}"),
+            Fault::Break => write!(f, "the connections between `{one}` and `{other}` break"),
+            Fault::Part => write!(f, "`{one}` and `{other}` are parted for {lasts:.1?}"),
+            Fault::Silence => write!(f, "nothing passes from `{one}` to `{other}` for {lasts:.1?}"),
+            Fault::Delay => {
+                write!(f, "bytes between `{one}` and `{other}` take up to {slow:.1?} from now on")
+            }
+        }
+    }
+}
+
 impl Sim {
     /// Has faults happen again and again, one after another, at times that follow from the seed: until the siege is
     /// [ended](Siege::end), or the calling process ends. The faults of several sieges overlap.
@@ -211,15 +232,22 @@ impl Siege {
     fn begin(sim: &Sim, faults: Faults) -> Siege {
         assert!(!faults.kinds.is_empty(), "a siege has faults of at least one kind");
         let (sim, is_over) = (sim.clone(), Arc::new(AtomicBool::new(false)));
-        let mut random = Random::new(sim.siege());
+        let (siege, seed) = sim.siege();
+        let mut random = Random::new(seed);
         let ends = Arc::clone(&is_over);
         let body = move || {
-            for _ in 0..FAULTS_MAX {
+            for fault in 0..FAULTS_MAX {
                 sim.pause(within(&faults.every, random.next()));
                 if ends.load(Ordering::Relaxed) {
                     return;
                 }
+                let number = FaultNumber { siege, fault };
                 let fault = faults.draw(&sim, &mut random);
+                if fault.on.is_empty() || !sim.is_kept(number) {
+                    sim.pause(fault.lasts);
+                    continue;
+                }
+                sim.happens(number, fault.to_string());
                 fault.begin(&sim);
                 sim.pause(fault.lasts);
                 fault.end(&sim);

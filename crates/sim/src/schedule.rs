@@ -41,8 +41,8 @@ pub(crate) struct Schedule {
     /// A digest of all decisions.
     pub(crate) history: u64,
     pub(crate) steps: u64,
-    /// The decisions, if they are kept.
-    pub(crate) log: Option<Log>,
+    pub(crate) steps_max: u64,
+    pub(crate) log: Log,
 }
 
 /// The decisions of a run: the threads that ran, and when.
@@ -116,7 +116,8 @@ impl Schedule {
             network: Network::new(),
             history: mix(seed),
             steps: 0,
-            log: None,
+            steps_max: u64::MAX,
+            log: Log::default(),
         }
     }
 
@@ -136,9 +137,7 @@ impl Schedule {
     pub(crate) fn start(&mut self, process: u32, name: &str) -> Number {
         let number = self.started;
         self.started += 1;
-        if let Some(log) = &mut self.log {
-            log.names.push(name.to_owned());
-        }
+        self.log.names.push(name.to_owned());
         let thread = Thread { process, name: name.to_owned(), node: None, on: None, waits: None };
         self.threads.insert(number, thread);
         number
@@ -243,8 +242,12 @@ impl Schedule {
         self.timers.extend(at_ns.map(|at_ns| Timer { process, of, at_ns }));
     }
 
-    /// Chooses the thread that runs next. Returns an error with what each thread waits for, if none ever can go on.
+    /// Chooses the thread that runs next. Returns an error with what each thread waits for, if none ever can go on,
+    /// or if there were too many steps.
     pub(crate) fn next(&mut self) -> Result<(), String> {
+        if self.steps == self.steps_max {
+            return Err(format!("it has made {} steps", self.steps));
+        }
         self.steps += 1;
         self.now_ns += 1 + self.random.below(STEP_NS) as u64;
         loop {
@@ -254,9 +257,7 @@ impl Schedule {
             if !ready.is_empty() {
                 self.running = ready[self.random.below(ready.len())];
                 self.history = mix(self.history ^ self.running ^ self.now_ns.rotate_left(32));
-                if let Some(log) = &mut self.log {
-                    log.ran.push((self.running, self.now_ns));
-                }
+                self.log.ran.push((self.running, self.now_ns));
                 if let Some(thread) = self.threads.get_mut(&self.running) {
                     thread.waits = None;
                 }

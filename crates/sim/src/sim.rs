@@ -4,13 +4,15 @@ use crate::process::Process;
 use crate::random::{mix, within};
 use crate::schedule::Schedule;
 use crate::world::{Simulated, current, current_host};
-use std::collections::BTreeMap;
-use std::fmt::Display;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Display};
 use std::fs::DirBuilder;
+use std::mem::take;
 use std::ops::Range;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use upbeat::handle::HandleBuilder;
@@ -29,13 +31,46 @@ pub struct Sim {
 
 struct Inner {
     seed: u64,
+    /// The only faults that are to happen, if not all are.
+    kept: Option<BTreeSet<FaultNumber>>,
+    happened: Mutex<Vec<Happened>>,
     /// The number of sieges that have begun.
-    sieges: AtomicU64,
+    sieges: AtomicU32,
     /// The directory of the sockets.
     place: PathBuf,
     processes: Mutex<BTreeMap<String, Named>>,
     /// How often each thing that is to happen sometimes has happened.
     reached: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+/// The number of a fault: that of its siege, and its own in that, which depend on nothing that happens in the world.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FaultNumber {
+    pub(crate) siege: u32,
+    pub(crate) fault: u32,
+}
+
+impl fmt::Display for FaultNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.siege, self.fault)
+    }
+}
+
+impl FromStr for FaultNumber {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<FaultNumber, ()> {
+        let (siege, fault) = text.split_once('.').ok_or(())?;
+        let number = |text: &str| text.parse().map_err(drop);
+        Ok(FaultNumber { siege: number(siege)?, fault: number(fault)? })
+    }
+}
+
+/// A fault that has happened.
+pub(crate) struct Happened {
+    pub(crate) number: FaultNumber,
+    pub(crate) at: Duration,
+    pub(crate) what: String,
 }
 
 /// A process that can be started again.
@@ -46,13 +81,15 @@ struct Named {
 }
 
 impl Sim {
-    pub(crate) fn new(seed: u64) -> Sim {
-        static PLACES: AtomicU64 = AtomicU64::new(0);
+    pub(crate) fn new(seed: u64, kept: Option<BTreeSet<FaultNumber>>) -> Sim {
+        static PLACES: AtomicU32 = AtomicU32::new(0);
         let number = PLACES.fetch_add(1, Ordering::Relaxed);
         let name = format!("upbeat-sim-{}-{number}", std::process::id());
         let inner = Inner {
             seed,
-            sieges: AtomicU64::new(0),
+            kept,
+            happened: Mutex::default(),
+            sieges: AtomicU32::new(0),
             place: std::env::temp_dir().join(name),
             processes: Mutex::default(),
             reached: Mutex::default(),
@@ -292,12 +329,7 @@ impl Sim {
 
     /// Takes note of something that is to happen under at least one seed. [`check`](crate::check) fails if it never does.
     pub fn sometimes(&self, what: &'static str, happens: bool) {
-        let mut reached = self.inner.reached.lock().unwrap_or_else(PoisonError::into_inner);
-        *reached.entry(what).or_default() += u64::from(happens);
-    }
-
-    pub(crate) fn reached(&self) -> BTreeMap<&'static str, u64> {
-        self.inner.reached.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        *lock(&self.inner.reached).entry(what).or_default() += u64::from(happens);
     }
 
     /// Ends all processes of the program, whose first thread ends, and the world with them.
@@ -308,11 +340,13 @@ impl Sim {
         process().ends_world();
     }
 
-    /// Removes what the program leaves.
-    pub(crate) fn clear(&self) {
+    /// Removes what the program leaves. Returns the faults that have happened, and how often each thing has that is to
+    /// happen sometimes.
+    pub(crate) fn clear(&self) -> (Vec<Happened>, BTreeMap<&'static str, u64>) {
         // The bodies of the processes hold this program.
         self.processes().clear();
         let _ = std::fs::remove_dir_all(&self.inner.place);
+        (take(&mut lock(&self.inner.happened)), take(&mut lock(&self.inner.reached)))
     }
 
     /// Starts the process of this name.
@@ -329,9 +363,20 @@ impl Sim {
         self.inner.place.join(current_host().to_string())
     }
 
-    /// Returns the seed of the next siege: that depends on nothing which happens in the world.
-    pub(crate) fn siege(&self) -> u64 {
-        mix(self.inner.seed ^ mix(1 + self.inner.sieges.fetch_add(1, Ordering::Relaxed)))
+    /// Returns the number of a new siege, and a seed that depends on nothing which happens in the world.
+    pub(crate) fn siege(&self) -> (u32, u64) {
+        let number = self.inner.sieges.fetch_add(1, Ordering::Relaxed);
+        (number, mix(self.inner.seed ^ mix(1 + u64::from(number))))
+    }
+
+    /// Returns whether a fault is to happen.
+    pub(crate) fn is_kept(&self, fault: FaultNumber) -> bool {
+        self.inner.kept.as_ref().is_none_or(|kept| kept.contains(&fault))
+    }
+
+    /// Takes note of a fault that happens now.
+    pub(crate) fn happens(&self, number: FaultNumber, what: String) {
+        lock(&self.inner.happened).push(Happened { number, at: self.time(), what });
     }
 
     /// Returns the names of the processes that run.
@@ -352,7 +397,7 @@ impl Sim {
     }
 
     fn processes(&self) -> MutexGuard<'_, BTreeMap<String, Named>> {
-        self.inner.processes.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner.processes)
     }
 }
 
@@ -420,6 +465,10 @@ impl Host {
     ) {
         self.sim.start_on(self.number, name, body);
     }
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the process of the calling thread.

@@ -20,7 +20,7 @@ use upbeat_memory::ended_socket::OwnedElsewhere;
 /// The nanoseconds that pass from one reading of the clock to the next.
 const READING_NS: u64 = 20;
 /// The readings of the clock after which a thread that has not waited meanwhile never will.
-const READINGS_MAX: u64 = 25_000_000;
+const READINGS_MAX: u64 = 5_000_000;
 
 /// The result of a run.
 #[derive(Debug)]
@@ -47,17 +47,17 @@ pub enum Ended {
 
 /// Runs a program in a world of this seed, until its last thread has ended.
 pub fn run<R: Send>(seed: u64, program: impl FnOnce() -> R + Send) -> Outcome<R> {
-    run_logged(seed, false, program).0
+    run_logged(seed, u64::MAX, program).0
 }
 
-/// Runs a program as [`run`] does, and keeps a log of it if `is_logged`.
+/// Runs a program as [`run`] does, for so many steps at most, and returns its log.
 pub(crate) fn run_logged<R: Send>(
     seed: u64,
-    is_logged: bool,
+    steps_max: u64,
     program: impl FnOnce() -> R + Send,
 ) -> (Outcome<R>, Log) {
     let shared = Arc::new(Shared::new(seed));
-    shared.lock().schedule.log = is_logged.then(Log::default);
+    shared.lock().schedule.steps_max = steps_max;
     let process = Simulated::in_world(&shared, FIRST, FIRST_NUMBER);
     let first = shared.lock().schedule.start(process.number, FIRST);
     let mut result = None;
@@ -74,7 +74,7 @@ pub(crate) fn run_logged<R: Send>(
         // A thread that unwound had to wait, and its panic was contained then.
         (None, None) => Err(Ended::Panicked(Box::new("a thread that panicked had to wait"))),
     };
-    let log = state.schedule.log.take().unwrap_or_default();
+    let log = std::mem::take(&mut state.schedule.log);
     (Outcome { ended, passed, history, steps }, log)
 }
 

@@ -155,28 +155,6 @@ fn callers_of_a_store_that_is_killed_are_told_the_truth() {
     });
 }
 
-/// A client that calls again when it does not know whether a call has run: the world shows that a call runs twice.
-#[test]
-fn a_call_that_is_repeated_after_unknown_runs_twice() {
-    let failure = failure(|sim| {
-        let disk = store(sim);
-        sim.faults(Faults::of([Fault::Kill]).every(ms(1)..ms(50)).lasts(ms(0)..ms(50)));
-        let client = sim.node("client").build().unwrap();
-        client.block_on(async {
-            let store: StoreClient = client.connect("store").wait_for(SOON).await.unwrap();
-            for number in 0..20 {
-                while store.note(number, 1).await.is_err() {}
-            }
-        });
-        let mut noted = disk.lock().unwrap().clone();
-        noted.sort_unstable();
-        assert!(noted.windows(2).all(|pair| pair[0] < pair[1]), "a number was noted twice");
-    });
-    assert!(failure.contains("a number was noted twice"), "{failure}");
-    let seed = failure.strip_prefix("seed ").and_then(|text| text.split_once(',')).unwrap().0;
-    assert!(failure.ends_with(&format!("UPBEAT_SIM_SEED={seed} repeats it")), "{failure}");
-}
-
 /// Something happens at its time, and what always has to be is checked after each step.
 #[test]
 fn a_world_ends_at_the_time_at_which_an_invariant_does_not_hold() {
@@ -195,7 +173,7 @@ fn a_world_ends_at_the_time_at_which_an_invariant_does_not_hold() {
     }
     check(5, |sim| counts(sim, 3));
     let failure = failure(|sim| counts(sim, 1));
-    assert!(failure.starts_with("seed 0, after 2s"), "{failure}");
+    assert!(failure.starts_with("seed 0, after 2.0s"), "{failure}");
     assert!(failure.contains("steps: more than 1 came"), "{failure}");
 }
 
@@ -207,6 +185,28 @@ fn an_invariant_that_waits_is_told() {
         sim.pause(ms(1));
     });
     assert!(failure.contains("an invariant waits"), "{failure}");
+}
+
+/// A failure that needs two faults keeps these two, and a program that waits for a fault is given up without it.
+#[test]
+fn a_failure_keeps_the_faults_that_it_needs() {
+    let failure = failure(|sim| {
+        let starts = Arc::new(AtomicU64::new(0));
+        let counts = Arc::clone(&starts);
+        sim.start("store", move |sim| {
+            counts.fetch_add(1, Relaxed);
+            sim.pause(Duration::from_secs(3600));
+            Ok::<_, Infallible>(())
+        });
+        let _other = sim.host("vienna");
+        sim.faults(Faults::all());
+        while starts.load(Relaxed) < 3 {
+            sim.pause(ms(20));
+        }
+        panic!("the store was killed twice");
+    });
+    assert!(failure.contains("the store was killed twice\nit needs 2 of its "), "{failure}");
+    assert_eq!(failure.matches("process `store` is killed").count(), 2, "{failure}");
 }
 
 #[test]
