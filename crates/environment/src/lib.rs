@@ -31,5 +31,6 @@ pub mod process;
 pub mod network;
 
 pub use world::{
-    Awaited, FileNumber, State, Value, World, WorldIsOver, enter, is_simulated, state_in_world,
+    Awaited, FileNumber, Origin, State, Value, World, WorldIsOver, enter, is_simulated,
+    state_in_world,
 };

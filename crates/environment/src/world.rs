@@ -35,6 +35,9 @@ pub trait World: Send + Sync {
     /// Makes an eventfd readable at a time; none cancels that.
     fn set_timer(&self, timer: &Arc<OwnedFd>, at_ns: Option<u64>);
 
+    /// Takes note that a thread which is in no world has woken one of the process.
+    fn is_woken_from_outside(&self);
+
     /// Takes note of a socket of the process, whose peers see its end when the process is killed.
     fn has_socket(&self, socket: BorrowedFd<'_>);
 
@@ -122,6 +125,22 @@ pub fn is_simulated() -> bool {
 #[inline(never)]
 fn is_in_world() -> bool {
     WORLD.try_with(|world| world.borrow().is_some()).unwrap_or(false)
+}
+
+/// The world of the thread that has made this, if it was in one.
+pub struct Origin(Option<Arc<dyn World>>);
+
+impl Origin {
+    /// Returns that of the calling thread.
+    #[must_use]
+    pub fn of_thread() -> Origin {
+        Origin(current())
+    }
+
+    /// Tells the world that the calling thread wakes a thread there. One that is in no world does not follow the seed.
+    pub fn wakes(&self) {
+        self.0.iter().filter(|_| !is_simulated()).for_each(|world| world.is_woken_from_outside());
+    }
 }
 
 /// Returns the number by which nodes of one process find each other.

@@ -76,7 +76,7 @@ pub fn check(seeds: u64, program: impl Fn(&Sim) + Sync) {
             if let Some(difference) = run.log.difference(&again.log) {
                 panic!(
                     "{run}\ntwo runs of seed {seed} differ, so a failure could not be repeated: {difference}\n\
-                     the program has time, chance or threads that are not those of the world"
+                     the program has time, chance or threads that are not those of the world: the guide's page on tests has a list"
                 );
             }
         }

@@ -41,7 +41,7 @@ pub enum Ended {
     /// A thread has panicked, with this payload.
     Panicked(Box<dyn Any + Send>),
     /// All threads wait, and nothing can happen any more: the text says what each one waits for. Or a thread looks at the
-    /// clock again and again, and never waits.
+    /// clock again and again, and never waits, or a thread outside of the world has woken one.
     Stuck(String),
 }
 
@@ -411,6 +411,19 @@ impl World for Simulated {
 
     fn set_timer(&self, timer: &Arc<OwnedFd>, at_ns: Option<u64>) {
         self.world().schedule.set_timer(self.number, timer, at_ns);
+    }
+
+    fn is_woken_from_outside(&self) {
+        let mut state = self.world();
+        if state.end.is_none() {
+            let thread = std::thread::current();
+            let name = thread.name().unwrap_or("without a name");
+            let text = format!(
+                "thread `{name}` is in no world, and has woken a node: await no future of another runtime, and start \
+                 threads by `upbeat_environment::thread::spawn`"
+            );
+            state.is_over_by(Ended::Stuck(text));
+        }
     }
 
     fn has_socket(&self, socket: BorrowedFd<'_>) {

@@ -233,6 +233,20 @@ fn failures_of_a_check_say_what_happened() {
         }
     });
     assert!(spins.contains("thread `main` looks at the clock again and again"), "{spins}");
+    let woken = failure(|sim| {
+        let wakes = std::thread::Builder::new().name("outside".to_owned());
+        sim.block_on(async {
+            let mut wakes = Some(wakes);
+            std::future::poll_fn(|context| {
+                let waker = context.waker().clone();
+                let wakes = wakes.take().map(|thread| thread.spawn(move || waker.wake()).unwrap());
+                wakes.into_iter().for_each(|thread| thread.join().unwrap());
+                std::task::Poll::<()>::Pending
+            })
+            .await;
+        });
+    });
+    assert!(woken.contains("thread `outside` is in no world, and has woken a node"), "{woken}");
     let ended = failure(|sim| {
         sim.start("fails", |_| Err("its disk is full"));
         sim.pause(SOON);

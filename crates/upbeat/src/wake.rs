@@ -18,6 +18,7 @@ use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use upbeat_environment::Origin;
 use upbeat_memory::pool::Key;
 use upbeat_memory::ticks::ticks;
 use upbeat_memory::wake_signal::WakeSignal;
@@ -144,6 +145,7 @@ pub(crate) struct WakeQueue {
     /// which alone writes this.
     top_here: AtomicU8,
     bell: OwnedFd,
+    origin: Origin,
     /// The number of computations of the node on other threads that have not ended.
     computing: AtomicUsize,
     /// The number of panics of values that computations of the node dropped, and that the node has not counted yet.
@@ -171,6 +173,7 @@ impl WakeQueue {
             signal: WakeSignal::default(),
             top_here: AtomicU8::new(0),
             bell,
+            origin: Origin::of_thread(),
             computing: AtomicUsize::new(0),
             contained: AtomicU64::new(0),
         }))
@@ -192,6 +195,7 @@ impl WakeQueue {
     #[cold]
     #[inline(never)]
     fn push_from_elsewhere(&self, task: TaskId) {
+        self.origin.wakes();
         self.list().woken.push(task);
         if self.signal.raise(Priority::of(task) as u8 + 1) {
             // The write fails only if the counter is full, and then the node is awake already.
