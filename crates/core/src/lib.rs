@@ -10,7 +10,7 @@
 //!
 //! The crate has no standard library, so the compiler refuses a clock, a socket or a thread in it. Only the tests,
 //! and the faults that a test can put in, use the standard library.
-#![cfg_attr(not(any(test, feature = "mutants")), no_std)]
+#![cfg_attr(not(any(test, upbeat_mutants)), no_std)]
 #![forbid(unsafe_code)]
 
 extern crate alloc;

@@ -1,10 +1,10 @@
 //! Faults that a test can put into this crate, to check that it detects them.
 //!
-//! With the feature `mutants`, which only tests use, a thread may `put` a fault in. Without the feature there is
+//! In a build with `RUSTFLAGS="--cfg upbeat_mutants"` a thread may [put](put) a fault in. In all other builds there is
 //! none, and the compiler removes every check for one. The simulator (`dev/sim`) runs histories with each fault.
-//! Invariant: without a fault, the crate behaves as it does without the feature.
+//! Invariant: without a fault, the crate behaves as it does in a build without that cfg.
 
-#[cfg(feature = "mutants")]
+#[cfg(upbeat_mutants)]
 use std::cell::Cell;
 
 macro_rules! mutants {
@@ -180,26 +180,33 @@ mutants! {
     GivenUpRuns, "a deferred call that is given up keeps its time";
 }
 
-#[cfg(feature = "mutants")]
+/// Whether faults can be put in. Other builds run without them.
+pub const ARE_POSSIBLE: bool = cfg!(upbeat_mutants);
+
+#[cfg(upbeat_mutants)]
 thread_local! {
     static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) };
 }
 
 /// Sets the fault of this thread, in place of the one before.
-#[cfg(feature = "mutants")]
+#[cfg(upbeat_mutants)]
 pub fn put(mutant: Option<Mutant>) {
     ACTIVE.set(mutant);
 }
 
+/// Does nothing, since this build has no faults.
+#[cfg(not(upbeat_mutants))]
+pub const fn put(_: Option<Mutant>) {}
+
 /// Returns whether this thread has the fault.
-#[cfg(feature = "mutants")]
+#[cfg(upbeat_mutants)]
 #[inline]
 pub(crate) fn mutated(mutant: Mutant) -> bool {
     ACTIVE.get() == Some(mutant)
 }
 
-/// Returns false, since there are no faults without the feature `mutants`.
-#[cfg(not(feature = "mutants"))]
+/// Returns false, since this build has no faults.
+#[cfg(not(upbeat_mutants))]
 #[inline(always)]
 pub(crate) const fn mutated(_: Mutant) -> bool {
     false

@@ -46,9 +46,9 @@ enum Command {
         #[arg(long)]
         all: bool,
     },
-    /// Replay the seeds of `corpus.txt`
+    /// Replay the seeds of `corpus.txt`, in a build with faults also with those that each is said to find
     Corpus,
-    /// Inject each fault and run histories until it is caught
+    /// Inject each fault and run histories until it is caught, in a build with `RUSTFLAGS="--cfg upbeat_mutants"`
     Mutants {
         /// Give up after this many histories
         #[arg(long, default_value_t = 200_000)]
