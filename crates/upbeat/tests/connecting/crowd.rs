@@ -3,7 +3,7 @@
 use crate::common::process::{Other, end_with_input, say};
 use crate::common::server::{Kind, Server};
 use crate::common::work::{WorkClient, WorkHandle};
-use crate::common::{Directory, PROGRAM, Watchdog, in_plaintext, node, setting};
+use crate::common::{Directory, PROGRAM, Watchdog, alone, in_plaintext, node, setting};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -133,6 +133,7 @@ fn a_thousand_clients_connect_at_once() {
     // A handshake under TLS takes milliseconds of two processors in a debug build, and a caller waits for seconds.
     let most = if in_plaintext("a crowd of more than 200") { 1000 } else { 200 };
     let clients = setting("UPBEAT_CROWD", most);
+    let _alone = alone();
     let _watchdog = Watchdog::within("a crowd of clients", 120 + clients / 10);
     raise_descriptors(clients);
     let directory = Directory::new();
@@ -156,13 +157,14 @@ fn a_thousand_clients_connect_at_once() {
 /// Threads connect within a process, where nodes and handles meet in another way.
 #[test]
 fn threads_connect_to_a_node_of_their_process_at_once() {
-    let _watchdog = Watchdog::new("a crowd of threads");
+    let (_alone, _watchdog) = (alone(), Watchdog::new("a crowd of threads"));
+    let threads = setting("UPBEAT_CROWD", 200).min(200) as usize;
     let directory = Directory::new();
     let place = directory.path();
     let name = format!("server/{}", std::process::id());
     let server = Server::start(Kind::Local, &name, &place, Waiting::Adaptive);
-    let begin = Arc::new(Barrier::new(200));
-    let threads: Vec<_> = (0..200)
+    let begin = Arc::new(Barrier::new(threads));
+    let threads: Vec<_> = (0..threads as u64)
         .map(|number| {
             let (begin, name, place) = (Arc::clone(&begin), name.clone(), place.clone());
             std::thread::spawn(move || {

@@ -1,7 +1,7 @@
 //! Layers: what they see, refuse and observe; and how many handlers of a service run at once.
 
 use crate::carried::Tenant;
-use crate::common::{Directory, PROGRAM, Signal, Watchdog, node, soon, until, yield_now};
+use crate::common::{Directory, PROGRAM, Signal, Watchdog, node, soon, yield_now};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::path::Path;
@@ -21,6 +21,20 @@ pub(crate) trait Shop {
     async fn note(&self, n: u64);
     #[oneway]
     async fn hang(&self);
+}
+
+/// Opens the gate of [`Shop::wait`].
+#[upbeat::service]
+trait Gatekeeper {
+    async fn open(&self);
+}
+
+struct Keeper(Rc<Counts>);
+
+impl Gatekeeper for Keeper {
+    async fn open(&self) {
+        self.0.open.set(true);
+    }
 }
 
 #[derive(Default)]
@@ -256,16 +270,11 @@ fn no_more_handlers_run_at_once_than_a_service_allows() {
         |node| {
             let counts = Rc::new(Counts::default());
             node.serve(ShopServer::shared(Rc::clone(&counts)).max_concurrent(3)).unwrap();
-            let opener = Rc::clone(&counts);
-            drop(node.spawn(async move {
-                // Three stand, and of the others none has begun.
-                until(|| opener.standing.get() == 3).await;
-                upbeat::sleep(Duration::from_millis(20)).await;
-                opener.open.set(true);
-            }));
+            node.serve(GatekeeperServer::new(Keeper(Rc::clone(&counts)))).unwrap();
             counts
         },
-        async |_, shop, _, _| {
+        async |own, shop, _, name| {
+            let keeper: GatekeeperClient = own.connect(name).await.unwrap();
             let many = upbeat::all((0..20).map(|n| shop.wait(n)));
             let late = async {
                 yield_now().await;
@@ -274,6 +283,8 @@ fn no_more_handlers_run_at_once_than_a_service_allows() {
                 // A waiting call that is cancelled gives its place up.
                 let waits = upbeat::within(Duration::from_millis(1), shop.wait(101)).await;
                 assert!(waits.is_err());
+                // Three stand by now, and of the others none has begun.
+                keeper.open().await.unwrap();
             };
             let noted = async {
                 yield_now().await;

@@ -14,11 +14,12 @@ fn a_guarded_export_shows_nothing_of_an_update_under_way() {
             let stock = soon(stand.node.import::<Stock>("prices/stock")).await.unwrap();
             let desk: DeskClient = stand.node.connect("prices").await.unwrap();
             let theirs = desk.clone();
-            let update = stand.node.spawn(async move { theirs.restock(2, 200).await });
+            let update = stand.node.spawn(async move { theirs.restock_slowly(2).await });
             // The owner answers while the update waits.
             desk.put(1).await.unwrap();
             assert_eq!(soon(stock.whole().read()).await, Ok(Stock::of(1)), "{part}");
             assert_eq!(soon(stock.bought().read()).await, Ok(1), "{part}");
+            desk.go_on().await.unwrap();
             soon(update).await.unwrap().unwrap();
             assert_eq!(soon(stock.whole().read()).await, Ok(Stock::of(2)), "{part}");
             // The next update begins with the words that its copy lacks.

@@ -42,7 +42,7 @@ mod values;
 mod watching;
 
 use common::process::{Other, input_ends, part, say};
-use common::{Directory, PROGRAM, SOON, node};
+use common::{Directory, PROGRAM, SOON, Signal, node};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -137,6 +137,9 @@ trait Desk {
     async fn storm(&self);
     /// Changes the stock to this number, one part a time, and waits in between.
     async fn restock(&self, number: u32, wait_ms: u64);
+    /// Does the same, and waits until `go_on` is called.
+    async fn restock_slowly(&self, number: u32);
+    async fn go_on(&self);
     async fn withdraw(&self);
     async fn export_again(&self, number: u32);
 }
@@ -146,13 +149,24 @@ struct Prices {
     quotes: RefCell<Option<Export<Quotes>>>,
     stock: GuardedExport<Stock>,
     raw: Export<Row>,
+    may_go_on: Signal,
 }
 
 impl Prices {
     fn new(node: &Node) -> Prices {
         let stock = node.export_guarded("stock", Stock::of(1)).unwrap();
         let raw = node.export_raw("raw", Row::of(1)).unwrap();
-        Prices { node: node.clone(), quotes: RefCell::default(), stock, raw }
+        let (quotes, may_go_on) = (RefCell::default(), Signal::default());
+        Prices { node: node.clone(), quotes, stock, raw, may_go_on }
+    }
+
+    /// Changes a part of the stock, waits, and changes the others.
+    async fn restock_around(&self, number: u32, wait: impl Future<Output = ()>) {
+        let stock = self.stock.lock().await;
+        stock.bought().set(number.into());
+        wait.await;
+        stock.rows().set([Row::of(number); 50]);
+        stock.sold().set(number.into());
     }
 
     fn export(&self, number: u32) {
@@ -168,11 +182,15 @@ impl Desk for Prices {
     }
 
     async fn restock(&self, number: u32, wait_ms: u64) {
-        let stock = self.stock.lock().await;
-        stock.bought().set(number.into());
-        upbeat::sleep(Duration::from_millis(wait_ms)).await;
-        stock.rows().set([Row::of(number); 50]);
-        stock.sold().set(number.into());
+        self.restock_around(number, upbeat::sleep(Duration::from_millis(wait_ms))).await;
+    }
+
+    async fn restock_slowly(&self, number: u32) {
+        self.restock_around(number, self.may_go_on.clone()).await;
+    }
+
+    async fn go_on(&self) {
+        self.may_go_on.give();
     }
 
     async fn storm(&self) {

@@ -59,7 +59,9 @@ pub(crate) fn shared(place: &Path) {
     let more: Vec<_> =
         (0..50).map(|_| (block_on(large()).unwrap(), block_on(log()).unwrap())).collect();
     // An import that has a deadline opens a session of its own first, and gives it up for the one that stands.
-    reader.block_on(until(|| costs(pid) == once));
+    // The owner may have met the end of the first ones after it was counted.
+    reader.block_on(until(|| costs(pid).iter().zip(once).all(|(now, most)| *now <= most)));
+    assert_eq!(costs(pid)[0], 1);
     let other = block_on(builder().sampling(3).import::<Large>("store/large")).unwrap();
     assert_eq!(costs(pid)[0], 2, "other settings have a session of their own");
     assert_eq!(costs(pid)[1], once[1]);

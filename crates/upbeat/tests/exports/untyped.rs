@@ -53,9 +53,10 @@ fn parts_are_read_by_their_paths() {
             }
             // An update that is under way is not shown.
             let theirs = desk.clone();
-            let update = stand.node.spawn(async move { theirs.restock(2, 100).await });
+            let update = stand.node.spawn(async move { theirs.restock_slowly(2).await });
             desk.put(1).await.unwrap();
             assert_eq!(read(&stock, "bought").await.as_deref(), Ok("1"));
+            desk.go_on().await.unwrap();
             soon(update).await.unwrap().unwrap();
             assert_eq!(read(&stock, "bought").await.as_deref(), Ok("2"));
         });

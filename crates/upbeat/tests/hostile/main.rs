@@ -393,7 +393,7 @@ fn servers_that_answer_garbage() {
     let began = Instant::now();
     let (mut rounds, mut connected) = (0, 0);
     let mut before = None;
-    while began.elapsed() < Duration::from_secs(seconds()) {
+    while began.elapsed() < Duration::from_secs(seconds()) || before.is_none() || connected == 0 {
         connected += u64::from(client.node.block_on(server::call_all(&client.node)));
         server::call_by_handle(&place);
         rounds += 1;
@@ -407,7 +407,6 @@ fn servers_that_answer_garbage() {
     let (before, after) = (before.expect("some rounds"), Size::now());
     println!("{rounds} rounds, {connected} bound; {:#?}", client.ends.borrow());
     println!("{before:?}\n{after:?}");
-    assert!(connected > 0);
     assert_eq!(client.node.counted(Counter::Panics), 0);
     assert!(after.resident_kib < before.resident_kib + (64 << 10), "{after:?}");
 }

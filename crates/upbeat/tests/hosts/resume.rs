@@ -46,7 +46,7 @@ impl Flow for Flows {
 /// How long sessions outlive their connections where a test waits for their end, which has to come in time.
 const WITHIN: Duration = Duration::from_millis(300);
 /// A busy machine takes its time.
-const AT_MOST: Duration = Duration::from_millis(1_300);
+const AT_MOST: Duration = Duration::from_secs(10);
 
 /// Cuts of a test in all: so many, where nobody says.
 fn cuts() -> u64 {

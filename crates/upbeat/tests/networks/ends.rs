@@ -12,8 +12,10 @@ use upbeat::{CallError, Counter, Waiting};
 
 /// Calls of a node that are open when the network parts, and that are made then.
 const CALLS: u64 = 50;
-/// How late an error may come.
-const LATE: Duration = Duration::from_secs(1);
+/// How late an error may come: a busy machine takes its time.
+const LATE: Duration = Duration::from_secs(8);
+/// How early, by the clock of the one that counts.
+const EARLY: Duration = Duration::from_millis(500);
 
 /// The times of a run.
 struct Times {
@@ -104,8 +106,7 @@ fn play_node(stand: &Stand<'_>, times: &Times, over: Over, waiting: Waiting) {
         for (nth, call) in (0..).zip(open.into_iter().chain(late)) {
             let (ended, at) = call.await.unwrap();
             let took = at - suspended;
-            // The clock of the one that counts was looked at a little before.
-            assert!(took + LATE / 2 > ends && took < ends + LATE, "{took:?}: {ended}");
+            assert!(took + EARLY > ends && took < ends + LATE, "{took:?}: {ended}");
             match &ended {
                 CallError::NotSent(_) if nth >= CALLS => {}
                 CallError::Unknown(lost) => {
@@ -117,7 +118,7 @@ fn play_node(stand: &Stand<'_>, times: &Times, over: Over, waiting: Waiting) {
         }
         println!("noticed after {noticed:?}, ended {:?} later", suspended.elapsed());
         // A new call reconnects, which takes longer than its deadline, or is refused.
-        let late = soon(ledger.open().deadline(LATE)).await;
+        let late = soon(ledger.open().deadline(Duration::from_secs(1))).await;
         assert!(
             matches!(late, Err(CallError::Deadline(_) | CallError::NotConnected { .. })),
             "{late:?}"

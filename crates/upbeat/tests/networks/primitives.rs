@@ -20,7 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 const WITHIN: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(60);
 /// A busy machine takes its time.
-const LATE: Duration = Duration::from_secs(1);
+const LATE: Duration = Duration::from_secs(8);
 
 const OVER: [Over; 2] = [Over::Tcp, Over::Tls];
 /// The items of each stream, of which a few are under way when the host vanishes.

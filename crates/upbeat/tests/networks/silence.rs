@@ -14,7 +14,7 @@ use upbeat::{CallError, Counter, Waiting};
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// The system counts in seconds, from the last packet that has come; a busy machine takes its time.
 const AT_LEAST: Duration = Duration::from_secs(1);
-const AT_MOST: Duration = Duration::from_secs(4);
+const AT_MOST: Duration = Duration::from_secs(12);
 /// A handler that begins before the other host vanishes takes so long, and is done before it is back.
 const NAP: Duration = Duration::from_secs(3);
 const LONG: Duration = Duration::from_secs(60);
@@ -186,8 +186,9 @@ fn a_host_that_vanishes_is_noticed_in_time() {
             run.wait(|_| {
                 (sum(|ledger| ledger.blocking().open().unwrap()) == waiting).then_some(())
             });
+            let began = Instant::now();
             network.part(true);
-            run.parted.set(Instant::now()).unwrap();
+            run.parted.set(began).unwrap();
             // The far host notices the same, as far as its sessions were to go on.
             let nodes = cases.iter().filter(|case| matches!(case.client, Client::Node(_)));
             let nodes = nodes.count() as u64;

@@ -19,7 +19,7 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// The peers are stopped for so long.
 const STOPPED: Duration = Duration::from_secs(8);
 /// The system counts an idle connection in seconds; a busy machine takes its time.
-const LATE: Duration = Duration::from_millis(1_500);
+const LATE: Duration = Duration::from_secs(8);
 const LONG: Duration = Duration::from_secs(60);
 
 /// How far all clients are.

@@ -151,8 +151,9 @@ fn a_call_that_blocks_gives_up_at_its_deadline() {
     let server = Server::start("server");
     let proxy = Proxy::to(&server.at);
     let work = connect(&directory, &proxy, Waiting::Adaptive, LONG);
-    let blocking = work.blocking().deadline(Duration::from_millis(200));
+    let blocking = work.blocking();
     assert_eq!(blocking.add(1, 1), Ok(2));
+    let blocking = blocking.deadline(Duration::from_millis(200));
     for stalls in [false, true] {
         if stalls {
             proxy.stall(true)
