@@ -21,6 +21,8 @@ trait Ledger {
     /// Notes a number.
     #[oneway]
     async fn note(&self, number: u64);
+    /// Returns the length of a page.
+    async fn measure(&self, page: Vec<u8>) -> u64;
 }
 
 /// The numbers that were entered and noted, in their order.
@@ -38,6 +40,9 @@ impl Ledger for Book {
     }
     async fn note(&self, number: u64) {
         self.0.lock().unwrap()[1].push(number);
+    }
+    async fn measure(&self, page: Vec<u8>) -> u64 {
+        page.len() as u64
     }
 }
 
@@ -237,5 +242,28 @@ fn a_deadline_ends_a_call_to_a_host_that_is_silent() {
             let again = connect(&client).await;
             assert_eq!(again.enter(7).await, Ok(7));
         });
+    });
+}
+
+/// A node whose long message waits for the network sleeps meanwhile: a node that polls without a pause keeps the other
+/// threads of its world from running.
+#[test]
+fn a_node_sleeps_while_its_long_message_waits_for_the_network() {
+    const LONG: usize = 9 << 20;
+    check(4, |sim| {
+        ledger(sim, Duration::from_secs(5));
+        let client = client(sim, Duration::from_secs(5));
+        let siege = Siege::by(sim, ms(1), |sim| {
+            let began = Instant::now();
+            sim.pause(ms(1));
+            assert!(began.elapsed() < ms(5), "a thread waits for {:?}", began.elapsed());
+        });
+        client.block_on(async {
+            let ledger = connect(&client).await;
+            for _ in 0..2 {
+                assert_eq!(ledger.measure(vec![0; LONG]).await, Ok(LONG as u64));
+            }
+        });
+        drop(siege);
     });
 }

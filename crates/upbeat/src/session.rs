@@ -382,8 +382,10 @@ impl Session {
     /// fence after the last message. Returns whether the peer was woken.
     #[inline(always)]
     pub(crate) fn flush(&self, fenced: FenceProof) -> bool {
+        let rang = self.carrier.flush(fenced);
+        // A byte stream may have written a frame that it had deferred into the lane again, and has sent it.
         self.flushed.set(self.carrier.lanes.writer().out());
-        self.carrier.flush(fenced)
+        rang
     }
 
     /// Takes events of the socket: wake-ups, segments, the end. Returns whether more may wait.

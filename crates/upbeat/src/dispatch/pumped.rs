@@ -136,6 +136,10 @@ impl Dispatcher {
         }
         for session in self.peers.hot.hold().iter().filter(|session| is_pumped(session)) {
             session.carrier.rest();
+            // The stream may have written a deferred frame into the lane again: a turn flushes it before the sleep.
+            if session.is_unflushed() {
+                self.unflushed.sent();
+            }
             self.await_output(session);
         }
     }
