@@ -1,16 +1,15 @@
 //! Deadlines of the calls of handles, blocking and awaited, and what their callees ask of them.
 
-use crate::chain::{A_WHILE, ChainHandle, Stand};
+use crate::chain::{A_WHILE, Stand};
 use crate::common::server::{KINDS, Kind};
 use crate::common::{PROGRAM, Watchdog, at_once, block_on};
+use crate::knot::ChainHandle;
 use std::time::{Duration, Instant};
 use upbeat::handle::HandleError;
 use upbeat::{CallError, ConnectError};
 
 /// The deadline of calls, in milliseconds: long enough for a busy machine.
 const HAS: u64 = 2_000;
-/// The time that handlers need.
-const NEEDS: u64 = 2_500;
 /// The time that handlers ask for.
 const WANTS: u64 = 30_000;
 /// The deadline of calls to silent servers.
@@ -33,32 +32,20 @@ fn after<T>(time: Duration, act: impl FnOnce() -> T) -> T {
     done
 }
 
-/// A call that asks for more time, in both ways.
-fn more(
-    handle: &ChainHandle,
-    behind: &[String],
-    (has, total): (u64, Option<u64>),
-    (wants, naps): (u64, u64),
-) -> [Result<u64, CallError<String>>; 2] {
-    let awaited = || {
-        let call = handle.more(behind.to_vec(), None, wants, naps).deadline(ms(has));
-        match total {
-            Some(total) => block_on(call.extendable(ms(total))),
-            None => block_on(call),
+#[test]
+fn handles_let_their_deadlines_be_extended() {
+    let _watchdog = Watchdog::new("handles that extend");
+    at_once(KINDS, |kind| {
+        let stand = Stand::new(kind, 1);
+        let handle = handle(&stand);
+        let blocking = handle.blocking().deadline(ms(HAS)).extendable(ms(10_000));
+        let awaited = handle.more(vec![], None, WANTS, 0).deadline(ms(HAS));
+        let awaited = block_on(awaited.extendable(ms(10_000)));
+        for part in [awaited, blocking.more(vec![], None, WANTS, 0)] {
+            let part = part.unwrap();
+            assert!(HAS < part && part <= 10_000, "{part}");
         }
-    };
-    let blocking = || {
-        let blocking = handle.blocking().deadline(ms(has));
-        let blocking = match total {
-            Some(total) => blocking.extendable(ms(total)),
-            None => blocking,
-        };
-        blocking.more(behind.to_vec(), None, wants, naps)
-    };
-    std::thread::scope(|scope| {
-        let blocking = scope.spawn(blocking);
-        [awaited(), blocking.join().unwrap()]
-    })
+    });
 }
 
 #[test]
@@ -117,44 +104,4 @@ fn a_silent_server_blocks_nobody_for_longer() {
         assert_eq!((kept.nap(0, value), second.nap(0, value)), (Ok(value), Ok(value)));
         assert_eq!(block_on(handle.nap(0, value)), Ok(value));
     }
-}
-
-#[test]
-fn what_handles_let_be_extended_runs_on_and_answers() {
-    let _watchdog = Watchdog::new("handles that extend");
-    at_once(KINDS.into_iter().flat_map(|kind| [(kind, 1), (kind, 3)]), |(kind, hops)| {
-        let stand = Stand::new(kind, hops);
-        let of = more(&handle(&stand), &stand.behind(), (HAS, Some(60_000)), (WANTS, NEEDS));
-        for left in of {
-            let left = left.unwrap();
-            assert!(HAS < left && left <= WANTS, "{left}");
-        }
-    });
-}
-
-#[test]
-fn handles_extend_nothing_that_they_have_not_said() {
-    let _watchdog = Watchdog::new("handles that do not extend");
-    at_once(KINDS, |kind| {
-        let stand = Stand::new(kind, 1);
-        let handle = handle(&stand);
-        let fixed = "the deadline is fixed: its caller did not say `extendable`";
-        for refused in more(&handle, &[], (HAS, None), (WANTS, 0)) {
-            assert_eq!(refused, Err(CallError::Method(fixed.to_owned())));
-        }
-        for refused in more(&handle, &[], (HAS, Some(1)), (WANTS, 0)) {
-            let no_more = "the caller grants no more time";
-            assert_eq!(refused, Err(CallError::Method(no_more.to_owned())));
-        }
-        for part in more(&handle, &[], (HAS, Some(10_000)), (WANTS, 0)) {
-            let part = part.unwrap();
-            assert!(HAS < part && part <= 10_000, "{part}");
-        }
-        // The call ends when the last possible extension is over.
-        let ends = || more(&handle, &[], (HAS, Some(2 * HAS)), (60_000, 60_000));
-        for ended in after(ms(2 * HAS), ends) {
-            assert_eq!(ended, Err(CallError::deadline(true)));
-        }
-        stand.node.block_on(stand.standing([0], 0));
-    });
 }

@@ -9,6 +9,7 @@ mod deadlines;
 mod ends;
 mod extended;
 mod handled;
+mod knot;
 mod left;
 mod oneway;
 mod restarts;

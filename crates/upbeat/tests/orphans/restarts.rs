@@ -1,8 +1,9 @@
 //! Tests that late replies to abandoned calls reach no caller, also after their callee has been started anew.
 
-use crate::chain::{ChainClient, Stand, started};
+use crate::chain::{Stand, started};
 use crate::common::server::Kind;
 use crate::common::{Random, Watchdog, first, yield_now};
+use crate::knot::ChainClient;
 use rustix::process::Signal;
 use std::time::Duration;
 use upbeat::{CallError, Counter};
