@@ -249,8 +249,9 @@ fn beside_a_computation_every_node_sleeps_and_a_message_wakes_it() {
             // The page that the node shows may be older than a reply, so the node itself counts.
             let before = sums.counted(Counter::MessagesWoken as u64).await.unwrap();
             for _ in 0..19 {
-                until(|| stand.sleeps()).await;
+                let slept = stand.shown(Counter::Sleeps);
                 sums.null().await.unwrap();
+                until(|| stand.shown(Counter::Sleeps) > slept).await;
             }
             let upcalls = sums.counted(Counter::MessagesWoken as u64).await.unwrap() - before;
             // The question before them may have woken the node as well. A message that comes just before the sleep is

@@ -201,7 +201,7 @@ fn shutting_down_answers_what_was_accepted_and_then_says_so() {
         let name = stand.name();
         let work = stand.node.block_on(client(&stand));
         let slow = work.clone();
-        let accepted = stand.node.spawn(async move { slow.nap(300, 9).await });
+        let accepted = stand.node.spawn(async move { slow.nap(500, 9).await });
         let slow = work.clone();
         let endless = stand.node.spawn(async move { slow.forever().await });
         stand.node.block_on(standing(&work, 2));

@@ -244,7 +244,8 @@ fn promoted_handlers_say_what_they_waited_for() {
             }
             stand.node.set_sampling(0);
             let after = work.counted(Counter::PromotedByLock as u64).await.unwrap();
-            assert_eq!(after - before, 32);
+            // One whose caller is held up may find the lock free.
+            assert!((28..=32).contains(&(after - before)), "{}", after - before);
             let all = stand.taken(32 + 1 + 64).await;
             let of = |method: &str| {
                 let subject = format!("{}\nWork\n{method}", stand.name());

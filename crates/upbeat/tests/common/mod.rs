@@ -223,7 +223,7 @@ pub(crate) async fn yield_now() {
 
 /// Within this time a handler begins, also on a busy machine: a call whose deadline passes while its handler
 /// stands has no shorter one.
-pub(crate) const BEGINS: Duration = Duration::from_millis(300);
+pub(crate) const BEGINS: Duration = Duration::from_millis(600);
 
 /// How long anything is waited for that is to come at once: so long that no busy machine takes it.
 pub(crate) const SOON: Duration = Duration::from_secs(20);

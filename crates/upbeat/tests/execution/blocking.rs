@@ -2,6 +2,7 @@
 
 use crate::common::left_out::leave_out;
 use crate::common::{Directory, Signal, Watchdog, block_on, node};
+use crate::warning;
 use std::cell::Cell;
 use std::process::Command;
 use std::rc::Rc;
@@ -232,9 +233,7 @@ fn a_blocking_method_is_reported_once_with_the_remedies() {
     let output = command.output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{text}");
-    let is_told = |line: &&str| line.contains("`Files.reads` blocked its thread");
-    let told: Vec<_> = text.lines().filter(is_told).collect();
-    let [told] = told[..] else { panic!("{text}") };
+    let told = warning(&text, "`Files.reads` blocked its thread");
     for part in [
         "upbeat: a handler of `Files.reads` blocked its thread",
         "`upbeat::sleep(…).await` for `std::thread::sleep`",

@@ -4,6 +4,7 @@ use crate::bank::BankClient;
 use crate::common::server::KINDS;
 use crate::common::{Directory, Signal, Watchdog, node};
 use crate::shop::{SHOWS, ShopClient, Stand, TIME, counted, serve};
+use crate::warning;
 use std::cell::Cell;
 use std::process::Command;
 use std::rc::Rc;
@@ -214,14 +215,7 @@ fn a_process_is_warned_once_of_each_method_that_runs_on() {
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{text}");
     for method in ["`Long.one`", "`Long.other`"] {
-        let warned: Vec<_> = text.lines().filter(|line| line.contains(method)).collect();
-        // A busy machine may make a run ten times as long, which is worth another line.
-        let order = |line: &&str| {
-            let (_, ran) = line.split_once(" ran for ").unwrap();
-            ran.split_once("ms").unwrap().0.parse::<u64>().unwrap().ilog10()
-        };
-        assert!(warned.is_sorted_by(|one, next| order(one) < order(next)), "{method}: {text}");
-        let [warned, ..] = warned[..] else { panic!("{method}: {text}") };
+        let warned = warning(&text, method);
         assert!(warned.starts_with("upbeat: a handler of "), "{warned}");
         assert!(warned.contains("beyond its budget of 100µs"), "{warned}");
         for advice in [

@@ -311,7 +311,7 @@ fn who_backs_off_keeps_its_deadline_and_can_be_dropped() {
             let mut time = Duration::from_millis(50);
             while counted(&shop, Counter::PromotedByCondition).await == 0 {
                 let late = soon(bank.withdraw(5).deadline(time)).await;
-                assert_eq!(late, Err(CallError::deadline(true)));
+                assert!(matches!(late, Err(CallError::Deadline(_))), "{late:?}");
                 time *= 2;
             }
         });

@@ -1,7 +1,7 @@
 //! Tests of the messages that a node with a small budget accepts, and of their order.
 
 use crate::common::server::{KINDS, Kind};
-use crate::common::{Random, Watchdog, at_once, soon};
+use crate::common::{Random, Watchdog, at_once, soon, until};
 use crate::depot::{DepotClient, Make, Stand, bytes_of, sum};
 use std::cell::Cell;
 use std::pin::pin;
@@ -112,10 +112,12 @@ fn refusals_are_counted() {
             let mut lens: Vec<usize> = (0..30).map(|at| [8, 6000][at % 2]).collect();
             lens.extend([100_000; 4]);
             let tasks = send_all(&stand, &depot, &lens).await;
+            let refused =
+                || (stand.node.counted(Counter::Refused), stand.counted(Counter::RefusedHere));
+            until(|| refused().0 >= 19 && refused().1 >= 33).await;
             assert_eq!(stand.settled().await.0, 1);
             assert_eq!(stand.node.counted(Counter::RoomAsked), 0);
-            assert_eq!(stand.node.counted(Counter::Refused), 19);
-            assert_eq!(stand.counted(Counter::RefusedHere), 33);
+            assert_eq!(refused(), (19, 33));
             stand.open(true);
             for task in tasks {
                 task.await.unwrap();

@@ -73,7 +73,8 @@ async fn pass_unread(stand: &Stand, count: usize, len: usize) {
     // One as long as those that nobody reads passes as well.
     assert!(is_blank(&soon(depot.blank(len as u64)).await.unwrap(), len));
     for call in calls {
-        assert!(is_blank(&soon(call).await.unwrap(), len), "{count} of {len} bytes");
+        // Without optimisation and under TLS, 400 MB take longer than what comes soon.
+        assert!(is_blank(&call.await.unwrap(), len), "{count} of {len} bytes");
     }
 }
 

@@ -9,11 +9,15 @@ use upbeat::Counter;
 
 /// The bound that the method declares.
 const OUTLIVES: Duration = Duration::from_millis(500);
+/// A busy machine takes its time.
+const LATE: Duration = Duration::from_secs(7);
 const LONG: u64 = 60_000;
 
 impl Stand {
     /// Another process sends this one-way message, whose handler stands then.
     fn sent(&self, method: &str, ms: u64) -> Other {
+        // The observer connects before the handler begins, which may end soon.
+        drop(self.node.block_on(self.client(0)));
         let part = format!("send {method} {ms} {}", self.names[0]);
         let mut sender = Other::start(&part, &self.place);
         sender.expect("sent");
@@ -33,7 +37,7 @@ fn a_handler_of_a_dead_sender_goes_on_until_its_bound() {
         stand.node.block_on(async {
             stand.standing([0], 0).await;
             let took = died.elapsed();
-            assert!((OUTLIVES / 2..2 * OUTLIVES).contains(&took), "{took:?}");
+            assert!((OUTLIVES / 2..OUTLIVES + LATE).contains(&took), "{took:?}");
             assert_eq!(stand.counted(0, Counter::OrphansLeft).await, 1);
             assert_eq!(stand.counted(0, Counter::OrphansExpired).await, 1);
             assert_eq!(stand.counted(0, Counter::OrphansEnded).await, 0);
@@ -47,7 +51,7 @@ fn a_handler_is_done_in_time_though_its_sender_is_dead() {
     let _watchdog = Watchdog::new("one-way message of the dead");
     at_once(KINDS, |kind| {
         let stand = Stand::new(kind, 1);
-        let mut sender = stand.sent("begin_unbounded", 200);
+        let mut sender = stand.sent("begin_unbounded", 3_000);
         sender.kill();
         stand.node.block_on(async {
             stand.standing([0], 0).await;
