@@ -18,6 +18,8 @@
 
 mod world;
 
+pub mod process;
+
 pub mod time;
 
 pub mod chance;
@@ -25,8 +27,6 @@ pub mod chance;
 pub mod waiting;
 
 pub mod thread;
-
-pub mod process;
 
 pub mod network;
 

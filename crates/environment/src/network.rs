@@ -2,7 +2,8 @@
 //!
 //! The sockets of a world are not those that its processes make: they have no options of TCP.
 
-use crate::world::current;
+use crate::process::obtain;
+use crate::world::{Resource, current};
 use rustix::io::{Errno, Result};
 use rustix::net::SocketFlags;
 use std::io;
@@ -44,6 +45,8 @@ pub fn listen(socket: OwnedFd, at: SocketAddr, callers: i32) -> Result<(OwnedFd,
 /// Those of `accept(2)`.
 pub fn accept(listening: impl AsFd) -> Result<(OwnedFd, Result<SocketAddr>)> {
     if let Some(world) = current() {
+        obtain(Resource::Descriptors)?;
+        obtain(Resource::Memory)?;
         let (socket, from) = world.accept(listening.as_fd())?;
         return Ok((socket, Ok(from)));
     }

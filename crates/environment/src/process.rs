@@ -6,7 +6,7 @@ use rustix::process::{Flock, FlockType, fcntl_getlk};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-pub use crate::world::process_number;
+pub use crate::world::{Resource, process_number};
 
 /// Takes note of a socket whose peers are to see its end when the process ends, as the system shows it.
 #[must_use]
@@ -15,6 +15,15 @@ pub fn with_socket(socket: OwnedFd) -> OwnedFd {
         world.has_socket(socket.as_fd());
     }
     socket
+}
+
+/// Asks a world for a resource that the caller is about to take from the system. Without one the system alone decides.
+///
+/// # Errors
+/// That of the system for a process which has none left.
+#[inline]
+pub fn obtain(resource: Resource) -> rustix::io::Result<()> {
+    current().and_then(|world| world.lacks(resource)).map_or(Ok(()), Err)
 }
 
 /// A record lock of a whole file. The system ends the lock with the process, or when this closes any

@@ -1,7 +1,8 @@
 //! Waits of a thread: for descriptors, for a time, for others.
 
+use crate::process::obtain;
 use crate::time::{nanoseconds, now_ns};
-use crate::world::{Awaited, World, current};
+use crate::world::{Awaited, Resource, World, current};
 use rustix::buffer::SpareCapacity;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll};
 use rustix::io::Errno;
@@ -138,6 +139,7 @@ impl Timer {
     /// # Errors
     /// Those of `timerfd_create(2)`.
     pub fn new() -> rustix::io::Result<Timer> {
+        obtain(Resource::Descriptors)?;
         let world = current();
         let descriptor = match world {
             Some(_) => rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,

@@ -35,6 +35,9 @@ pub trait World: Send + Sync {
     /// Makes an eventfd readable at a time; none cancels that.
     fn set_timer(&self, timer: &Arc<OwnedFd>, at_ns: Option<u64>);
 
+    /// Returns the error with which the system would refuse a resource to the process, if that has none left.
+    fn lacks(&self, resource: Resource) -> Option<rustix::io::Errno>;
+
     /// Takes note that a thread which is in no world has woken one of the process.
     fn is_woken_from_outside(&self);
 
@@ -65,6 +68,17 @@ pub trait World: Send + Sync {
 
     /// Returns whether another process has locked a file.
     fn is_locked(&self, file: FileNumber) -> bool;
+}
+
+/// A resource of a process that may run out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Resource {
+    /// Descriptors: of the process, or of the system.
+    Descriptors,
+    /// Memory: for a mapping, or in the kernel.
+    Memory,
+    /// Room in a file system, which is where shared memory lies.
+    Room,
 }
 
 /// The payload with which the threads of a world unwind that is over. Code that contains panics passes it on: nothing of

@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
+use upbeat_environment::process::{Resource, obtain};
 
 /// The pages of a mapping that a forked child has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,7 @@ impl Mapping {
     ) -> Result<Mapping, MapError> {
         let failed = |act| move |error| MapError { act, error };
         let access = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        obtain(Resource::Memory).map_err(failed("mmap"))?;
         // SAFETY: a new mapping at an address that the kernel chooses touches no other memory.
         let base = unsafe {
             rustix::mm::mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, descriptor, 0)
@@ -63,6 +65,7 @@ impl Mapping {
     /// Maps private zeroed pages, which take memory when they are touched.
     pub(crate) fn anonymous(bytes: usize) -> Result<Mapping, MapError> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
+        obtain(Resource::Memory).map_err(|error| MapError { act: "mmap", error })?;
         // SAFETY: a new mapping at an address that the kernel chooses touches no other memory.
         let base = unsafe {
             rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, access, MapFlags::PRIVATE)

@@ -22,6 +22,7 @@ use rustix::io::Errno;
 use rustix::process::Resource;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use upbeat_environment::process::{self, obtain};
 
 /// The size of a page. The size of every segment is a multiple of it.
 pub const PAGE: usize = 4096;
@@ -71,6 +72,7 @@ impl Segment {
         }
         // Kernels from 6.3 want to know that the file is not executable; older ones do not know the
         // flag.
+        obtain(process::Resource::Descriptors).map_err(failed("memfd_create"))?;
         let descriptor = rustix::fs::memfd_create(label, flags | MemfdFlags::NOEXEC_SEAL)
             .or_else(|_| rustix::fs::memfd_create(label, flags))
             .map_err(failed("memfd_create"))?;
@@ -85,8 +87,10 @@ impl Segment {
     /// fault at the first write.
     pub fn reserve(self) -> Result<Segment, SegmentError> {
         let bytes = (self.region.words() * crate::region::WORD) as u64;
-        let allocate =
-            || rustix::fs::fallocate(&self.descriptor, FallocateFlags::empty(), 0, bytes);
+        let allocate = || {
+            obtain(process::Resource::Room)?;
+            rustix::fs::fallocate(&self.descriptor, FallocateFlags::empty(), 0, bytes)
+        };
         rustix::io::retry_on_intr(allocate)
             .map_err(|error| SegmentError::System { act: "fallocate", error })?;
         Ok(self)

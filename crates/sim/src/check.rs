@@ -1,6 +1,7 @@
 //! Programs under many seeds.
 
-use crate::sim::{FaultNumber, Happened, Sim};
+use crate::happened::{FaultNumber, Happened};
+use crate::sim::Sim;
 use crate::world::{Ended, Log, Outcome, run_logged};
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,18 +1,23 @@
 //! Faults that happen again and again, at times that follow from the seed.
 
+use crate::happened::FaultNumber;
 use crate::random::{Random, within};
-use crate::sim::{FaultNumber, Sim};
+use crate::sim::Sim;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use upbeat_environment::process::Resource;
 use upbeat_environment::thread::{Thread, spawn};
 
 /// The most faults of a siege. A program that waits for ever is told behind them.
 const FAULTS_MAX: u32 = 5_000;
 /// The longest time that bytes take after a fault of the kind `Delay`.
 const SLOW: Duration = Duration::from_millis(100);
+
+/// The resources that processes lack.
+const RESOURCES: [Resource; 3] = [Resource::Descriptors, Resource::Memory, Resource::Room];
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +27,9 @@ pub enum Fault {
     Kill,
     /// A process is stopped, and goes on.
     Stop,
+    /// A process lacks descriptors, memory or room, and has them again. If it ends with an error meanwhile, it is started
+    /// again.
+    Starve,
     /// The connections between two hosts break, at any byte.
     Break,
     /// Nothing passes between two hosts, until the network heals.
@@ -68,6 +76,7 @@ impl Faults {
         Faults::of([
             Fault::Kill,
             Fault::Stop,
+            Fault::Starve,
             Fault::Break,
             Fault::Part,
             Fault::Silence,
@@ -94,7 +103,7 @@ impl Faults {
         self
     }
 
-    /// Kills and stops this process, and others that are named, in place of all processes.
+    /// Kills, stops and starves this process, and others that are named, in place of all processes.
     #[must_use]
     pub fn on(mut self, process: &str) -> Faults {
         self.processes.push(process.to_owned());
@@ -116,7 +125,7 @@ impl Faults {
         self
     }
 
-    /// Sets the time after which a killed process is started again, a stopped one goes on, and a network heals: up to five
+    /// Sets the time after which a killed process is started again, a stopped or starved one goes on, and a network heals: up to five
     /// seconds, unless this says otherwise. Every other fault is over in a hundredth of that.
     #[must_use]
     pub fn lasts(mut self, time: Range<Duration>) -> Faults {
@@ -126,7 +135,7 @@ impl Faults {
 
     /// Returns the next fault.
     fn draw(&self, sim: &Sim, random: &mut Random) -> Drawn {
-        let [kind, target, is_short, lasts, slow] = [(); 5].map(|()| random.next());
+        let [kind, target, is_short, lasts, which, slow] = [(); 6].map(|()| random.next());
         let kind = self.kinds[kind as usize % self.kinds.len()];
         let span = self.lasts.end.saturating_sub(self.lasts.start);
         let end = self.lasts.start + if is_short % 2 == 1 { span / 100 } else { span };
@@ -139,14 +148,15 @@ impl Faults {
             0 => Vec::new(),
             count => targets.swap_remove(target as usize % count),
         };
-        Drawn { kind, on, lasts, slow: within(&(Duration::ZERO..SLOW), slow) }
+        let resource = RESOURCES[which as usize % RESOURCES.len()];
+        Drawn { kind, on, lasts, resource, slow: within(&(Duration::ZERO..SLOW), slow) }
     }
 
     /// Returns the names of each process, or of each two hosts, on which a fault of a kind may act.
     fn targets(&self, sim: &Sim, kind: Fault) -> Vec<Vec<String>> {
         let is_named = |name: &String| self.processes.is_empty() || self.processes.contains(name);
         match kind {
-            Fault::Kill | Fault::Stop => {
+            Fault::Kill | Fault::Stop | Fault::Starve => {
                 sim.running().into_iter().filter(is_named).map(|name| vec![name]).collect()
             }
             _ if self.hosts.is_empty() => sim.ways(),
@@ -161,6 +171,8 @@ struct Drawn {
     /// The name of the process, or of the hosts, or none if the world has none.
     on: Vec<String>,
     lasts: Duration,
+    /// The resource that a starved process lacks.
+    resource: Resource,
     /// The longest time that bytes take after a delay.
     slow: Duration,
 }
@@ -171,6 +183,7 @@ impl Drawn {
         match (self.kind, self.on.as_slice()) {
             (Fault::Kill, [name]) => sim.kill(name),
             (Fault::Stop, [name]) => sim.stop(name),
+            (Fault::Starve, [name]) => sim.starve(name, self.resource),
             (Fault::Break, [one, other]) => sim.break_connections(one, other),
             (Fault::Part, [one, other]) => sim.part(one, other),
             (Fault::Silence, [from, to]) => sim.silence(from, to),
@@ -183,7 +196,8 @@ impl Drawn {
     fn end(&self, sim: &Sim) {
         match (self.kind, self.on.as_slice()) {
             // The program may have started the process again itself.
-            (Fault::Kill, [name]) if !sim.is_running(name) => sim.restart(name),
+            (Fault::Kill | Fault::Starve, [name]) if !sim.is_running(name) => sim.restart(name),
+            (Fault::Starve, [name]) => sim.supply(name),
             (Fault::Stop, [name]) => sim.go_on(name),
             (Fault::Part | Fault::Silence, [one, other]) => sim.heal(one, other),
             _ => {}
@@ -193,7 +207,7 @@ impl Drawn {
 
 impl fmt::Display for Drawn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Drawn { kind, on, lasts, slow } = self;
+        let Drawn { kind, on, lasts, resource, slow } = self;
         let one = &on[0];
         let other = on.last().unwrap_or(one);
         match kind {
@@ -201,6 +215,10 @@ impl fmt::Display for Drawn {
                 write!(f, "process `{one}` is killed, and started again {lasts:.1?} later")
             }
             Fault::Stop => write!(f, "process `{one}` is stopped for {lasts:.1?}"),
+            Fault::Starve => {
+                let resource = format!("{resource:?}").to_lowercase();
+                write!(f, "process `{one}` lacks {resource} for {lasts:.1?}")
+            }
             Fault::Break => write!(f, "the connections between `{one}` and `{other}` break"),
             Fault::Part => write!(f, "`{one}` and `{other}` are parted for {lasts:.1?}"),
             Fault::Silence => write!(f, "nothing passes from `{one}` to `{other}` for {lasts:.1?}"),

@@ -31,6 +31,8 @@ mod world;
 
 mod process;
 
+mod happened;
+
 mod sim;
 
 mod faults;
@@ -41,6 +43,7 @@ pub use check::check;
 pub use faults::{Fault, Faults, Siege};
 pub use process::Process;
 pub use sim::{Host, Sim};
+pub use upbeat_environment::process::Resource;
 pub use upbeat_environment::thread::{Thread, spawn};
 /// Makes a test of an async function, which runs in a world for each of 100 seeds, or as many as `seeds = …` says, as
 /// [`check`] does.

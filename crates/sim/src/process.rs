@@ -3,6 +3,7 @@
 use crate::world::{Simulated, current, current_host};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use upbeat_environment::process::Resource;
 use upbeat_environment::{Awaited, World};
 
 /// How far a process has come.
@@ -86,6 +87,11 @@ impl Process {
         if self.is_running() {
             self.process.stops(true);
         }
+    }
+
+    /// Has the process lack a resource, or none.
+    pub(crate) fn starve(&self, resource: Option<Resource>) {
+        self.process.starve(resource);
     }
 
     /// Has a stopped process go on.

@@ -7,6 +7,7 @@
 use crate::network::Network;
 use crate::random::{Random, mix};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use upbeat_environment::Awaited;
+use upbeat_environment::process::Resource;
 
 /// The nanoseconds that pass while a thread runs from one wait to its next, at most. They let a thread
 /// that looks at the clock again and again see the end of a time.
@@ -36,6 +38,8 @@ pub(crate) struct Schedule {
     started: Number,
     /// Processes that are stopped: none of their threads goes on.
     stopped: BTreeSet<u32>,
+    /// Processes that lack a resource.
+    starved: BTreeSet<(u32, Resource)>,
     timers: Vec<Timer>,
     pub(crate) network: Network,
     /// A digest of all decisions.
@@ -112,6 +116,7 @@ impl Schedule {
             ended: BTreeMap::new(),
             started: 0,
             stopped: BTreeSet::new(),
+            starved: BTreeSet::new(),
             timers: Vec::new(),
             network: Network::new(),
             history: mix(seed),
@@ -183,6 +188,34 @@ impl Schedule {
             true => self.stopped.insert(process),
             false => self.stopped.remove(&process),
         };
+    }
+
+    /// Has a process lack a resource from now on, or none.
+    pub(crate) fn starve(&mut self, process: u32, resource: Option<Resource>) {
+        match resource {
+            Some(resource) => _ = self.starved.insert((process, resource)),
+            None => self.starved.retain(|(of, _)| *of != process),
+        }
+    }
+
+    /// Returns whether a process lacks a resource.
+    pub(crate) fn is_starved(&self, process: u32) -> bool {
+        self.starved.iter().any(|(of, _)| *of == process)
+    }
+
+    /// Returns the error with which a resource is refused to a process. Now and then there is a
+    /// descriptor, which this or another process has closed.
+    pub(crate) fn lacks(&mut self, process: u32, resource: Resource) -> Option<Errno> {
+        if !self.starved.contains(&(process, resource)) {
+            return None;
+        }
+        match (resource, self.random.below(8)) {
+            (Resource::Descriptors, 0) => None,
+            (Resource::Descriptors, 1) => Some(Errno::NFILE),
+            (Resource::Descriptors, _) => Some(Errno::MFILE),
+            (Resource::Memory, _) => Some(Errno::NOMEM),
+            (Resource::Room, _) => Some(Errno::NOSPC),
+        }
     }
 
     /// Returns whether the process of the running thread is stopped.

@@ -1,22 +1,23 @@
 //! A program in a world: its processes by their names, and its chance.
 
+use crate::happened::{FaultNumber, Happened};
 use crate::process::Process;
 use crate::random::{mix, within};
 use crate::schedule::Schedule;
 use crate::world::{Simulated, current, current_host};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::fs::DirBuilder;
 use std::mem::take;
 use std::ops::Range;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use upbeat::handle::HandleBuilder;
 use upbeat::{Builder, Node};
+use upbeat_environment::process::Resource;
 use upbeat_environment::thread::spawn;
 use upbeat_environment::{World, chance, waiting};
 
@@ -41,36 +42,6 @@ struct Inner {
     processes: Mutex<BTreeMap<String, Named>>,
     /// How often each thing that is to happen sometimes has happened.
     reached: Mutex<BTreeMap<&'static str, u64>>,
-}
-
-/// The number of a fault: that of its siege, and its own in that, which depend on nothing that happens in the world.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct FaultNumber {
-    pub(crate) siege: u32,
-    pub(crate) fault: u32,
-}
-
-impl fmt::Display for FaultNumber {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.siege, self.fault)
-    }
-}
-
-impl FromStr for FaultNumber {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<FaultNumber, ()> {
-        let (siege, fault) = text.split_once('.').ok_or(())?;
-        let number = |text: &str| text.parse().map_err(drop);
-        Ok(FaultNumber { siege: number(siege)?, fault: number(fault)? })
-    }
-}
-
-/// A fault that has happened.
-pub(crate) struct Happened {
-    pub(crate) number: FaultNumber,
-    pub(crate) at: Duration,
-    pub(crate) what: String,
 }
 
 /// A process that can be started again.
@@ -127,7 +98,7 @@ impl Sim {
     }
 
     /// Starts a process on the calling thread's host. Its first thread runs `body`, at each restart again. An error that it
-    /// returns ends the world, as a panic does.
+    /// returns ends the world, as a panic does, unless the process is [starved](Sim::starve).
     ///
     /// # Panics
     /// If a process of this name runs.
@@ -149,7 +120,9 @@ impl Sim {
         assert!(!self.is_running(name), "a process `{name}` runs already");
         let (sim, called) = (self.clone(), name.to_owned());
         let body = Arc::new(move || {
-            if let Err(error) = body(&sim) {
+            if let Err(error) = body(&sim)
+                && !process().is_starved()
+            {
                 panic!("process `{called}` has ended: {error}");
             }
         });
@@ -178,6 +151,23 @@ impl Sim {
     /// If no process of this name was started.
     pub fn go_on(&self, name: &str) {
         self.process(name).go_on();
+    }
+
+    /// Has a process lack a resource: most of what its nodes take of it is refused, with the system's error. Several may be
+    /// lacking.
+    ///
+    /// # Panics
+    /// If no process of this name was started.
+    pub fn starve(&self, name: &str, resource: Resource) {
+        self.process(name).starve(Some(resource));
+    }
+
+    /// Has a starved process lack nothing any more.
+    ///
+    /// # Panics
+    /// If no process of this name was started.
+    pub fn supply(&self, name: &str) {
+        self.process(name).starve(None);
     }
 
     /// Breaks the connections between two hosts, which may be one. Bytes that were under way are lost, from any byte on.
@@ -269,6 +259,15 @@ impl Sim {
     #[must_use]
     pub fn time(&self) -> Duration {
         Duration::from_nanos(process().now_ns())
+    }
+
+    /// Returns how often a thread of the world has waited or ended.
+    ///
+    /// # Panics
+    /// Outside of the world.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        schedule(|world| world.steps)
     }
 
     /// Acts in a thread of its own, so long after the beginning of the world, unless the program ends before.

@@ -3,6 +3,7 @@
 use crate::network::{FIRST, FIRST_NUMBER, address};
 pub(crate) use crate::schedule::Log;
 use crate::schedule::{Number, Schedule};
+use rustix::io::Errno;
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{fmt, io};
+use upbeat_environment::process::Resource;
 use upbeat_environment::{Awaited, FileNumber, State as Made, Value, World, WorldIsOver, enter};
 use upbeat_memory::ended_socket::OwnedElsewhere;
 
@@ -286,6 +288,16 @@ impl Simulated {
         }
     }
 
+    /// Has the process lack a resource, or none.
+    pub(crate) fn starve(&self, resource: Option<Resource>) {
+        self.world().schedule.starve(self.number, resource);
+    }
+
+    /// Returns whether the process lacks a resource.
+    pub(crate) fn is_starved(&self) -> bool {
+        self.world().schedule.is_starved(self.number)
+    }
+
     /// Ends the process: its threads do not go on, its sockets close, and its locks are free. If the calling thread is one
     /// of them, it does not return.
     pub(crate) fn ends(&self) {
@@ -411,6 +423,10 @@ impl World for Simulated {
 
     fn set_timer(&self, timer: &Arc<OwnedFd>, at_ns: Option<u64>) {
         self.world().schedule.set_timer(self.number, timer, at_ns);
+    }
+
+    fn lacks(&self, resource: Resource) -> Option<Errno> {
+        self.world().schedule.lacks(self.number, resource)
     }
 
     fn is_woken_from_outside(&self) {

@@ -5,7 +5,7 @@ mod common;
 
 use common::{ms, remote};
 use std::cell::Cell;
-use std::convert::Infallible;
+use std::error::Error;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -51,10 +51,10 @@ fn ledger(sim: &Sim, resume_within: Duration) -> Pages {
     let pages = Pages::default();
     let of = Arc::clone(&pages);
     sim.host("vienna").start("ledger", move |sim| {
-        let node = remote(sim, "ledger", resume_within).listen("vienna:7000").build().unwrap();
-        node.serve(LedgerServer::new(Book(Arc::clone(&of)))).unwrap();
+        let node = remote(sim, "ledger", resume_within).listen("vienna:7000").build()?;
+        node.serve(LedgerServer::new(Book(Arc::clone(&of))))?;
         node.block_on(std::future::pending::<()>());
-        Ok::<_, Infallible>(())
+        Ok::<_, Box<dyn Error>>(())
     });
     pages
 }
@@ -161,7 +161,7 @@ fn callers_beyond_a_parted_network_are_told_the_truth() {
     }
 }
 
-/// The ledger is killed and stopped as well.
+/// The ledger is killed, stopped and starved as well.
 #[test]
 fn callers_under_every_fault_are_told_the_truth() {
     check(30, |sim| {

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use upbeat_core::name::{NodeName, ProgramName};
-use upbeat_environment::process::{FileLock, process_number};
+use upbeat_environment::process::{FileLock, Resource, obtain, process_number};
 use upbeat_environment::waiting::sleep;
 use upbeat_memory::credentials;
 
@@ -178,6 +178,8 @@ enum Locked {
 fn lock(dir: &ProgramDirectory, files: &FileNames) -> Result<Locked, Errno> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let mode = Mode::RUSR | Mode::WUSR;
+    obtain(Resource::Descriptors)?;
+    obtain(Resource::Room)?;
     let file = rustix::fs::openat(&dir.descriptor, &files.lock, flags | OFlags::CREATE, mode)?;
     match FileLock::take(&file) {
         Ok(_) if !is_in_place(dir, files, &file)? => Ok(Locked::Removed),

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use upbeat_core::hello::RefusalCode;
 use upbeat_core::limits::HANDSHAKE_MS_MAX;
 use upbeat_core::name::NodeName;
+use upbeat_environment::process::{Resource, obtain};
 use upbeat_memory::board::Note;
 use upbeat_memory::lane::{LANE_BYTES, Lanes};
 use upbeat_memory::page::PeerPage;
@@ -60,7 +61,8 @@ pub(crate) fn request(
 ) -> Result<(LocalCall, LocalRequest), OpenError> {
     let pair = |kind| {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)
+        obtain(Resource::Descriptors)
+            .and_then(|()| rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None))
             .map_err(OpenError::system("making a pair of sockets"))
     };
     let (socket, theirs) = pair(SocketType::SEQPACKET)?;

@@ -6,6 +6,7 @@ use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use upbeat_environment::process::{Resource, obtain};
 
 /// A node that takes callers.
 pub(crate) struct Member {
@@ -21,6 +22,7 @@ pub(crate) struct Member {
 impl Member {
     pub(crate) fn new() -> Result<Member, Errno> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        obtain(Resource::Descriptors)?;
         let wake = rustix::event::eventfd(0, flags)?;
         let [sessions, waiting] = [0, 0].map(AtomicUsize::new);
         Ok(Member { sessions, waiting, is_away: AtomicBool::new(false), wake })

@@ -13,7 +13,7 @@ use rustix::net::{
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use upbeat_core::limits::{DESCRIPTORS_PER_RECORD_MAX, HELLO_BYTES_MAX};
-use upbeat_environment::process::with_socket;
+use upbeat_environment::process::{Resource, obtain, with_socket};
 
 /// Space for a record and one byte more, which shows that a packet is longer than a record.
 pub(crate) type Buffer = [u8; HELLO_BYTES_MAX + 1];
@@ -40,6 +40,7 @@ pub(crate) enum Received {
 /// Makes a socket of packets.
 pub(crate) fn socket() -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    obtain(Resource::Descriptors)?;
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
         .map(with_socket)
 }
@@ -78,7 +79,11 @@ fn receive_once(socket: BorrowedFd<'_>, buffer: &mut Buffer) -> Result<Received,
     if message.bytes == 0 {
         return Ok(Received::Closed);
     }
-    let cut = message.flags.contains(ReturnFlags::CTRUNC);
+    let is_full = !descriptors.is_empty() && obtain(Resource::Descriptors).is_err();
+    if is_full {
+        descriptors.clear();
+    }
+    let cut = is_full || message.flags.contains(ReturnFlags::CTRUNC);
     // The space was larger than any record needs, so descriptors are missing because the process's table is full.
     let table_full = cut && descriptors.len() <= DESCRIPTORS_PER_RECORD_MAX;
     Ok(Received::Packet { bytes: message.bytes, descriptors, table_full })

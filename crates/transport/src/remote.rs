@@ -24,7 +24,7 @@ use std::sync::Arc;
 use upbeat_core::hello::Ticket;
 use upbeat_core::name::NodeName;
 use upbeat_environment::network;
-use upbeat_environment::process::with_socket;
+use upbeat_environment::process::{Resource, obtain, with_socket};
 
 pub use crate::remote_handshake::{ResumeError, Resuming};
 pub use listener::Listener;
@@ -127,5 +127,6 @@ fn secured(
 fn socket(at: SocketAddr) -> Result<OwnedFd, Errno> {
     let family = if at.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    obtain(Resource::Descriptors)?;
     rustix::net::socket_with(family, SocketType::STREAM, flags, None).map(with_socket)
 }

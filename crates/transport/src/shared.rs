@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use upbeat_core::hello::RefusalCode;
 use upbeat_core::limits::PENDING_HANDSHAKES_MAX;
 use upbeat_core::name::{NodeName, ProgramName};
-use upbeat_environment::process::with_socket;
+use upbeat_environment::process::{Resource, obtain, with_socket};
 
 /// The connections that may wait to be accepted, if the system allows that many: all peers that a node can have may
 /// connect at once.
@@ -81,6 +81,8 @@ impl Socket {
 
     fn accept(&self) -> Result<OwnedFd, Errno> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        obtain(Resource::Descriptors)?;
+        obtain(Resource::Memory)?;
         rustix::net::accept_with(&self.socket, flags).map(with_socket)
     }
 

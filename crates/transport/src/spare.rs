@@ -7,6 +7,7 @@ use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
+use upbeat_environment::process::{Resource, obtain};
 
 /// A descriptor that is kept open to be given up.
 pub(crate) struct SpareDescriptor(Mutex<Option<OwnedFd>>);
@@ -40,5 +41,6 @@ impl SpareDescriptor {
 }
 
 fn spare() -> Result<OwnedFd, Errno> {
+    obtain(Resource::Descriptors)?;
     rustix::fs::openat(CWD, "/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
 }

@@ -15,6 +15,7 @@ use std::collections::hash_map::Entry;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
+use upbeat_environment::process::{Resource, obtain};
 use upbeat_environment::time::Instant;
 use upbeat_environment::waiting::poll;
 use upbeat_memory::ticks::nanoseconds;
@@ -132,7 +133,9 @@ impl PeerProcess {
 fn open(pid: u32) -> Result<OwnedFd, WatchError> {
     let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let number = number.ok_or(WatchError::NoProcess { pid })?;
-    rustix::process::pidfd_open(number, PidfdFlags::empty()).map_err(|error| match error {
+    let opened = obtain(Resource::Descriptors)
+        .and_then(|()| rustix::process::pidfd_open(number, PidfdFlags::empty()));
+    opened.map_err(|error| match error {
         Errno::SRCH => WatchError::Dead { pid },
         Errno::MFILE => WatchError::Descriptors { limit: descriptor_limit() },
         error => WatchError::System { pid, error },

@@ -4,6 +4,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{PollFlags, epoll};
 use std::cell::{OnceCell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use upbeat_environment::process::{Resource, obtain};
 use upbeat_environment::time::now_ns;
 use upbeat_environment::waiting::{Timer, poll, wait_events};
 use upbeat_memory::pool::Key;
@@ -72,6 +73,7 @@ pub(crate) struct Reactor {
 
 impl Reactor {
     pub(crate) fn new() -> rustix::io::Result<Reactor> {
+        obtain(Resource::Descriptors)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         Ok(Reactor { epoll, events: RefCell::new(Vec::with_capacity(64)), alarm: OnceCell::new() })
     }

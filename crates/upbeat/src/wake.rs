@@ -19,6 +19,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use upbeat_environment::Origin;
+use upbeat_environment::process::{Resource, obtain};
 use upbeat_memory::pool::Key;
 use upbeat_memory::ticks::ticks;
 use upbeat_memory::wake_signal::WakeSignal;
@@ -166,6 +167,7 @@ const TIMES_MAX: usize = 64;
 
 impl WakeQueue {
     pub(crate) fn new() -> rustix::io::Result<Arc<WakeQueue>> {
+        obtain(Resource::Descriptors)?;
         let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Arc::new(WakeQueue {
             thread: AtomicU64::new(here::number()),

@@ -26,5 +26,5 @@ pub(crate) fn failure(program: fn(&Sim)) -> String {
 
 /// Has the network break, be parted, silent in one direction, and slow.
 pub(crate) fn besiege(sim: &Sim) -> Siege {
-    sim.faults(Faults::all().except(Fault::Kill).except(Fault::Stop))
+    sim.faults(Faults::of([Fault::Break, Fault::Part, Fault::Silence, Fault::Delay]))
 }

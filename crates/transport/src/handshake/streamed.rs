@@ -7,7 +7,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::os::fd::{AsFd, OwnedFd};
 use upbeat_core::fault::Rule;
 use upbeat_core::hello::{Record, Streamed};
-use upbeat_environment::process::with_socket;
+use upbeat_environment::process::{Resource, obtain, with_socket};
 
 impl Handshake {
     /// Asks the caller to make a byte stream.
@@ -30,9 +30,10 @@ impl Handshake {
             Role::Caller { dialled: None } => {}
         }
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let (socket, theirs) =
-            rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)
-                .map_err(OpenError::system("making a pair of sockets"))?;
+        let pair = || rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+        let (socket, theirs) = obtain(Resource::Descriptors)
+            .and_then(|()| pair())
+            .map_err(OpenError::system("making a pair of sockets"))?;
         self.send(&Record::Joined(self.streamed()), &[theirs.as_fd()])?;
         let socket = with_socket(socket);
         Ok(Outcome::Next(State::ReadyStream { socket, incarnation, session }))
