@@ -145,7 +145,6 @@ async fn connected(node: &Node, to: &str) -> WorkClient {
 
 #[test]
 fn everything_works_however_a_side_waits() {
-    let _alone = alone();
     let _watchdog = Watchdog::new("over TCP");
     let directory = Directory::new();
     for at in ["127.0.0.1:0", "[::1]:0"] {
@@ -172,7 +171,6 @@ fn everything_works_however_a_side_waits() {
 /// A name has several addresses, of which one leads to the node.
 #[test]
 fn the_addresses_of_a_host_are_tried_in_turn() {
-    let _alone = alone();
     let _watchdog = Watchdog::new("several addresses");
     let directory = Directory::new();
     let node = client(&directory, Waiting::Adaptive);
@@ -194,7 +192,6 @@ fn the_addresses_of_a_host_are_tried_in_turn() {
 /// A million calls go over one connection, where so many are asked for.
 #[test]
 fn calls_go_on_and_on() {
-    let _alone = alone();
     let _watchdog = Watchdog::new("many calls");
     let directory = Directory::new();
     let server = Server::start("server");
@@ -225,7 +222,6 @@ fn calls_go_on_and_on() {
 
 #[test]
 fn deadlines_cancels_and_deaths_are_as_on_one_host() {
-    let _alone = alone();
     let _watchdog = Watchdog::new("ends of calls");
     let directory = Directory::new();
     let mut server = Server::start("server");
@@ -272,7 +268,6 @@ fn deadlines_cancels_and_deaths_are_as_on_one_host() {
 /// A peer that is stopped holds up its own session, and is not lost: its host answers.
 #[test]
 fn a_slow_peer_holds_up_its_own_session() {
-    let _alone = alone();
     let _watchdog = Watchdog::new("a slow peer");
     let directory = Directory::new();
     let (slow, server) = (Server::start("slow"), Server::start("server"));
@@ -299,6 +294,7 @@ fn a_slow_peer_holds_up_its_own_session() {
 /// A node is found by its name on this host alone, whatever sessions there are with others of that name.
 #[test]
 fn a_name_without_an_address_is_one_of_this_host() {
+    // A node of another test may have the name.
     let _alone = alone();
     let _watchdog = Watchdog::new("names");
     let directory = Directory::new();

@@ -92,7 +92,7 @@ impl Stand {
 fn all_sessions_of_a_node_go_on_after_an_outage() {
     let _alone = alone();
     let _watchdog = Watchdog::new("an outage");
-    let count = setting("UPBEAT_OUTAGE_SESSIONS", 200);
+    let count = setting("UPBEAT_OUTAGE_SESSIONS", 100);
     idle::more_descriptors();
     let stands = [count / 4, count].map(Stand::new);
     let growths = (0..ROUNDS).map(|_| {
