@@ -78,6 +78,7 @@ fn sleeps(rows: &[Value], case: &str) -> [Option<f64>; 2] {
 }
 
 #[test]
+#[ignore = "takes 3 to 10 s: the step `benches` of .ci/run includes it"]
 fn a_case_waits_in_company_as_it_does_alone() {
     if !two_cpus() {
         return;

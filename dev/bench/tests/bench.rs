@@ -89,6 +89,7 @@ fn tasks_are_held_against_their_paper() {
 }
 
 #[test]
+#[ignore = "takes 3 to 10 s: the step `benches` of .ci/run includes it"]
 fn references_are_held_against_their_paper() {
     if !two_cpus() {
         return;
@@ -126,6 +127,7 @@ fn references_are_held_against_their_paper() {
 }
 
 #[test]
+#[ignore = "takes 3 to 10 s: the step `benches` of .ci/run includes it"]
 fn executions_are_held_against_their_papers() {
     if !two_cpus() {
         return;
@@ -262,6 +264,7 @@ fn round_trips_of_every_size_are_measured_both_ways_and_drawn() {
 }
 
 #[test]
+#[ignore = "takes 3 to 10 s: the step `benches` of .ci/run includes it"]
 fn messages_of_every_size_are_measured_beside_bare_rings() {
     if !two_cpus() {
         return;
