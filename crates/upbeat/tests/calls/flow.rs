@@ -148,9 +148,9 @@ fn two_nodes_that_call_each_other_at_once() {
 }
 
 #[test]
-fn a_million_one_way_messages_arrive_in_order() {
+fn many_one_way_messages_arrive_in_order() {
     let _watchdog = Watchdog::new("one-ways");
-    let count = if cfg!(debug_assertions) { 1_000_000 } else { 4_000_000 };
+    let count = if cfg!(debug_assertions) { 200_000 } else { 4_000_000 };
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
         stand.node.block_on(async {

@@ -95,7 +95,7 @@ fn who_makes_way_holds_up_others_for_no_longer_than_its_budget() {
             }
         });
     });
-    while calls.get() < 6 || keeper.waited.borrow().len() < 1000 {
+    while calls.get() < 6 || keeper.waited.borrow().len() < 400 {
         long.turn();
         shop.turn();
     }

@@ -288,7 +288,7 @@ fn the_peer_dies_meanwhile() {
     let _watchdog = Watchdog::new("dies");
     for kind in KINDS {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
-            for micros in [0, 20, 100, 300, 1000, 3000, 10_000, 50_000] {
+            for micros in [0, 100, 1000, 10_000] {
                 for share in [1, 1 << 30] {
                     let make = Make::new(waiting);
                     let mut stand = Stand::new(kind, make.share(share), make);

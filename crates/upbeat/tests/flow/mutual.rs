@@ -26,7 +26,7 @@ fn two_full_nodes_that_call_each_other_finish() {
                             stand.node.spawn(async move {
                                 let depot: crate::depot::DepotClient =
                                     node.connect(&there).await.unwrap();
-                                for round in 0..20 {
+                                for round in 0..8 {
                                     let len = [8, 300, 3000, 70_000][(task + round) as usize % 4];
                                     let bytes = bytes_of(task, len);
                                     let (from, to) = (here.clone(), there.clone());
