@@ -177,12 +177,15 @@ fn values_of_usual_sizes_are_read() {
     assert_eq!(decode::<Nest>(&encode(&nest)).unwrap(), nest);
 }
 
-/// Says that the process is to have 1 GiB of memory: in other processes this is a test of nothing.
+/// Says that the process is to have no more than [`LIMIT`]: in other processes this is a test of nothing.
 const LIMITED: &str = "TEST_LIMITED_MEMORY";
+
+/// Bytes of memory, which the values of the messages exceed.
+const LIMIT: u64 = 512 << 20;
 
 #[test]
 fn the_worst_messages_in_limited_memory() {
-    const BYTES: usize = 32 << 20;
+    const BYTES: usize = 16 << 20;
     fn fails<T>(value: Result<T, WireError>) {
         match value {
             Err(WireError::MemoryLimit { .. } | WireError::NoMemory { .. }) => {}
@@ -193,7 +196,7 @@ fn the_worst_messages_in_limited_memory() {
     if std::env::var_os(LIMITED).is_none() {
         return;
     }
-    let limit = Rlimit { current: Some(1 << 30), maximum: Some(1 << 30) };
+    let limit = Rlimit { current: Some(LIMIT), maximum: Some(LIMIT) };
     setrlimit(Resource::As, limit).unwrap();
     let zeros = counted(BYTES as u64, &[0], BYTES);
     fails(read_serde::<Vec<Option<Large>>>(&zeros));
