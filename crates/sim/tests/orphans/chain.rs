@@ -16,13 +16,13 @@ use upbeat_sim::{Sim, check};
 const SEEDS: u64 = 3;
 
 /// Within this time everything is done that waits for nothing.
-pub(crate) const SOON: Duration = Duration::from_millis(100);
+pub(crate) const SOON: Duration = ms(200);
 
 /// The time for which a session between hosts is waited for when its connection has ended.
 const RESUME_WITHIN: Duration = ms(1_000);
 
 /// The time between two looks at the handlers that stand.
-const LOOKS: Duration = Duration::from_millis(5);
+const LOOKS: Duration = ms(20);
 
 pub(crate) const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
