@@ -26,7 +26,7 @@ impl Echo for Echoes {
 
 /// The most steps of a world in this file: a node that waits without a pause makes a million in a second.
 const STEPS_MAX: u64 = 5_000;
-const ALL: [Resource; 2] = [Resource::Descriptors, Resource::Room];
+const ALL: [Resource; 3] = [Resource::Descriptors, Resource::Memory, Resource::Room];
 
 fn serve(sim: &Sim) {
     sim.host("vienna").start("echo", |sim| {
@@ -56,7 +56,7 @@ fn a_starved_server_accepts_its_callers_once_it_is_supplied() {
             let part = move |sim: &Sim| {
                 let to = if of_one_host { "echo" } else { "echo@vienna:7000" };
                 sim.pause(ms(1));
-                let resource = ALL[sim.below(2) as usize];
+                let resource = ALL[sim.below(3) as usize];
                 sim.starve("echo", resource);
                 let node = remote(sim, "client", ms(5_000)).build().unwrap();
                 node.block_on(async {

@@ -30,6 +30,8 @@ pub enum Cause {
     Share,
     /// The process has no descriptor left, not even to turn a caller away.
     Descriptors,
+    /// The system has no memory to accept a caller.
+    Memory,
 }
 
 /// A pause with its reason and its end.

@@ -27,8 +27,8 @@ use upbeat_transport::error::OpenError;
 use upbeat_transport::local_node::LocalNode;
 use upbeat_transport::opening::{Opening, OpeningTimes};
 
-/// Milliseconds for which a listener pauses that finds no descriptor to turn a caller away, or no memory.
-const NO_DESCRIPTOR_MS: u64 = 10;
+/// Milliseconds for which a listener pauses that has no memory to accept a caller, or no descriptor to turn one away.
+const LACKING_MS: u64 = 10;
 
 impl Dispatcher {
     /// Opens the listeners under the node's name.
@@ -171,10 +171,11 @@ impl Dispatcher {
                 }
                 accepted
             });
-            if let ControlFlow::Break(lacks_memory) = accepted {
-                let lacks = lacks_memory || !self.peers.door.borrow().listeners.has_spare(from);
-                let until_ns = self.now_ns() + NO_DESCRIPTOR_MS * 1_000_000;
-                return lacks.then(|| Pause::new(Cause::Descriptors, until_ns));
+            if let ControlFlow::Break(lacking) = accepted {
+                let has_spare = self.peers.door.borrow().listeners.has_spare(from);
+                let lacking = lacking.or((!has_spare).then_some(Cause::Descriptors));
+                let until_ns = self.now_ns() + LACKING_MS * 1_000_000;
+                return lacking.map(|cause| Pause::new(cause, until_ns));
             }
         }
         // The epoll still has the socket: the others are accepted in the next turn.
@@ -341,13 +342,12 @@ impl Dispatcher {
         door.pauses.next_ns().into_iter().chain(looks_after_at_ns).min()
     }
 
-    /// Accepts the next caller. Breaks if there is none, or if there is no descriptor for one, or no memory, which it
-    /// tells.
+    /// Accepts the next caller. Breaks if there is none, if there is no descriptor for one, or if something else is lacking.
     fn accept_next(
         self: &Rc<Self>,
         whose: Whose,
         accept: impl Fn(&Listeners, &LocalNode, usize, u64) -> Option<Result<Opening, OpenError>>,
-    ) -> ControlFlow<bool> {
+    ) -> ControlFlow<Option<Cause>> {
         let place = self.next_place(whose);
         // Without a free place a caller is accepted only to resume a session, or to be refused with a reason.
         let number = *place.as_ref().unwrap_or(&0);
@@ -356,10 +356,11 @@ impl Dispatcher {
         drop(door);
         match accepted {
             Some(Ok(opening)) => self.let_in(opening, whose, place.is_ok()),
+            Some(Err(OpenError::Descriptors { .. })) | None => return ControlFlow::Break(None),
+            // The caller still waits, and waiting for its socket would return at once.
             Some(Err(OpenError::System { error: Errno::NOMEM | Errno::NOBUFS, .. })) => {
-                return ControlFlow::Break(true);
+                return ControlFlow::Break(Some(Cause::Memory));
             }
-            Some(Err(OpenError::Descriptors { .. })) | None => return ControlFlow::Break(false),
             Some(Err(_)) => {}
         }
         // A caller that was refused has no place any more.
