@@ -41,9 +41,10 @@ impl Until {
         self.end.saturating_sub(now)
     }
 
-    /// Returns the extensions of the call's request: the time that is left.
+    /// Returns the extensions of the call's request: the time that is left. A begun microsecond counts, so that the
+    /// callee ends nothing before its time.
     pub(crate) fn extensions(self, now: u64) -> Extensions {
-        let left = |end| Until { end, most: None }.left(now) / 1000;
+        let left = |end| Until { end, most: None }.left(now).div_ceil(1000);
         let (deadline, extendable) = (Some(left(self.end)), self.most.map(left));
         Extensions { deadline, extendable, ..Extensions::NONE }
     }
@@ -51,5 +52,17 @@ impl Until {
     /// Returns the term by which a handle answers a callee that asks for more time, if the callee may ask.
     pub(crate) fn term(self) -> Option<Term> {
         self.most.map(|most| Term::new(self.end, most))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_travels_as_no_less_time_than_is_left() {
+        let until = Until::after(0, Duration::from_nanos(5_000_999));
+        assert_eq!(until.extensions(0).deadline, Some(5_001));
+        assert_eq!(until.extensions(5_000_999).deadline, Some(0));
     }
 }

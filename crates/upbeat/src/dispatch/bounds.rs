@@ -98,7 +98,7 @@ impl Dispatcher {
     pub(crate) fn time_left_us(&self) -> Option<u64> {
         match self.run.bound.end.get() {
             NONE => None,
-            end => Some(end.saturating_sub(self.now_ns()) / 1000),
+            end => Some(end.saturating_sub(self.now_ns()).div_ceil(1000)),
         }
     }
 }
