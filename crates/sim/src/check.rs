@@ -2,8 +2,7 @@
 
 use crate::happened::{FaultNumber, Happened};
 use crate::sim::Sim;
-use crate::world::{Ended, Log, Outcome, run_logged};
-use std::any::Any;
+use crate::world::{Log, Outcome, run_logged};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 use std::mem::discriminant;
@@ -93,6 +92,18 @@ pub fn check(seeds: u64, program: impl Fn(&Sim) + Sync) {
     assert!(only.is_some() || never.is_empty(), "under none of {count} seeds: {never:?}");
 }
 
+/// Runs a program in the world of one seed, as [`check`] does, and returns its end.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let world = upbeat_sim::play(7, |sim| sim.pause(Duration::from_secs(1)));
+/// assert!(world.ended.is_ok() && world.passed >= Duration::from_secs(1));
+/// ```
+pub fn play(seed: u64, program: impl Fn(&Sim) + Sync) -> Outcome<()> {
+    Run::of(seed, None, u64::MAX, &program).outcome
+}
+
 /// A run of the program.
 struct Run {
     seed: u64,
@@ -176,18 +187,12 @@ impl fmt::Display for Run {
     /// Says how the run has ended.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Outcome { ended, passed, steps, .. } = &self.outcome;
-        let what = match ended {
-            Ok(()) => "it has not failed",
-            Err(Ended::Panicked(payload)) => text(&**payload),
-            Err(Ended::Stuck(text)) => text,
-        };
-        write!(f, "seed {}, after {passed:.1?} and {steps} steps: {what}", self.seed)
+        write!(f, "seed {}, after {passed:.1?} and {steps} steps: ", self.seed)?;
+        match ended {
+            Ok(()) => f.write_str("it has not failed"),
+            Err(ended) => ended.fmt(f),
+        }
     }
-}
-
-fn text(payload: &(dyn Any + Send)) -> &str {
-    let text = payload.downcast_ref::<&str>().copied();
-    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic")
 }
 
 /// Returns the numbers of faults, as a report writes them.

@@ -39,7 +39,7 @@ mod faults;
 
 mod check;
 
-pub use check::check;
+pub use check::{check, play};
 pub use faults::{Fault, Faults, Siege};
 pub use process::Process;
 pub use sim::{Host, Sim};

@@ -326,6 +326,15 @@ impl Sim {
         within(times, self.below(u64::MAX))
     }
 
+    /// Returns how often a thread of the world has waited or ended so far: seldom, while its nodes have nothing to do.
+    ///
+    /// # Panics
+    /// Outside of the world.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        schedule(|world| world.steps)
+    }
+
     /// Takes note of something that is to happen under at least one seed. [`check`](crate::check) fails if it never does.
     pub fn sometimes(&self, what: &'static str, happens: bool) {
         *lock(&self.inner.reached).entry(what).or_default() += u64::from(happens);

@@ -47,6 +47,18 @@ pub enum Ended {
     Stuck(String),
 }
 
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Ended::Stuck(text) => text,
+            Ended::Panicked(payload) => {
+                let text = payload.downcast_ref::<&str>().copied();
+                text.or_else(|| payload.downcast_ref().map(String::as_str)).unwrap_or("a panic")
+            }
+        })
+    }
+}
+
 /// Runs a program in a world of this seed, until its last thread has ended.
 pub fn run<R: Send>(seed: u64, program: impl FnOnce() -> R + Send) -> Outcome<R> {
     run_logged(seed, u64::MAX, program).0

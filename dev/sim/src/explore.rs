@@ -54,7 +54,7 @@ fn guarded(world: &mut World) -> Result<(), Violation> {
 }
 
 /// Turns off the printing of panics, which are reported as violations.
-fn silence() {
+pub(crate) fn silence() {
     std::panic::set_hook(Box::new(|_| {}));
 }
 
@@ -232,7 +232,7 @@ fn first_finding(mutant: Mutant, most: u64) -> Option<(u64, Violation)> {
 }
 
 /// Runs the work on so many threads, or on one for each processor.
-fn on_threads(threads: Option<usize>, work: impl Fn() + Sync) {
+pub(crate) fn on_threads(threads: Option<usize>, work: impl Fn() + Sync) {
     let processors = || std::thread::available_parallelism().map_or(1, NonZero::get);
     std::thread::scope(|scope| {
         for _ in 0..threads.unwrap_or_else(processors) {

@@ -10,6 +10,7 @@ mod count;
 mod wire;
 mod world;
 mod explore;
+mod worlds;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -46,6 +47,24 @@ enum Command {
         #[arg(long)]
         all: bool,
     },
+    /// Run generated programs of nodes and handles in simulated worlds, and judge them
+    Worlds {
+        /// Run worlds for this many seconds
+        #[arg(long, default_value_t = 10)]
+        seconds: u64,
+        /// Run this many worlds instead
+        #[arg(long, conflicts_with = "seconds")]
+        histories: Option<u64>,
+        /// The first seed; each world has another. The default is the time of day
+        #[arg(long)]
+        seed: Option<u64>,
+        /// The number of threads that run worlds
+        #[arg(long)]
+        threads: Option<usize>,
+        /// Print the figures as JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Replay the seeds of `corpus.txt`, in a build with faults also with those that each is said to find
     Corpus,
     /// Inject each fault and run histories until it is caught, in a build with `RUSTFLAGS="--cfg upbeat_mutants"`
@@ -69,6 +88,10 @@ fn main() -> ExitCode {
             threads: arguments.threads,
         }),
         Some(Command::Replay { seed, all }) => explore::replay(seed, all),
+        Some(Command::Worlds { seconds, histories, seed, threads, json }) => {
+            let time = Duration::from_secs(seconds);
+            worlds::explore(&explore::Extent { time, histories, seed, threads }, json)
+        }
         Some(Command::Corpus) => explore::corpus(),
         Some(Command::Mutants { most, only }) => explore::mutants(most, only.as_deref()),
     };

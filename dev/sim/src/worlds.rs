@@ -1,0 +1,166 @@
+//! Worlds that run the product: programs of nodes and handles, generated from a seed, which run in simulated worlds of
+//! faults, and whose records are judged.
+
+mod history;
+
+mod plan;
+
+mod serve;
+
+mod operate;
+
+mod run;
+
+mod judge;
+
+use crate::explore::{Extent, on_threads, silence};
+use history::{Did, Failure, History, Record, RunEnd, Told};
+use plan::{Act, Plan};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// After so many worlds every event has occurred.
+const ENOUGH: u64 = 2_000;
+
+/// The figures of worlds.
+#[derive(Default)]
+struct Figures {
+    worlds: u64,
+    steps: u64,
+    counts: BTreeMap<&'static str, u64>,
+}
+
+/// The end of one world.
+struct Judged {
+    steps: u64,
+    counts: BTreeMap<&'static str, u64>,
+    violations: Vec<String>,
+}
+
+/// Runs the world of a seed, and judges it.
+fn world(seed: u64) -> Judged {
+    let plan = Arc::new(Plan::new(seed));
+    let record = Mutex::new(None);
+    let outcome = upbeat_sim::play(seed, |sim| {
+        let its = Record::new(plan.operations.len());
+        *record.lock().unwrap_or_else(PoisonError::into_inner) = Some(its.clone());
+        run::run(sim, &plan, &its);
+    });
+    let record = record.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let (mut counts, mut violations) = (BTreeMap::new(), Vec::new());
+    if let Err(ended) = outcome.ended {
+        violations.push(format!("the world ends: {ended}"));
+    } else if let Some(record) = record {
+        let history = record.lock();
+        violations.extend(judge::judge(&plan, &history));
+        counts.clone_from(&history.counts);
+        count(&plan, &history, &mut counts);
+    }
+    Judged { steps: outcome.steps, counts, violations }
+}
+
+/// Counts what has happened in a world.
+fn count(plan: &Plan, history: &History, counts: &mut BTreeMap<&'static str, u64>) {
+    let mut add = |what, happens: bool| *counts.entry(what).or_default() += u64::from(happens);
+    for (operation, Did { stream, asked, told, runs }) in
+        plan.operations.iter().zip(&history.operations)
+    {
+        let failed = |of| matches!(told, Some((_, Told::Failed { why, .. })) if *why == of);
+        let has = |end| runs.iter().any(|run| run.end == Some(end));
+        let is_asked = asked.is_some();
+        add("calls", is_asked && operation.act != Act::Note);
+        add("streams that were read to their end", stream.is_over);
+        add("streams that ended early", matches!(told, Some((_, Told::Broken { .. }))));
+        add("streams whose writers were dropped", stream.writer == Some(RunEnd::Dropped));
+        add("arguments that ended early for their readers", stream.broken.is_some());
+        add("one-way messages", is_asked && operation.act == Act::Note);
+        add("calls of handlers", is_asked && operation.parent.is_some());
+        add("operations that were done", matches!(told, Some((_, Told::Done))));
+        add("operations that were dropped", matches!(told, Some((_, Told::Dropped))));
+        add("operations whose callers have died", is_asked && told.is_none());
+        add("calls that failed by their methods", failed(Failure::Method));
+        add("calls whose handlers panicked", failed(Failure::Panicked));
+        add("calls that a layer refused", failed(Failure::Refused));
+        add("calls that ended at their deadlines", failed(Failure::Deadline));
+        add("calls of unknown end that have run", failed(Failure::Unknown) && !runs.is_empty());
+        add("calls of unknown end that have not run", failed(Failure::Unknown) && runs.is_empty());
+        add("calls that were not sent", failed(Failure::Unreached));
+        add("calls that a closing server refused", failed(Failure::Closing));
+        add("handlers that were dropped", has(RunEnd::Dropped));
+    }
+    add("clients that could not connect", !history.unconnected.is_empty());
+    add("sessions lost", !history.losses.is_empty());
+}
+
+/// Runs the worlds of an extent on threads, until one has a violation.
+pub(crate) fn explore(extent: &Extent, is_json: bool) -> bool {
+    silence();
+    let day = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let first = extent.seed.unwrap_or(day.as_micros() as u64);
+    let begun = Instant::now();
+    let next = AtomicU64::new(0);
+    let has_failed = AtomicBool::new(false);
+    let done = || match extent.histories {
+        Some(most) => next.load(Ordering::Relaxed) >= most,
+        None => begun.elapsed() >= extent.time,
+    };
+    let total = Mutex::new((Figures::default(), None));
+    on_threads(extent.threads, || {
+        while !has_failed.load(Ordering::Relaxed) && !done() {
+            let seed = first.wrapping_add(next.fetch_add(1, Ordering::Relaxed));
+            let judged = world(seed);
+            let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
+            total.0.worlds += 1;
+            total.0.steps += judged.steps;
+            for (what, times) in judged.counts {
+                *total.0.counts.entry(what).or_default() += times;
+            }
+            if !judged.violations.is_empty() {
+                has_failed.store(true, Ordering::Relaxed);
+                total.1.get_or_insert((seed, judged.violations));
+            }
+        }
+    });
+    let (figures, violation) = total.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let Figures { worlds, steps, counts } = &figures;
+    let seconds = begun.elapsed().as_secs_f64();
+    let violations = violation.as_ref().map_or(0, |(_, violations)| violations.len());
+    if is_json {
+        let counts: Vec<_> =
+            counts.iter().map(|(what, times)| format!("\"{what}\":{times}")).collect();
+        println!(
+            "{{\"worlds\":{worlds},\"seed\":{first},\"seconds\":{seconds:.1},\"steps\":{steps},\
+             \"violations\":{violations},\"counts\":{{{}}}}}",
+            counts.join(",")
+        );
+    } else {
+        for (what, times) in counts {
+            println!("{times:>12}  {what}, {:.2} in a world", *times as f64 / *worlds as f64);
+        }
+        println!(
+            "{worlds} worlds from seed {first} in {seconds:.1} s, {:.0} a second, {} steps in the mean; \
+             {violations} violations",
+            *worlds as f64 / seconds,
+            steps / (*worlds).max(1)
+        );
+    }
+    if let Some((seed, violations)) = &violation {
+        let Plan { servers, clients, faults, resume_ms, wait_ms, .. } = Plan::new(*seed);
+        println!("seed {seed}: sessions wait for {resume_ms} ms, callers for {wait_ms} ms");
+        servers.iter().for_each(|server| println!("{server:?}"));
+        clients.iter().for_each(|client| println!("{client:?}"));
+        faults.iter().for_each(|(at, fault)| println!("at {at} ms: {fault:?}"));
+        for violation in violations {
+            println!("VIOLATION: {violation}");
+        }
+        println!("again: cargo run --release -p sim -- worlds --seed {seed} --histories 1");
+    }
+    let never: Vec<_> = counts.iter().filter(|(_, times)| **times == 0).collect();
+    let is_complete = *worlds < ENOUGH || never.is_empty();
+    if !is_complete {
+        println!("events that never occurred in {worlds} worlds: {never:?}");
+    }
+    violation.is_none() && is_complete
+}

@@ -1,0 +1,380 @@
+//! The record of a world: what its processes asked, ran and were told, and what disturbed them. The processes write it
+//! into memory that they share beside Upbeat. Times are nanoseconds since the world began.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use upbeat::CallError;
+use upbeat::error::FailCode;
+use upbeat_environment::time::Instant;
+
+/// The number of an operation in its plan.
+pub(crate) type Id = usize;
+/// The number of a process: of the servers, and then of the clients.
+pub(crate) type Process = usize;
+
+/// The end of an operation, as its caller was told.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Told {
+    Done,
+    Failed {
+        why: Failure,
+        may_have_run: bool,
+        text: String,
+    },
+    /// The caller has dropped it.
+    Dropped,
+    /// The call has returned a stream, which has ended early.
+    Broken {
+        why: Failure,
+        text: String,
+    },
+}
+
+/// A kind of failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Failure {
+    Method,
+    Panicked,
+    Deadline,
+    Unknown,
+    /// The call was not sent, since nobody was reached.
+    Unreached,
+    /// A layer has refused the call.
+    Refused,
+    /// The callee shuts down.
+    Closing,
+    Overloaded,
+    /// A stream in it has ended early.
+    Stream,
+    Other,
+}
+
+impl Failure {
+    pub(crate) fn of<E>(error: &CallError<E>) -> Failure {
+        match error {
+            CallError::Method(_) => Failure::Method,
+            CallError::Unknown(_) => Failure::Unknown,
+            CallError::NotSent(_) | CallError::NotConnected { .. } => Failure::Unreached,
+            CallError::Deadline(_) => Failure::Deadline,
+            CallError::Refused { .. } => Failure::Refused,
+            CallError::Stream { .. } => Failure::Stream,
+            CallError::Failed { code: FailCode::Panicked, .. } => Failure::Panicked,
+            CallError::Failed { code: FailCode::Closing, .. } => Failure::Closing,
+            CallError::Failed { code: FailCode::Overloaded, .. } => Failure::Overloaded,
+            _ => Failure::Other,
+        }
+    }
+}
+
+impl Told {
+    pub(crate) fn of<E>(error: &CallError<E>) -> Told
+    where
+        CallError<E>: std::fmt::Debug,
+    {
+        let (why, may_have_run) = (Failure::of(error), error.may_have_run());
+        Told::Failed { why, may_have_run, text: format!("{error:?}") }
+    }
+
+    /// Returns the end of a call whose stream ends with an error.
+    pub(crate) fn broken(error: &CallError) -> Told {
+        Told::Broken { why: Failure::of(error), text: format!("{error:?}") }
+    }
+}
+
+/// The end of a handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RunEnd {
+    Returned,
+    Failed,
+    Panicked,
+    /// The handler was dropped at an await.
+    Dropped,
+}
+
+/// An execution of an operation.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) server: Process,
+    pub(crate) from: u64,
+    /// The last time at which the handler has run.
+    pub(crate) last: u64,
+    pub(crate) end: Option<RunEnd>,
+}
+
+/// The record of a stream.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Streamed {
+    pub(crate) written: u64,
+    pub(crate) read: u64,
+    /// Whether the stream was made, and how its writer ended.
+    pub(crate) is_made: bool,
+    pub(crate) writer: Option<RunEnd>,
+    /// The reader has found the end, behind the last item.
+    pub(crate) is_over: bool,
+    /// The error that the handler read that reads an argument.
+    pub(crate) broken: Option<(u64, Failure, String)>,
+}
+
+/// The record of an operation.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Did {
+    pub(crate) stream: Streamed,
+    pub(crate) asked: Option<u64>,
+    pub(crate) told: Option<(u64, Told)>,
+    pub(crate) runs: Vec<Run>,
+}
+
+/// Something that disturbs a world for a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Disturbance {
+    /// A process is dead, shuts down, or has not begun to serve.
+    Down(Process),
+    Stopped(Process),
+    /// The network between two hosts.
+    Network([usize; 2]),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    pub(crate) what: Disturbance,
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+}
+
+/// A client could not connect.
+#[derive(Clone, Debug)]
+pub(crate) struct Unconnected {
+    pub(crate) process: Process,
+    pub(crate) server: Process,
+    pub(crate) at: u64,
+    pub(crate) text: String,
+}
+
+/// The record of a world.
+pub(crate) struct History {
+    began: Instant,
+    pub(crate) operations: Vec<Did>,
+    pub(crate) spans: Vec<Span>,
+    /// Sessions that were lost: by whom this was told, and when.
+    pub(crate) losses: Vec<(Process, u64)>,
+    pub(crate) unconnected: Vec<Unconnected>,
+    /// How often each thing has happened.
+    pub(crate) counts: BTreeMap<&'static str, u64>,
+    /// Violations that the processes themselves have seen.
+    pub(crate) wrong: Vec<String>,
+    /// The world is over: what its threads drop now tells nothing.
+    is_over: bool,
+}
+
+/// The record, shared by all processes of a world.
+#[derive(Clone)]
+pub(crate) struct Record(Arc<Mutex<History>>);
+
+impl Record {
+    pub(crate) fn new(operations: usize) -> Record {
+        Record(Arc::new(Mutex::new(History {
+            began: Instant::now(),
+            operations: vec![Did::default(); operations],
+            spans: Vec::new(),
+            losses: Vec::new(),
+            unconnected: Vec::new(),
+            counts: BTreeMap::new(),
+            wrong: Vec::new(),
+            is_over: false,
+        })))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, History> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts something that has happened.
+    pub(crate) fn count(&self, what: &'static str) {
+        *self.lock().counts.entry(what).or_default() += 1;
+    }
+
+    /// Notes what no promise permits.
+    pub(crate) fn is_wrong(&self, what: String) {
+        let mut history = self.lock();
+        if !history.is_over {
+            history.wrong.push(what);
+        }
+    }
+
+    /// A caller asks for an operation.
+    pub(crate) fn asks(&self, id: Id) -> Asking {
+        let mut history = self.lock();
+        let now = history.now();
+        if history.operations[id].asked.replace(now).is_some() {
+            history.wrong.push(format!("the harness asks for {id} twice"));
+        }
+        Asking { record: self.clone(), id }
+    }
+
+    /// A handler begins at a server.
+    pub(crate) fn runs(&self, id: Id, server: Process) -> Running {
+        let mut history = self.lock();
+        let now = history.now();
+        let runs = &mut history.operations[id].runs;
+        runs.push(Run { server, from: now, last: now, end: None });
+        let at = runs.len() - 1;
+        Running { record: self.clone(), id, at }
+    }
+
+    /// A stream of an operation is made, which its writer will write.
+    pub(crate) fn streams(&self, id: Id) -> Writing {
+        self.lock().operations[id].stream.is_made = true;
+        Writing { record: self.clone(), id }
+    }
+
+    /// An item of the stream of an operation is read, or its end.
+    pub(crate) fn reads(&self, id: Id, is_over: bool) {
+        let stream = &mut self.lock().operations[id].stream;
+        stream.read += u64::from(!is_over);
+        stream.is_over |= is_over;
+    }
+
+    /// The handler that reads the stream of an operation finds an error.
+    pub(crate) fn breaks(&self, id: Id, error: &CallError) {
+        let mut history = self.lock();
+        let now = history.now();
+        history.operations[id].stream.broken =
+            Some((now, Failure::of(error), format!("{error:?}")));
+    }
+
+    /// Something disturbs the world from now on.
+    pub(crate) fn begins(&self, what: Disturbance) {
+        let mut history = self.lock();
+        let from = history.now();
+        history.spans.push(Span { what, from, to: u64::MAX });
+    }
+
+    /// A disturbance is over.
+    pub(crate) fn ends(&self, what: Disturbance) {
+        let mut history = self.lock();
+        let now = history.now();
+        let open = |span: &&mut Span| span.what == what && span.to == u64::MAX;
+        history.spans.iter_mut().filter(open).for_each(|span| span.to = now);
+    }
+
+    /// A process could not connect with a server.
+    pub(crate) fn unconnected(&self, process: Process, server: Process, text: String) {
+        let mut history = self.lock();
+        let at = history.now();
+        history.unconnected.push(Unconnected { process, server, at, text });
+    }
+
+    /// A process learns that a session is lost.
+    pub(crate) fn loses(&self, process: Process) {
+        let mut history = self.lock();
+        let now = history.now();
+        history.losses.push((process, now));
+    }
+
+    /// The world is over.
+    pub(crate) fn is_over(&self) {
+        self.lock().is_over = true;
+    }
+}
+
+impl History {
+    pub(crate) fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+/// An operation that was asked for. Dropped before its end, its caller has dropped it.
+pub(crate) struct Asking {
+    record: Record,
+    id: Id,
+}
+
+impl Asking {
+    pub(crate) fn ends(self, told: Told) {
+        self.tell(told);
+    }
+
+    fn tell(&self, told: Told) {
+        let mut history = self.record.lock();
+        let now = history.now();
+        if !history.is_over {
+            history.operations[self.id].told.get_or_insert((now, told));
+        }
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.tell(Told::Dropped);
+    }
+}
+
+/// A handler that runs. Dropped before its end, the handler was dropped.
+pub(crate) struct Running {
+    record: Record,
+    id: Id,
+    at: usize,
+}
+
+impl Running {
+    /// The handler goes on.
+    pub(crate) fn steps(&self) {
+        self.note(None);
+    }
+
+    pub(crate) fn ends(self, end: RunEnd) {
+        self.note(Some(end));
+    }
+
+    fn note(&self, end: Option<RunEnd>) {
+        let mut history = self.record.lock();
+        let now = history.now();
+        if history.is_over {
+            return;
+        }
+        let run = &mut history.operations[self.id].runs[self.at];
+        if run.end.is_none() {
+            // Nothing of a handler runs when it is dropped.
+            if end != Some(RunEnd::Dropped) {
+                run.last = now;
+            }
+            run.end = end;
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.note(Some(RunEnd::Dropped));
+    }
+}
+
+/// The writer of a stream. Dropped before its end, the writer was dropped.
+pub(crate) struct Writing {
+    record: Record,
+    id: Id,
+}
+
+impl Writing {
+    /// The next item is written.
+    pub(crate) fn writes(&self) {
+        self.record.lock().operations[self.id].stream.written += 1;
+    }
+
+    pub(crate) fn ends(self, end: RunEnd) {
+        self.note(end);
+    }
+
+    fn note(&self, end: RunEnd) {
+        let mut history = self.record.lock();
+        if !history.is_over {
+            history.operations[self.id].stream.writer.get_or_insert(end);
+        }
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.note(RunEnd::Dropped);
+    }
+}
