@@ -322,6 +322,9 @@ impl Network {
     }
 
     fn pass_of(&mut self, connection: &mut Connection, now_ns: u64, random: &mut Random) {
+        if connection.is_over {
+            return;
+        }
         let ways = self.ways_of(connection);
         if connection.gives_up_at(&ways).is_some_and(|at_ns| at_ns <= now_ns) {
             return connection.reset();

@@ -7,6 +7,7 @@ use common::{ms, remote};
 use std::cell::Cell;
 use std::error::Error;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use upbeat::{CallError, Counter, Node};
@@ -242,6 +243,32 @@ fn a_deadline_ends_a_call_to_a_host_that_is_silent() {
             let again = connect(&client).await;
             assert_eq!(again.enter(7).await, Ok(7));
         });
+    });
+}
+
+/// A caller that is parted from its listener, and whose connection breaks, reaches nobody when the network heals.
+#[test]
+fn a_connection_that_breaks_before_it_is_reached_is_gone() {
+    check(4, |sim| {
+        let opened = Arc::new(AtomicU64::new(u64::MAX));
+        let of = Arc::clone(&opened);
+        sim.host("vienna").start("listens", move |sim| {
+            let node = remote(sim, "listens", ms(500)).listen("vienna:7000").build().unwrap();
+            node.block_on(upbeat::sleep(Duration::from_secs(9)));
+            of.store(node.counted(Counter::SessionsOpened), Relaxed);
+            Ok::<_, Infallible>(())
+        });
+        let client = client(sim, ms(500));
+        sim.part("main", "vienna");
+        client.block_on(async {
+            let connects = client.connect::<LedgerClient>("listens@vienna:7000");
+            let connects = upbeat::within(ms(50), connects.wait_for(ms(500))).await;
+            sim.break_connections("main", "vienna");
+            sim.heal("main", "vienna");
+            drop(connects);
+        });
+        sim.pause(Duration::from_secs(10));
+        assert_eq!(opened.load(Relaxed), 0);
     });
 }
 

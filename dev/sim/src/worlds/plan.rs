@@ -222,6 +222,8 @@ impl Plan {
             (7 | 8, _) => Act::Outlives,
             (9..=11, _) => Act::Note,
             (12, _) => Act::Read,
+            // The handler has a place that others wait for, whose requests may take the room of its stream (flow.md).
+            _ if self.servers[to].concurrent.is_some() => Act::Read,
             _ => Act::Write,
         };
         // Of one-way messages, those alone have a deadline that block.
