@@ -261,7 +261,7 @@ impl Sim {
         Duration::from_nanos(process().now_ns())
     }
 
-    /// Returns how often a thread of the world has waited or ended.
+    /// Returns how often a thread of the world has waited or ended: seldom, while its nodes have nothing to do.
     ///
     /// # Panics
     /// Outside of the world.
@@ -324,15 +324,6 @@ impl Sim {
     #[must_use]
     pub fn between(&self, times: &Range<Duration>) -> Duration {
         within(times, self.below(u64::MAX))
-    }
-
-    /// Returns how often a thread of the world has waited or ended so far: seldom, while its nodes have nothing to do.
-    ///
-    /// # Panics
-    /// Outside of the world.
-    #[must_use]
-    pub fn steps(&self) -> u64 {
-        schedule(|world| world.steps)
     }
 
     /// Takes note of something that is to happen under at least one seed. [`check`](crate::check) fails if it never does.

@@ -5,6 +5,7 @@ mod common;
 
 use common::{ms, remote};
 use std::cell::Cell;
+use std::convert::Infallible;
 use std::error::Error;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -68,6 +69,24 @@ async fn connect(client: &Node) -> LedgerClient {
 
 fn client(sim: &Sim, resume_within: Duration) -> Node {
     remote(sim, "client", resume_within).build().unwrap()
+}
+
+/// A call that is too long for the buffers that there are makes one, and is sent at once.
+#[test]
+fn a_long_call_is_sent_without_delay() {
+    check(5, |sim| {
+        ledger(sim, ms(5_000));
+        let client = client(sim, ms(5_000));
+        client.block_on(async {
+            let ledger = connect(&client).await;
+            for length in [100_000, 200_000, 262_144, 500_000] {
+                let began = sim.time();
+                assert_eq!(ledger.measure(vec![7; length]).await, Ok(length as u64));
+                let took = sim.time() - began;
+                assert!(took < ms(20), "{length} bytes took {took:?}");
+            }
+        });
+    });
 }
 
 /// The answers to eight tasks about the numbers that they entered.
