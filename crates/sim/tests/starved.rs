@@ -6,8 +6,8 @@ mod common;
 use common::{ms, remote};
 use std::convert::Infallible;
 use std::time::Duration;
-use upbeat::Node;
-use upbeat_sim::{Resource, Sim, check};
+use upbeat::{BuildError, Node};
+use upbeat_sim::{Fault, Faults, Resource, Siege, Sim, check};
 
 /// An echo.
 #[upbeat::service]
@@ -76,4 +76,47 @@ fn a_starved_server_accepts_its_callers_once_it_is_supplied() {
             }
         });
     }
+}
+
+/// Both sides lack something again and again while calls of all sizes are under way: each is answered, or its error is told,
+/// and once nothing is lacking all are answered.
+#[test]
+fn calls_between_starved_processes_are_answered_or_told() {
+    check(40, |sim| {
+        let steps = sim.clone();
+        let most = move || assert!(steps.steps() < 20 * STEPS_MAX, "nodes wait without a pause");
+        sim.always(most);
+        serve(sim);
+        let to = ["echo", "echo@vienna:7000"][sim.below(2) as usize];
+        let host = if to == "echo" { "vienna" } else { "main" };
+        sim.host(host).start("client", move |sim| {
+            sim.pause(ms(1));
+            let node = remote(sim, "client", ms(5_000)).build()?;
+            node.block_on(async {
+                let faults =
+                    Faults::of([Fault::Starve]).every(ms(0)..ms(100)).lasts(ms(0)..ms(900));
+                let sieges =
+                    [sim.faults(faults.clone().on("echo")), sim.faults(faults.on("client"))];
+                let mut answered = 0;
+                for number in 0..60 {
+                    let Ok(echo) = node.connect::<EchoClient>(to).wait_for(ms(200)).await else {
+                        continue;
+                    };
+                    let bytes = vec![number; 1 << (number % 20)];
+                    if let Ok(echoed) = echo.echo(bytes.clone()).deadline(ms(500)).await {
+                        assert!(echoed == bytes);
+                        answered += 1;
+                    }
+                    upbeat::sleep(ms(30)).await;
+                }
+                sieges.into_iter().for_each(Siege::end);
+                assert!(echoes(&node, to, ms(5_000)).await);
+                sim.sometimes("a call was answered", answered > 0);
+                sim.sometimes("a call was not answered", answered < 60);
+            });
+            Ok::<_, BuildError>(())
+        });
+        sim.pause(Duration::from_secs(120));
+        assert!(!sim.is_running("client"));
+    });
 }
