@@ -1,28 +1,30 @@
-//! Faults that a test can put into this crate, to check that it detects them.
+//! Faults that a test can put into this crate and those above it, to check that it detects them.
 //!
-//! In a build with `RUSTFLAGS="--cfg upbeat_mutants"` a thread may [put](put) a fault in. In all other builds there is
-//! none, and the compiler removes every check for one. The simulator (`dev/sim`) runs histories with each fault.
-//! Invariant: without a fault, the crate behaves as it does in a build without that cfg.
+//! In a build with `RUSTFLAGS="--cfg upbeat_mutants"` a thread may [`put`] a fault in. In all other builds there is
+//! none, and the compiler removes every check for one. The simulator (`dev/sim`) runs histories with each fault of this
+//! crate; the tests of `crates/sim` run programs with each fault of the others.
+//! Invariant: without a fault, the crates behave as in a build without that cfg.
 
 #[cfg(upbeat_mutants)]
 use std::cell::Cell;
 
 macro_rules! mutants {
-    ($($name:ident, $what:literal;)*) => {
+    ($($(#[$about:meta])* $list:ident { $($name:ident, $what:literal;)* })*) => {
         /// A fault that can be put in.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Mutant {
-            $(#[doc = $what] $name,)*
+            $($(#[doc = $what] $name,)*)*
         }
 
         impl Mutant {
-            /// All faults, with their descriptions.
-            pub const ALL: &[(Mutant, &'static str)] = &[$((Mutant::$name, $what),)*];
+            $($(#[$about])* pub const $list: &[(Mutant, &'static str)] = &[$((Mutant::$name, $what),)*];)*
         }
     };
 }
 
 mutants! {
+    /// The faults of this crate, with their descriptions.
+    OF_CORE {
     FlagsUnread, "the flags of a call are not read";
     NumberSkipped, "the sender skips a number";
     ReserveForgotten, "the sender forgets that it has asked for room";
@@ -178,6 +180,48 @@ mutants! {
     OverloadedAlways, "no reply may wait";
     DroppedAlways, "every unread reply is dropped";
     GivenUpRuns, "a deferred call that is given up keeps its time";
+    }
+
+    /// The faults of the crates above, with their descriptions.
+    OF_RUNTIME {
+    RequestUnasked, "a request does not ask the session whether it may go";
+    FullUnqueued, "a message that finds no room does not stand in the line";
+    LikelyTrusted, "a message that is longer than is likely is not written with its true length";
+    RingReplyLost, "a reply that finds no consecutive slots is lost";
+    OverloadUntold, "the caller is not told that its reply finds no room";
+    SlotsUnnoticed, "free slots of the lane are not noticed";
+    SettledAsleep, "room has come and no sender is woken";
+    IdleSlabsStay, "idle slabs are not given up for one of another length";
+    LackUnrecorded, "a sender that finds no buffer does not note what it lacks";
+    GrowthUntold, "a lane continues in a larger segment and the peer is not told";
+    SegmentUnheard, "a segment that a frame names is not looked for in the socket";
+    SlabUncharged, "the buffers that a peer on another host fills are not charged";
+    OnewayUnrung, "a one-way message counts as told, and its sleeping receiver is not woken";
+    ClosingUntold, "a node that is closing does not answer a call";
+    TurnForgotten, "a session whose requests wait is not looked at when room is made";
+    CancelLeavesStreams, "the streams of an answered call that is cancelled go on";
+    OrphanEnds, "a handler that may outlive its caller ends with it";
+    RefusedForGood, "a call that was sent back is not sent again";
+    ExtensionUnnoted, "a handler that has got more time ends at its old time";
+    AnswerNotPassed, "an answer from above is not passed on to the callee that has asked";
+    LostStaysCounted, "a lost session stays counted for its address";
+    LostLeavesHandlers, "the handlers of a lost session go on";
+    UnreadForgotten, "a reply that was not read in place is not kept";
+    CooledUnlooked, "a session that has cooled is not looked at once more";
+    EarlierAttemptJoined, "a new call joins an attempt to reconnect that began before it";
+    PassingIsFinal, "an attempt to reconnect that has failed is the last one";
+    NumberMoved, "a call that goes over another session keeps the number of its method";
+    OldUnheard, "messages of the old connection are not heard before a session resumes";
+    MendingUnnoted, "a session that has lost its connection is not looked at again";
+    FormForgotten, "a reply is not in the form of its call";
+    LimitBeforeLayers, "the limit on handlers is taken before the layers";
+    EndedListStays, "the segments of a list of readers stay when its exports have ended";
+    WatcherStays, "a dropped watcher stays noted at the owner of an export";
+    TakenBackCounts, "callers that were taken back from a node still count as waiting for it";
+    ClosedWindowOpen, "a closed window of TCP counts as open";
+    ReceiveUncharged, "the receive buffer of a stream is not charged";
+    AskedForgotten, "a second report of a peer's progress forgets the question in the first";
+    }
 }
 
 /// Whether faults can be put in. Other builds run without them.
@@ -198,16 +242,28 @@ pub fn put(mutant: Option<Mutant>) {
 #[cfg(not(upbeat_mutants))]
 pub const fn put(_: Option<Mutant>) {}
 
+/// Returns the fault of this thread.
+#[cfg(upbeat_mutants)]
+pub fn active() -> Option<Mutant> {
+    ACTIVE.get()
+}
+
+/// Returns none, since this build has no faults.
+#[cfg(not(upbeat_mutants))]
+pub const fn active() -> Option<Mutant> {
+    None
+}
+
 /// Returns whether this thread has the fault.
 #[cfg(upbeat_mutants)]
 #[inline]
-pub(crate) fn mutated(mutant: Mutant) -> bool {
+pub fn mutated(mutant: Mutant) -> bool {
     ACTIVE.get() == Some(mutant)
 }
 
 /// Returns false, since this build has no faults.
 #[cfg(not(upbeat_mutants))]
 #[inline(always)]
-pub(crate) const fn mutated(_: Mutant) -> bool {
+pub const fn mutated(_: Mutant) -> bool {
     false
 }

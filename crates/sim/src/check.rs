@@ -1,8 +1,9 @@
 //! Programs under many seeds.
 
 use crate::happened::{FaultNumber, Happened};
+use crate::outcome::Outcome;
 use crate::sim::Sim;
-use crate::world::{Log, Outcome, run_logged};
+use crate::world::{Log, run_logged};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 use std::mem::discriminant;

@@ -23,6 +23,8 @@
 
 mod random;
 
+mod outcome;
+
 mod network;
 
 mod schedule;
@@ -41,6 +43,7 @@ mod check;
 
 pub use check::{check, play};
 pub use faults::{Fault, Faults, Siege};
+pub use outcome::{Ended, Outcome};
 pub use process::Process;
 pub use sim::{Host, Sim};
 pub use upbeat_environment::process::Resource;
@@ -82,4 +85,4 @@ pub use upbeat_environment::thread::{Thread, spawn};
 /// }
 /// ```
 pub use upbeat_macros::simulated_test as test;
-pub use world::{Ended, Outcome, run};
+pub use world::run;

@@ -1,10 +1,10 @@
 //! A world, and the processes in it.
 
 use crate::network::{FIRST, FIRST_NUMBER, address};
+use crate::outcome::{Ended, Outcome};
 pub(crate) use crate::schedule::Log;
 use crate::schedule::{Number, Schedule};
 use rustix::io::Errno;
-use std::any::Any;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -15,6 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{fmt, io};
+use upbeat_core::mutant::{self, Mutant};
 use upbeat_environment::process::Resource;
 use upbeat_environment::{Awaited, FileNumber, State as Made, Value, World, WorldIsOver, enter};
 use upbeat_memory::ended_socket::OwnedElsewhere;
@@ -23,41 +24,6 @@ use upbeat_memory::ended_socket::OwnedElsewhere;
 const READING_NS: u64 = 20;
 /// The readings of the clock after which a thread that has not waited meanwhile never will.
 const READINGS_MAX: u64 = 5_000_000;
-
-/// The result of a run.
-#[derive(Debug)]
-pub struct Outcome<R> {
-    /// The end of the program.
-    pub ended: Result<R, Ended>,
-    /// The simulated time that has passed.
-    pub passed: Duration,
-    /// A digest of the run: two runs of a seed have the same one, if the program follows from its seed.
-    pub history: u64,
-    /// How often a thread has waited or ended.
-    pub steps: u64,
-}
-
-/// The cause for which a program has not ended by itself.
-#[derive(Debug)]
-pub enum Ended {
-    /// A thread has panicked, with this payload.
-    Panicked(Box<dyn Any + Send>),
-    /// All threads wait, and nothing can happen any more: the text says what each one waits for. Or a thread looks at the
-    /// clock again and again, and never waits, or a thread outside of the world has woken one.
-    Stuck(String),
-}
-
-impl fmt::Display for Ended {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Ended::Stuck(text) => text,
-            Ended::Panicked(payload) => {
-                let text = payload.downcast_ref::<&str>().copied();
-                text.or_else(|| payload.downcast_ref().map(String::as_str)).unwrap_or("a panic")
-            }
-        })
-    }
-}
 
 /// Runs a program in a world of this seed, until its last thread has ended.
 pub fn run<R: Send>(seed: u64, program: impl FnOnce() -> R + Send) -> Outcome<R> {
@@ -132,6 +98,8 @@ struct Shared {
     state: Mutex<State>,
     /// The caller of [`run`] waits here for the end of the last thread.
     emptied: Condvar,
+    /// The fault of the thread that runs the world, which all threads of the world have.
+    fault: Option<Mutant>,
 }
 
 struct State {
@@ -170,7 +138,7 @@ impl Shared {
             end: None,
             why: None,
         };
-        Shared { state: Mutex::new(state), emptied: Condvar::new() }
+        Shared { state: Mutex::new(state), emptied: Condvar::new(), fault: mutant::active() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -268,6 +236,7 @@ impl Simulated {
     fn run_thread(&self, number: Number, body: impl FnOnce()) {
         let Some(me) = self.me.upgrade() else { return };
         CURRENT.set(Some(Arc::clone(&me)));
+        mutant::put(self.shared.fault);
         let world: Arc<dyn World> = me;
         let runs = AssertUnwindSafe(|| {
             self.shared.wait_for_turn(number, self.world());

@@ -15,6 +15,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use upbeat_core::balance::{Candidate, Watch, next_node};
 use upbeat_core::limits::PENDING_HANDSHAKES_MAX;
+use upbeat_core::mutant::{Mutant, mutated};
 
 /// A caller that a group hands to its nodes.
 pub(crate) trait Caller {
@@ -253,7 +254,9 @@ impl<T: Caller> Group<T> {
         let (back, kept): (VecDeque<_>, _) =
             callers.into_iter().partition(|(_, caller)| caller.is_anybodys());
         entry.callers = kept;
-        back.iter().for_each(|_| entry.member.waits_no_more());
+        if !mutated(Mutant::TakenBackCounts) {
+            back.iter().for_each(|_| entry.member.waits_no_more());
+        }
         for (_, caller) in back {
             if let Some(place) = state.choose(|_| true) {
                 state.put(place, caller);

@@ -45,6 +45,7 @@ use upbeat_core::fault::Rule;
 use upbeat_core::flow::ReplyBudget;
 use upbeat_core::frame::{Flags, Head};
 use upbeat_core::limits::{FLUSH_MESSAGES, RING_SLOTS_MAX, STREAM_OUT_BYTES};
+use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_core::quota::Quota;
 use upbeat_core::resume::Link;
 use upbeat_core::session::{Grant, Growth};
@@ -348,6 +349,10 @@ impl Session {
     /// the flush at the turn's end makes up for it.
     #[inline(always)]
     pub(crate) fn must_flush(&self) -> bool {
+        if mutated(Mutant::OnewayUnrung) {
+            self.flushed.set(self.carrier.lanes.writer().out());
+            return false;
+        }
         let slots = self.carrier.lanes.writer().out().wrapping_sub(self.flushed.get());
         slots >= FLUSH_MESSAGES as u64 && self.is_much(slots) || self.carrier.must_ring()
     }

@@ -155,7 +155,7 @@ fn seeds() -> impl Iterator<Item = (u64, &'static str)> {
 /// Returns the faults that the reason of a seed names.
 fn faults(why: &str) -> impl Iterator<Item = Mutant> {
     let words: Vec<&str> = why.split([' ', ',']).collect();
-    let all = Mutant::ALL.iter().map(|(mutant, _)| *mutant);
+    let all = Mutant::OF_CORE.iter().map(|(mutant, _)| *mutant);
     all.filter(move |mutant| words.contains(&format!("{mutant:?}").as_str()))
 }
 
@@ -193,7 +193,7 @@ pub(crate) fn mutants(most: u64, only: Option<&str>) -> bool {
     }
     silence();
     let is_chosen = |mutant: &Mutant| only.is_none_or(|only| format!("{mutant:?}").contains(only));
-    let chosen: Vec<_> = Mutant::ALL.iter().filter(|(mutant, _)| is_chosen(mutant)).collect();
+    let chosen: Vec<_> = Mutant::OF_CORE.iter().filter(|(mutant, _)| is_chosen(mutant)).collect();
     let (next, caught) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let work = || {
         while let Some((mutant, what)) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {

@@ -22,6 +22,7 @@ use upbeat_core::fault::Rule;
 use upbeat_core::frame::{self, Kind};
 use upbeat_core::hello::{self, Parsed, Record};
 use upbeat_core::limits::{PENDING_SEGMENTS_MAX, SLAB_GENERATION, SLABS_MAX, TAKEN_BYTES_MAX};
+use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_core::stream::{self, Chunk, Granting, Head, Progress, SegmentRequest};
 use upbeat_memory::lane::{GROWN_BYTES, Mirror, PublishedState};
 use upbeat_memory::region::{Region, WORD};
@@ -257,6 +258,7 @@ impl Incoming {
                 Head::Progress(progress) => {
                     progressed(&progress, mirror)?;
                     self.heard.shown = true;
+                    self.heard.asked &= !mutated(Mutant::AskedForgotten);
                     self.heard.asked |= progress.asks;
                     self.heard.waits = progress.wants_room;
                     self.heard.permits = progress.answer.or(self.heard.permits);
@@ -400,7 +402,8 @@ impl Incoming {
         let wish = SegmentRequest { each: each as u32, count };
         let charge = self.granting.announced(wish, weight as u64);
         let region = charge.ok().filter(|_| self.may_take(weight)).and_then(|charge| {
-            Some(Region::try_heap(each * count as usize / WORD)?.keeping(charge))
+            let region = Region::try_heap(each * count as usize / WORD)?;
+            Some(if mutated(Mutant::SlabUncharged) { region } else { region.keeping(charge) })
         });
         let weight = if region.is_some() { weight } else { 0 };
         self.taken.slabs += weight;

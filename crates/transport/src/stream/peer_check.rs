@@ -7,6 +7,7 @@ use super::pipe::Pipe;
 use rustix::net::sockopt::{set_tcp_user_timeout, tcp_user_timeout};
 use std::os::fd::AsFd;
 use upbeat_core::connection_timeout::{ConnectionTimeout, Sending};
+use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_memory::socket::sending;
 
 /// The state of the checks of one connection.
@@ -67,7 +68,7 @@ impl PeerCheck {
         if !self.is_pending {
             self.calm_at = written;
         }
-        let is_closed = seen.window == 0;
+        let is_closed = seen.window == 0 && !mutated(Mutant::ClosedWindowOpen);
         let seen = Sending { is_closed, acked: seen.acked, silent_ms: seen.silent_ms };
         if let Some(timeout_ms) = self.patience.look(now_ns, seen) {
             // If this fails, the system ends the connection earlier, as if the host were silent.

@@ -13,6 +13,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use upbeat_core::backoff::is_refusable;
+use upbeat_core::mutant::{Mutant, mutated};
 
 /// How often a call was sent back.
 #[derive(Default)]
@@ -31,7 +32,7 @@ impl Refusals {
     /// refuses for ever makes the call fail with its error.
     #[cold]
     pub(super) fn retry(&mut self, bound: &Bound, error: &CallError) -> bool {
-        if !error.is_refused() || !is_refusable(self.count) {
+        if !error.is_refused() || !is_refusable(self.count) || mutated(Mutant::RefusedForGood) {
             return false;
         }
         let (count, pause_ns) = bound.node.back_off(self.count);

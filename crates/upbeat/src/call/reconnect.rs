@@ -18,6 +18,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use upbeat_core::backoff::Retry;
 use upbeat_core::bind::BindRequest;
+use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_memory::local::Local;
 use upbeat_memory::ticks::nanoseconds;
 
@@ -111,7 +112,7 @@ async fn reach(duty: Duty, connect: Rc<dyn Fn(Rc<Dispatcher>) -> Connecting>) {
         attempts.begin();
         let error = match connect(Rc::clone(&node)).await {
             Ok(bound) => break Ok(reached(&bound)),
-            Err(error) if !error.may_pass() => break Err(error),
+            Err(error) if !error.may_pass() || mutated(Mutant::PassingIsFinal) => break Err(error),
             Err(error) => error,
         };
         retry.lasts_until(attempts.last_until_ns());
@@ -167,7 +168,8 @@ pub(super) fn poll_reconnect(
     loop {
         match reconnect {
             Some(Reconnect::Moved(bound)) if bound.session.ended().is_none() => {
-                return Poll::Ready(Ok(reconnector.number(method, bound)));
+                let of = if mutated(Mutant::NumberMoved) { client } else { bound };
+                return Poll::Ready(Ok(reconnector.number(method, of)));
             }
             Some(Reconnect::Waits(waiter)) => match waiter.poll(node.now_ns(), context.waker()) {
                 Poll::Pending => {

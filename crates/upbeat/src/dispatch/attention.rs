@@ -4,6 +4,7 @@ use super::{Dispatcher, sessions::Place, table::Whose};
 use crate::session::Session;
 use std::rc::Rc;
 use upbeat_core::bill::Counter;
+use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_memory::sync::fence_full;
 
 /// The number of sessions that each turn looks at even if nothing arrives in them.
@@ -50,7 +51,8 @@ impl Dispatcher {
             }
             session.carrier.cool();
             session.carrier.set_attention(false);
-            if session.has_frame() || session.carrier.has_output() {
+            let is_late = session.has_frame() || session.carrier.has_output();
+            if is_late && !mutated(Mutant::CooledUnlooked) {
                 session.carrier.set_attention(true);
                 continue;
             }

@@ -15,6 +15,7 @@ use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::lease::{self, LeaseAnswer, Next};
+use upbeat_core::mutant::{Mutant, mutated};
 
 /// The calls that are served here and whose deadlines may be extended.
 pub(super) type Leases = RefCell<BTreeMap<Served, Weak<Lease>>>;
@@ -116,7 +117,9 @@ impl Lease {
         let Some(told) = answered else { return };
         if self.end() > before {
             let task = self.session.serving().task_mut(self.call).copied();
-            task.into_iter().for_each(|task| self.node.postpone(task, self.end()));
+            if !mutated(Mutant::ExtensionUnnoted) {
+                task.into_iter().for_each(|task| self.node.postpone(task, self.end()));
+            }
         }
         self.say(told);
         self.go_on();
@@ -126,6 +129,9 @@ impl Lease {
         match whose {
             Whose::Handler(reply) => reply.say(granted),
             Whose::Callee(session, call) => {
+                if mutated(Mutant::AnswerNotPassed) {
+                    return;
+                }
                 let step = session.extension_told(call, wanted, end);
                 session.say_extended(call, step, self.node.now_ns());
                 self.node.sent(&session);

@@ -14,6 +14,7 @@ use crate::reactor::Source;
 use crate::remote::Addresses;
 use std::rc::Rc;
 use upbeat_core::bill::Counter;
+use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_core::resume::{Attempt, Due};
 use upbeat_memory::pool::Key;
 use upbeat_transport::carrier::Connection;
@@ -73,6 +74,7 @@ impl Dispatcher {
     fn expect_mending(&self, session: &Session) {
         if let Some(key) = session.noted.key.get() {
             let next = session.link(|link| link.next_ns()).flatten();
+            let next = next.filter(|_| !mutated(Mutant::MendingUnnoted));
             self.peers.mending.borrow_mut().set(key, next);
         }
     }
@@ -211,7 +213,9 @@ impl Dispatcher {
         if !session.carrier.is_suspended() {
             // Messages of the old connection are taken over first, and may end the session.
             session.carrier.suspend();
-            self.hear(&session);
+            if !mutated(Mutant::OldUnheard) {
+                self.hear(&session);
+            }
             if session.ended().is_some() {
                 return resuming.refuse();
             }

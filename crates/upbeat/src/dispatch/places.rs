@@ -12,6 +12,7 @@ use std::sync::Arc;
 use upbeat_core::bill::Counter;
 use upbeat_core::context::Context;
 use upbeat_core::frame::{Flags, Head, Kind};
+use upbeat_core::mutant::{Mutant, mutated};
 
 /// The values in front of a request's payload that the handler's run needs.
 #[derive(Clone, Copy)]
@@ -158,7 +159,7 @@ impl Dispatcher {
     pub(super) fn await_turn(&self, session: &Rc<Session>) {
         if session.waiting() == 0 {
             session.look_clear(self.flow.budgets.requests());
-        } else if !session.noted.awaits_turn.replace(true) {
+        } else if !mutated(Mutant::TurnForgotten) && !session.noted.awaits_turn.replace(true) {
             self.flow.waiting.borrow_mut().push_back(Rc::clone(session));
         }
     }

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
+use upbeat_core::mutant::{Mutant, mutated};
 
 /// A session, and the methods of a service there.
 #[derive(Clone)]
@@ -69,7 +70,8 @@ impl Attempts {
         self.next.set(number + 1);
         self.waiting.borrow_mut().insert(number, Waiting { until_ns, waker: None });
         let begun_before = match since {
-            Since::Now => self.begun.get(),
+            Since::Now if !mutated(Mutant::EarlierAttemptJoined) => self.begun.get(),
+            Since::Now => 0,
             Since::Earlier => 0,
         };
         Waiter { attempts: Rc::clone(self), number, until_ns, begun_before }

@@ -15,6 +15,7 @@ use upbeat_core::channel::Operation;
 use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
 use upbeat_core::limits::METHODS_PER_SESSION_MAX;
 use upbeat_core::method::TOLERANT;
+use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_core::session;
 use upbeat_memory::held::Held;
 
@@ -102,6 +103,9 @@ impl Dispatcher {
             }
         }
         let (code, text) = if self.life.closing.get() {
+            if mutated(Mutant::ClosingUntold) {
+                return;
+            }
             (FailCode::Closing, String::new())
         } else if head.method == BIND && head.kind == Kind::Call {
             return self.bind(session, request);
@@ -208,6 +212,7 @@ impl Dispatcher {
                 self.unflushed.sent();
                 self.pressed.set(true);
             }
+            session::Cancelled::Gone if mutated(Mutant::CancelLeavesStreams) => {}
             session::Cancelled::Gone => {
                 self.count_more(Counter::OrphansEnded, self.leave_streams_of(session, call));
             }

@@ -28,6 +28,7 @@ use upbeat_core::admission::AdmissionPolicy;
 use upbeat_core::backoff::connect_delay_ns;
 use upbeat_core::bill::Counter;
 use upbeat_core::frame::Head;
+use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_core::quota::Quota;
 use upbeat_memory::page::State;
 use upbeat_memory::pool::Key;
@@ -377,7 +378,8 @@ impl Dispatcher {
         }
         self.peers.places.borrow_mut().remove(key);
         self.tell_sessions();
-        if let Some(from) = caller_of(session) {
+        let from = caller_of(session).filter(|_| !mutated(Mutant::LostStaysCounted));
+        if let Some(from) = from {
             self.peers.gate.borrow_mut().closed(from);
         }
         session.leave_lane();
@@ -404,6 +406,9 @@ impl Dispatcher {
             Waiter::Waker(waker) => waker.wake(),
         });
         for task in session.take_served() {
+            if mutated(Mutant::LostLeavesHandlers) {
+                break;
+            }
             self.cancel(task, Cancelled::Lost);
         }
         for task in left {

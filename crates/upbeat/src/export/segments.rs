@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use upbeat_core::channel::export::{Readers, Room, Rooms, Thrift};
+use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_memory::region::{Region, WORD};
 use upbeat_memory::segment::{PAGE, Segment, Writers};
 use upbeat_transport::carrier::OwnSegment;
@@ -76,7 +77,8 @@ impl Drop for Lodging {
             give_up(&segment);
         }
         // A list whose exports have ended leaves no memory behind.
-        if rooms.taken() == 0 && !self.readers.are_all() {
+        let is_over = rooms.taken() == 0 && !self.readers.are_all();
+        if is_over && !mutated(Mutant::EndedListStays) {
             rooms.segments().for_each(give_up);
             lists.remove(&self.readers);
         }

@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
+use upbeat_core::mutant::{Mutant, mutated};
 
 /// The tasks of the owner's node that wait until an export changes, on behalf of its readers.
 #[derive(Default)]
@@ -20,6 +21,14 @@ pub(super) struct Watchers {
     /// Whether tasks wait or are due.
     is_awaited: Cell<bool>,
     next: Cell<u64>,
+}
+
+impl Drop for Watchers {
+    fn drop(&mut self) {
+        // All tasks have gone that have waited.
+        let is_left = self.watched.get_mut().is_empty();
+        debug_assert!(is_left || std::thread::panicking(), "a task that has gone still watches");
+    }
 }
 
 /// A task that waits for a change, from [`Watchers::change`] until it is dropped.
@@ -110,6 +119,9 @@ impl Drop for Waiting<'_> {
         let _waker = self.watchers.waiting.borrow_mut().remove(&self.number);
         let mut watched = self.watchers.watched.borrow_mut();
         for unit in &self.units {
+            if mutated(Mutant::WatcherStays) {
+                break;
+            }
             watched.remove(&(*unit, self.number));
         }
         drop(watched);

@@ -23,6 +23,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use upbeat_core::context::Context as Entries;
 use upbeat_core::frame::FailCode;
+#[cfg(upbeat_mutants)]
+use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_memory::ticks::{Ticks, ticks};
 
 /// Code around all methods of a service: authentication, limits, logging.
@@ -419,6 +421,11 @@ async fn run<R: Wire, F: Future<Output = R>>(
     method: impl FnOnce() -> F,
 ) -> Answered<R> {
     let Surroundings { layers, limit } = &*around;
+    #[cfg(upbeat_mutants)]
+    let (limit, _turn) = match mutated(Mutant::LimitBeforeLayers) {
+        true => (&None, Some(Series::arrive(limit.as_ref()).come().await)),
+        false => (limit, None),
+    };
     let (result, outcome) = (Cell::new(None), Cell::new(None));
     let limited = async {
         let _turn = Series::arrive(limit.as_ref()).come().await;

@@ -21,6 +21,7 @@ use std::task::{Context, Poll};
 use upbeat_core::bill::Counter;
 use upbeat_core::flow::Budget;
 use upbeat_core::frame::{CallNumber, FailCode};
+use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_core::orphan::{expires_at, oneway_expires_at};
 use upbeat_memory::future_slot::FilledSlot;
 use upbeat_memory::waker::WakeTarget;
@@ -184,7 +185,7 @@ impl<R: Answer + 'static, F: Future<Output = R> + 'static> Task for Slot<F> {
                 session.serving().remove(call);
                 session.fail(call, FailCode::Cancelled, "");
             }
-            Cancelled::Lost if !node.is_closing() => {}
+            Cancelled::Lost if !node.is_closing() && !mutated(Mutant::OrphanEnds) => {}
             _ => return false,
         }
         let lease = rare.as_mut().and_then(|rare| rare.lease.take());

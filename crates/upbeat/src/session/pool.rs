@@ -11,6 +11,7 @@ use super::send_error::{NoMemory, SendError};
 use std::cell::{Cell, Ref, RefCell};
 use upbeat_core::frame::Head;
 use upbeat_core::limits::{CONTROL_SLOTS, SLAB_GENERATION};
+use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_core::session::{MissingResource, Slabs, Use};
 use upbeat_core::stream::{Permission, SegmentRequest};
 use upbeat_memory::lane::Lanes;
@@ -74,13 +75,15 @@ impl Session {
     fn make_slab(&self, usage: Use, len: usize) -> Result<usize, SendError> {
         let (pool, lanes) = (&self.pool, &self.carrier.lanes);
         let mut next = pool.slabs.borrow().next(usage, len);
-        if next.is_none() && Slabs::makes_way(len) {
+        if next.is_none() && Slabs::makes_way(len) && !mutated(Mutant::IdleSlabsStay) {
             // Idle slabs of other lengths are given up to make room.
             self.retire_slabs(|slabs| slabs.idle(Some(usage), |number| self.lies_idle(number)));
             next = pool.slabs.borrow().next(usage, len);
         }
         let Some((number, shape)) = next else {
-            pool.slabs.borrow_mut().record_missing(usage, |number| lanes.peer_returned(number));
+            if !mutated(Mutant::LackUnrecorded) {
+                pool.slabs.borrow_mut().record_missing(usage, |number| lanes.peer_returned(number));
+            }
             // A buffer that came back before the lack was noted would not be reported again.
             let free = pool.find(usage, len, lanes);
             return free.ok_or_else(|| self.missing(MissingResource::Buffer));

@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::task::Waker;
 use upbeat_core::bill::Counter;
 use upbeat_core::limits::CALLS_PER_SESSION_MAX;
+use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_memory::sync::fence_full;
 
 /// The resource for which the senders of a line wait.
@@ -107,6 +108,7 @@ impl Session {
                 match admission.room {
                     // The message has its place by its number, before the senders in the line.
                     Some(_) => self.wait_for_room(waker),
+                    None if mutated(Mutant::FullUnqueued) => {}
                     None => self.stand(Line::Room, admission, waker),
                 }
                 Ok(Some(Counter::LaneFull))

@@ -17,6 +17,7 @@ use std::convert::Infallible;
 use upbeat_core::channel::call::{Abandon, Answered};
 use upbeat_core::frame::{CallNumber, FailCode, Failure, Flags, Head, Kind};
 use upbeat_core::limits::UNREAD_BYTES_MAX;
+use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_core::session::UnreadReply;
 
 /// The waiters and replies of open calls for which no task of the node waits, by the slots of their calls. Such a
@@ -261,7 +262,7 @@ impl Session {
     /// Copies a reply that was not taken in place. Returns whether there was one.
     #[inline(always)]
     pub(crate) fn keep_answer(&self) -> Result<bool, Fault> {
-        if self.answers.arrived.call.get() == CallNumber::NONE {
+        if self.answers.arrived.call.get() == CallNumber::NONE || mutated(Mutant::UnreadForgotten) {
             Ok(false)
         } else {
             self.keep_arrived()

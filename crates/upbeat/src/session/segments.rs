@@ -5,6 +5,7 @@ use crate::error::Why;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use upbeat_core::limits::{EXPORT_GENERATION, EXPORT_SEGMENTS_WAITING_MAX, PENDING_SEGMENTS_MAX};
+use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_transport::carrier::{OwnSegment, Segment};
 
 /// The most looks at the socket for a segment that a frame names.
@@ -89,7 +90,7 @@ impl Session {
                 self.ending.fault.set(self.ending.fault.take().or(heard.err()));
                 return Ok(Some(segment));
             }
-            if !heard? {
+            if !heard? || mutated(Mutant::SegmentUnheard) {
                 break;
             }
             heard = self.hear();

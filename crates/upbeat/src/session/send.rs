@@ -21,6 +21,7 @@ use upbeat_core::context::Context;
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::{CallNumber, FailCode, Failure, Flags, Head};
 use upbeat_core::limits::{CONTROL_SLOTS, MESSAGE_BYTES_MAX};
+use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_core::session::SendOutcome;
 use upbeat_memory::ring::Refused;
 use upbeat_transport::transfers;
@@ -163,7 +164,8 @@ impl Session {
     /// Returns the head of a reply in the form of its call.
     fn in_form(&self, call: CallNumber, head: Words) -> Words {
         match self.answers.tolerant.has(call) {
-            true => Head::flagged(head, Flags::TOLERANT),
+            true if !mutated(Mutant::FormForgotten) => Head::flagged(head, Flags::TOLERANT),
+            true => head,
             false => head,
         }
     }
@@ -176,7 +178,11 @@ impl Session {
 
     #[cold]
     fn reply_later(&self, call: CallNumber, value: &dyn Payload, put: SendError) {
-        let refused = || self.fail(call, FailCode::Overloaded, TOO_MUCH_PENDING);
+        let refused = || {
+            if !mutated(Mutant::OverloadUntold) {
+                self.fail(call, FailCode::Overloaded, TOO_MUCH_PENDING);
+            }
+        };
         let put = match put {
             SendError::Full if !self.core.admits_reply(value.bytes_likely()) => return refused(),
             SendError::Full => {
@@ -287,7 +293,9 @@ impl Session {
         if self.has_room(part) {
             self.carrier.was_heard();
             self.pool.clear_missing();
-            self.room_came();
+            if !mutated(Mutant::SettledAsleep) {
+                self.room_came();
+            }
             // The wish for room remains while replies wait for buffers.
             if self.core.classes() == 0 && self.carrier.lanes.wants_room() {
                 self.carrier.lanes.set_wants_room(false);
@@ -347,7 +355,9 @@ impl Session {
         let (slots, longest) = (lanes.writer().slots(), lanes.writer().longest(keep));
         match lanes.claim(self.core.outbound().wanted_slots(slots, longest), keep) {
             // The sender that tries again gets the fault.
-            Ok(_) | Err(Refused::Progress { .. } | Refused::TooLong { .. }) => true,
+            Ok(_) | Err(Refused::Progress { .. } | Refused::TooLong { .. }) => {
+                !mutated(Mutant::SlotsUnnoticed)
+            }
             Err(Refused::Full | Refused::Claimed) => false,
         }
     }

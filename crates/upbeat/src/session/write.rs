@@ -18,6 +18,7 @@ use upbeat_core::limits::{
     CONTROL_SLOTS, IN_RING_BYTES_MAX, IN_STREAMED_RING_BYTES_MAX, MESSAGE_BYTES_MAX, SHORT_BYTES,
     SLOT_BYTES,
 };
+use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_core::session::{MissingResource, RequestPlacement, Use};
 use upbeat_core::stream::{Permission, SegmentRequest};
 use upbeat_memory::ring::{Claim, Refused, span_of};
@@ -203,6 +204,9 @@ impl Session {
             Ok(Ok(())) if domain.asks => self.core.outbound().record_in_ring(bytes),
             Ok(Ok(())) => {}
             Err(SendError::Full) if domain.usage == Use::Replies => {
+                if mutated(Mutant::RingReplyLost) {
+                    return Some(Ok(()));
+                }
                 return Some(self.put_in_buffer(front, value, bytes, domain, stamps));
             }
             // The lane has no ring for this length, and gets none.
@@ -252,6 +256,7 @@ impl Session {
         }
         match self.put_of(front, value, likely, domain, stamps)? {
             Ok(()) => Ok(()),
+            Err(exact) if mutated(Mutant::LikelyTrusted) => Err(bad_length(likely, exact)),
             Err(exact) => match self.put_of(front, value, exact, domain, stamps)? {
                 Ok(()) => Ok(()),
                 Err(again) => Err(bad_length(exact, again)),
@@ -291,7 +296,11 @@ impl Session {
         if in_ring && self.may_lie_in_ring(in_slots) {
             match self.put_in_slots(front, payload, span_of(in_slots), domain, stamps) {
                 // A reply may find a single slot where there are no consecutive ones.
-                Err(SendError::Full) if domain.usage == Use::Replies => {}
+                Err(SendError::Full) if domain.usage == Use::Replies => {
+                    if mutated(Mutant::RingReplyLost) {
+                        return Ok(Ok(()));
+                    }
+                }
                 // The lane has no ring for this length, and gets none.
                 Err(SendError::TooLarge(_)) => {}
                 written => {
@@ -473,7 +482,10 @@ impl Session {
         if let Err(error) = self.carrier.send_segment(u32::from(generation), &segment) {
             return Err(self.growth_error(error));
         }
-        claim.commit(Head::switch(u32::from(generation)).words(), 0);
+        match mutated(Mutant::GrowthUntold) {
+            true => drop(claim),
+            false => claim.commit(Head::switch(u32::from(generation)).words(), 0),
+        }
         lanes.grow_writer(segment.into_region());
         Ok(true)
     }

@@ -66,7 +66,7 @@ pub(crate) const CHECKS: &[Check] = &[
     },
     Check {
         name: "mutants",
-        about: "faults that tests put in lie in crates/core, and each is asked about",
+        about: "faults that tests put in lie in the product's code, and each is asked about",
         run: mutants::check,
     },
     Check {

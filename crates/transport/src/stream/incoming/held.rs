@@ -5,6 +5,7 @@
 
 use super::{Incoming, READ_BYTES};
 use upbeat_core::limits::{LONG_BYTES_MAX, PAGE_BYTES};
+use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_core::quota::{Charge, Quota};
 use upbeat_core::stream::{NoRoom, SegmentRequest};
 use upbeat_memory::lane::GROWN_BYTES;
@@ -32,6 +33,7 @@ impl Incoming {
         let mut length = bytes;
         if bytes > READ_BYTES {
             match self.granting.take(bytes as u64) {
+                Ok(_) if mutated(Mutant::ReceiveUncharged) => {}
                 Ok(charge) => self.taken.buffer = charge,
                 Err(NoRoom) => length = self.buffer.len().max(READ_BYTES),
             }

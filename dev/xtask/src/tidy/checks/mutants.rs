@@ -1,4 +1,4 @@
-//! Faults that tests inject lie in `crates/core`, in code that the product runs, and each has a place that injects it.
+//! Faults that tests inject lie in code that the product runs, and each has a place that injects it.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +6,8 @@ use super::super::code::Token;
 use super::super::finding::Finding;
 use super::super::tree::Tree;
 
-/// The only directory with injected faults.
-const HOME: &str = "crates/core/src/";
+/// The only directories with injected faults.
+const HOMES: [&str; 3] = ["crates/core/src/", "crates/transport/src/", "crates/upbeat/src/"];
 
 /// The file that declares them.
 const LIST: &str = "crates/core/src/mutant.rs";
@@ -19,17 +19,17 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut asked = BTreeSet::new();
     for (path, code) in tree.sources() {
         let tokens = &code.body.tokens;
-        if path.starts_with(HOME) {
+        let is_home = HOMES.iter().any(|home| path.starts_with(home));
+        if is_home {
             asked.extend(questions(tokens).filter_map(|at| name_in(&tokens[at..])));
-            continue;
         }
-        for at in questions(tokens).chain(declarations(tokens)) {
+        let strays = questions(tokens).filter(|_| !is_home);
+        for at in strays.chain(declarations(tokens).filter(|_| path != LIST)) {
             findings.push(Finding::error(
                 path,
                 tokens[at].line,
-                format!("a fault can be put in outside of {HOME}"),
-                "move the decision into crates/core, have the product call it, and declare the \
-                 fault there",
+                format!("a fault is put in or declared outside of {}, {LIST}", HOMES.join(", ")),
+                "put it into the code that the product runs, and declare it in the list",
             ));
         }
     }
@@ -71,16 +71,16 @@ fn name_in(tokens: &[Token]) -> Option<&str> {
 /// Returns the faults of the list: each is a name and a text that says what the fault does.
 fn declared(tokens: &[Token]) -> impl Iterator<Item = &Token> {
     let begin = texts(tokens, ["mutants", "!"]).next().map_or(tokens.len(), |at| at + 3);
-    let names = tokens[begin..].iter().take_while(|token| token.text != "}");
-    names.step_by(4)
+    let entries = tokens[begin..].windows(4).filter(|of| of[1].text == "," && of[3].text == ";");
+    entries.map(|of| &of[0])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const DECLARED: &str = "macro_rules! mutants { () => {} }\nmutants! {\n    First, \"a\";\n    \
-                            Second, \"b\";\n}\nfn mutated(_: Mutant) -> bool { false }\n";
+    const DECLARED: &str = "macro_rules! mutants { () => {} }\nmutants! {\n    OF_CORE {\n    First, \
+                            \"a\";\n    Second, \"b\";\n    }\n}\nfn mutated(_: Mutant) -> bool { false }\n";
 
     fn messages(files: &[(&str, &str)]) -> Vec<String> {
         check(&Tree::of(files)).iter().map(ToString::to_string).collect()
@@ -93,7 +93,7 @@ mod tests {
         let asks = "fn f() -> bool { mutated(Mutant::First) }\n";
         let found = messages(&[(LIST, DECLARED), ("crates/core/src/call.rs", asks)]);
         assert_eq!(found.len(), 1);
-        assert!(found[0].starts_with("crates/core/src/mutant.rs:4") && found[0].contains("Second"));
+        assert!(found[0].starts_with("crates/core/src/mutant.rs:5") && found[0].contains("Second"));
     }
 
     #[test]

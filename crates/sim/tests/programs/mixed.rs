@@ -1,9 +1,6 @@
 //! Programs that mix calls, deadlines, locks, streams and dropped futures, under many seeds.
-#![forbid(unsafe_code)]
 
-mod common;
-
-use common::{PATIENCE, besiege, remote};
+use crate::common::{PATIENCE, besiege, remote};
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -247,17 +244,29 @@ fn program(sim: &Sim, place: Place) {
     assert_eq!(once.len(), added.len(), "no call ran twice: {added:?}");
 }
 
+pub(crate) fn in_a_process(sim: &Sim) {
+    program(sim, Place::Process);
+}
+
+pub(crate) fn on_a_host(sim: &Sim) {
+    program(sim, Place::Host);
+}
+
+pub(crate) fn beyond_a_network(sim: &Sim) {
+    program(sim, Place::Network);
+}
+
 #[test]
 fn what_callers_in_a_process_are_told_is_what_the_server_did() {
-    check(30, |sim| program(sim, Place::Process));
+    check(30, in_a_process);
 }
 
 #[test]
 fn what_callers_on_a_host_are_told_is_what_the_server_did() {
-    check(30, |sim| program(sim, Place::Host));
+    check(30, on_a_host);
 }
 
 #[test]
 fn what_callers_beyond_a_network_are_told_is_what_the_server_did() {
-    check(30, |sim| program(sim, Place::Network));
+    check(30, beyond_a_network);
 }

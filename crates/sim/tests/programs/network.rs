@@ -1,9 +1,6 @@
 //! Hosts of a world, whose network is slow, breaks, and is parted.
-#![forbid(unsafe_code)]
 
-mod common;
-
-use common::{ms, remote};
+use crate::common::{ms, remote};
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::error::Error;
@@ -72,21 +69,23 @@ fn client(sim: &Sim, resume_within: Duration) -> Node {
 }
 
 /// A call that is too long for the buffers that there are makes one, and is sent at once.
+pub(crate) fn long_call(sim: &Sim) {
+    ledger(sim, ms(5_000));
+    let client = client(sim, ms(5_000));
+    client.block_on(async {
+        let ledger = connect(&client).await;
+        for length in [100_000, 200_000, 262_144, 500_000] {
+            let began = sim.time();
+            assert_eq!(ledger.measure(vec![7; length]).await, Ok(length as u64));
+            let took = sim.time() - began;
+            assert!(took < ms(20), "{length} bytes took {took:?}");
+        }
+    });
+}
+
 #[test]
 fn a_long_call_is_sent_without_delay() {
-    check(5, |sim| {
-        ledger(sim, ms(5_000));
-        let client = client(sim, ms(5_000));
-        client.block_on(async {
-            let ledger = connect(&client).await;
-            for length in [100_000, 200_000, 262_144, 500_000] {
-                let began = sim.time();
-                assert_eq!(ledger.measure(vec![7; length]).await, Ok(length as u64));
-                let took = sim.time() - began;
-                assert!(took < ms(20), "{length} bytes took {took:?}");
-            }
-        });
-    });
+    check(5, long_call);
 }
 
 /// The answers to eight tasks about the numbers that they entered.
@@ -127,70 +126,79 @@ async fn enter_all(node: &Node, ledger: &LedgerClient, count: u64) -> Told {
 }
 
 /// The connection of a session breaks again and again, at any byte: each call and each message arrives once, in order.
-#[test]
-fn a_session_whose_connection_breaks_loses_and_doubles_nothing() {
+pub(crate) fn breaks(sim: &Sim) {
     const COUNT: u64 = 40;
     const MESSAGES: u64 = 400;
     let long = Duration::from_secs(60);
-    check(20, |sim| {
-        let pages = ledger(sim, long);
-        sim.delay("main", "vienna", ms(1)..ms(20));
-        let client = client(sim, long);
-        client.block_on(async {
-            let ledger = connect(&client).await;
-            sim.faults(Faults::of([Fault::Break]).every(ms(0)..ms(150)));
-            let notes = ledger.clone();
-            let noted = client.spawn(async move {
-                for number in 0..MESSAGES {
-                    notes.note(number).await.unwrap();
-                    upbeat::sleep(ms(number % 3)).await;
-                }
-            });
-            let told = enter_all(&client, &ledger, COUNT).await;
-            noted.await.unwrap();
-            // An answer comes behind the messages.
-            assert_eq!(ledger.enter(u64::MAX).await, Ok(u64::MAX));
-            assert_eq!(told.done.len() as u64, 8 * COUNT);
+    let pages = ledger(sim, long);
+    sim.delay("main", "vienna", ms(1)..ms(20));
+    let client = client(sim, long);
+    client.block_on(async {
+        let ledger = connect(&client).await;
+        sim.faults(Faults::of([Fault::Break]).every(ms(0)..ms(150)));
+        let notes = ledger.clone();
+        let noted = client.spawn(async move {
+            for number in 0..MESSAGES {
+                notes.note(number).await.unwrap();
+                upbeat::sleep(ms(number % 3)).await;
+            }
         });
-        let [mut entered, noted] = pages.lock().unwrap().clone();
-        assert!((0..MESSAGES).eq(noted.iter().copied()), "{noted:?}");
-        entered.pop();
-        entered.sort_unstable();
-        assert!((0..8 * COUNT).eq(entered.iter().copied()), "{entered:?}");
-        let suspended = client.counted(Counter::SessionsSuspended);
-        sim.sometimes("a session resumed several times", suspended > 3);
-        assert_eq!(client.counted(Counter::SessionsOpened), 1);
+        let told = enter_all(&client, &ledger, COUNT).await;
+        noted.await.unwrap();
+        // An answer comes behind the messages.
+        assert_eq!(ledger.enter(u64::MAX).await, Ok(u64::MAX));
+        assert_eq!(told.done.len() as u64, 8 * COUNT);
     });
+    let [mut entered, noted] = pages.lock().unwrap().clone();
+    assert!((0..MESSAGES).eq(noted.iter().copied()), "{noted:?}");
+    entered.pop();
+    entered.sort_unstable();
+    assert!((0..8 * COUNT).eq(entered.iter().copied()), "{entered:?}");
+    let suspended = client.counted(Counter::SessionsSuspended);
+    sim.sometimes("a session resumed several times", suspended > 3);
+    assert_eq!(client.counted(Counter::SessionsOpened), 1);
+}
+
+#[test]
+fn a_session_whose_connection_breaks_loses_and_doubles_nothing() {
+    check(20, breaks);
 }
 
 /// The network is slow, parted, and silent in one direction, for up to eight seconds: a session outlives that, and what
 /// its callers are told is true. Another one, which waits for half a second, does not, and the same holds.
+fn parted(sim: &Sim, resume_within: Duration) -> Told {
+    enter_under(sim, resume_within, |sim| {
+        let faults = Faults::of([Fault::Part, Fault::Silence, Fault::Delay]);
+        [sim.faults(faults.every(ms(0)..ms(300)).lasts(ms(0)..Duration::from_secs(8)))].into()
+    })
+}
+
+pub(crate) fn outlived(sim: &Sim) {
+    assert_eq!(parted(sim, Duration::from_secs(60)).done.len() as u64, 8 * COUNT);
+}
+
+pub(crate) fn not_outlived(sim: &Sim) {
+    parted(sim, ms(500));
+}
+
 #[test]
 fn callers_beyond_a_parted_network_are_told_the_truth() {
-    for resume_within in [Duration::from_secs(60), ms(500)] {
-        check(15, |sim| {
-            let told = enter_under(sim, resume_within, |sim| {
-                let faults = Faults::of([Fault::Part, Fault::Silence, Fault::Delay]);
-                [sim.faults(faults.every(ms(0)..ms(300)).lasts(ms(0)..Duration::from_secs(8)))]
-                    .into()
-            });
-            if resume_within > Duration::from_secs(8) {
-                assert_eq!(told.done.len() as u64, 8 * COUNT);
-            }
-        });
-    }
+    check(15, outlived);
+    check(15, not_outlived);
 }
 
 /// The ledger is killed, stopped and starved as well.
+pub(crate) fn disturbed(sim: &Sim) {
+    let told = enter_under(sim, Duration::from_secs(60), |sim| {
+        let process = Faults::of([Fault::Kill, Fault::Stop]).every(ms(0)..ms(900));
+        [process.lasts(ms(0)..ms(4_000)), Faults::all()].map(|faults| sim.faults(faults)).into()
+    });
+    sim.sometimes("a call was done", !told.done.is_empty());
+}
+
 #[test]
 fn callers_under_every_fault_are_told_the_truth() {
-    check(30, |sim| {
-        let told = enter_under(sim, Duration::from_secs(60), |sim| {
-            let process = Faults::of([Fault::Kill, Fault::Stop]).every(ms(0)..ms(900));
-            [process.lasts(ms(0)..ms(4_000)), Faults::all()].map(|faults| sim.faults(faults)).into()
-        });
-        sim.sometimes("a call was done", !told.done.is_empty());
-    });
+    check(30, disturbed);
 }
 
 const COUNT: u64 = 25;
@@ -230,89 +238,95 @@ fn enter_under(sim: &Sim, resume_within: Duration, begin: impl Fn(&Sim) -> Vec<S
 }
 
 /// A deadline ends a call in time, whatever has become of the network, and a connection ends in its own.
-#[test]
-fn a_deadline_ends_a_call_to_a_host_that_is_silent() {
-    check(20, |sim| {
-        ledger(sim, Duration::from_secs(5));
-        let client = client(sim, Duration::from_secs(5));
-        client.block_on(async {
-            let ledger = connect(&client).await;
-            match sim.below(3) {
-                0 => sim.part("main", "vienna"),
-                1 => sim.silence("main", "vienna"),
-                _ => sim.silence("vienna", "main"),
+pub(crate) fn silence(sim: &Sim) {
+    ledger(sim, Duration::from_secs(5));
+    let client = client(sim, Duration::from_secs(5));
+    client.block_on(async {
+        let ledger = connect(&client).await;
+        match sim.below(3) {
+            0 => sim.part("main", "vienna"),
+            1 => sim.silence("main", "vienna"),
+            _ => sim.silence("vienna", "main"),
+        }
+        let began = Instant::now();
+        let told = ledger.enter(1).deadline(ms(300)).await;
+        assert!(matches!(told, Err(CallError::Deadline(_))), "{told:?}");
+        let took = began.elapsed();
+        assert!(took >= ms(300) && took < ms(302), "{took:?}");
+        let calls = Rc::new(Cell::new(0));
+        let counts = Rc::clone(&calls);
+        let counted = client.spawn(async move {
+            while counts.get() < 10 {
+                upbeat::sleep(ms(100)).await;
+                counts.set(counts.get() + 1);
             }
-            let began = Instant::now();
-            let told = ledger.enter(1).deadline(ms(300)).await;
-            assert!(matches!(told, Err(CallError::Deadline(_))), "{told:?}");
-            let took = began.elapsed();
-            assert!(took >= ms(300) && took < ms(302), "{took:?}");
-            let calls = Rc::new(Cell::new(0));
-            let counts = Rc::clone(&calls);
-            let counted = client.spawn(async move {
-                while counts.get() < 10 {
-                    upbeat::sleep(ms(100)).await;
-                    counts.set(counts.get() + 1);
-                }
-            });
-            let again = client.connect::<LedgerClient>("ledger@vienna:7000").wait_for(ms(700));
-            drop(again.await);
-            counted.await.unwrap();
-            sim.heal("main", "vienna");
-            let again = connect(&client).await;
-            assert_eq!(again.enter(7).await, Ok(7));
         });
+        let again = client.connect::<LedgerClient>("ledger@vienna:7000").wait_for(ms(700));
+        drop(again.await);
+        counted.await.unwrap();
+        sim.heal("main", "vienna");
+        let again = connect(&client).await;
+        assert_eq!(again.enter(7).await, Ok(7));
     });
 }
 
+#[test]
+fn a_deadline_ends_a_call_to_a_host_that_is_silent() {
+    check(20, silence);
+}
+
 /// A caller that is parted from its listener, and whose connection breaks, reaches nobody when the network heals.
+pub(crate) fn broken_before(sim: &Sim) {
+    let opened = Arc::new(AtomicU64::new(u64::MAX));
+    let of = Arc::clone(&opened);
+    sim.host("vienna").start("listens", move |sim| {
+        let node = remote(sim, "listens", ms(500)).listen("vienna:7000").build().unwrap();
+        node.block_on(upbeat::sleep(Duration::from_secs(9)));
+        of.store(node.counted(Counter::SessionsOpened), Relaxed);
+        Ok::<_, Infallible>(())
+    });
+    let client = client(sim, ms(500));
+    sim.part("main", "vienna");
+    client.block_on(async {
+        let connects = client.connect::<LedgerClient>("listens@vienna:7000");
+        let connects = upbeat::within(ms(50), connects.wait_for(ms(500))).await;
+        sim.break_connections("main", "vienna");
+        sim.heal("main", "vienna");
+        drop(connects);
+    });
+    sim.pause(Duration::from_secs(10));
+    assert_eq!(opened.load(Relaxed), 0);
+}
+
 #[test]
 fn a_connection_that_breaks_before_it_is_reached_is_gone() {
-    check(4, |sim| {
-        let opened = Arc::new(AtomicU64::new(u64::MAX));
-        let of = Arc::clone(&opened);
-        sim.host("vienna").start("listens", move |sim| {
-            let node = remote(sim, "listens", ms(500)).listen("vienna:7000").build().unwrap();
-            node.block_on(upbeat::sleep(Duration::from_secs(9)));
-            of.store(node.counted(Counter::SessionsOpened), Relaxed);
-            Ok::<_, Infallible>(())
-        });
-        let client = client(sim, ms(500));
-        sim.part("main", "vienna");
-        client.block_on(async {
-            let connects = client.connect::<LedgerClient>("listens@vienna:7000");
-            let connects = upbeat::within(ms(50), connects.wait_for(ms(500))).await;
-            sim.break_connections("main", "vienna");
-            sim.heal("main", "vienna");
-            drop(connects);
-        });
-        sim.pause(Duration::from_secs(10));
-        assert_eq!(opened.load(Relaxed), 0);
-    });
+    check(4, broken_before);
 }
 
 /// A node whose long message waits for the network sleeps meanwhile: a node that polls without a pause keeps the other
 /// threads of its world from running.
+pub(crate) fn long_message(sim: &Sim) {
+    const LONG: usize = 9 << 20;
+    ledger(sim, Duration::from_secs(5));
+    let client = client(sim, Duration::from_secs(5));
+    let other = sim.clone();
+    spawn("other", move || {
+        loop {
+            let began = Instant::now();
+            other.pause(ms(1));
+            assert!(began.elapsed() < ms(5), "a thread waits for {:?}", began.elapsed());
+        }
+    })
+    .unwrap();
+    client.block_on(async {
+        let ledger = connect(&client).await;
+        for _ in 0..2 {
+            assert_eq!(ledger.measure(vec![0; LONG]).await, Ok(LONG as u64));
+        }
+    });
+}
+
 #[test]
 fn a_node_sleeps_while_its_long_message_waits_for_the_network() {
-    const LONG: usize = 9 << 20;
-    check(4, |sim| {
-        ledger(sim, Duration::from_secs(5));
-        let client = client(sim, Duration::from_secs(5));
-        let other = sim.clone();
-        spawn("other", move || {
-            loop {
-                let began = Instant::now();
-                other.pause(ms(1));
-                assert!(began.elapsed() < ms(5), "a thread waits for {:?}", began.elapsed());
-            }
-        })
-        .unwrap();
-        client.block_on(async {
-            let ledger = connect(&client).await;
-            for _ in 0..2 {
-                assert_eq!(ledger.measure(vec![0; LONG]).await, Ok(LONG as u64));
-            }
-        });
-    });
+    check(4, long_message);
 }

@@ -1,0 +1,176 @@
+//! Each fault that can be put into the runtime is found by one of the programs, under the seed that `faults.txt` names.
+
+use crate::{exports, flood, mixed, network, reached, room, terms};
+use std::env;
+use std::num::NonZero;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use upbeat_core::mutant::{Mutant, put};
+use upbeat_sim::{Sim, play};
+
+type Program = fn(&Sim);
+
+const PROGRAMS: &[(&str, Program)] = &[
+    ("mixed::in_a_process", mixed::in_a_process),
+    ("mixed::on_a_host", mixed::on_a_host),
+    ("mixed::beyond_a_network", mixed::beyond_a_network),
+    ("network::breaks", network::breaks),
+    ("network::outlived", network::outlived),
+    ("network::not_outlived", network::not_outlived),
+    ("network::silence", network::silence),
+    ("exports::reads", exports::reads),
+    ("exports::lists", exports::lists),
+    ("room::charged", room::charged),
+    ("room::unheard", room::unheard),
+    ("room::held", room::held),
+    ("room::unread", room::unread),
+    ("room::inherited", room::inherited),
+    ("room::lengths", room::lengths),
+    ("room::alone_on_a_host", room::alone_on_a_host),
+    ("room::alone_beyond_a_network", room::alone_beyond_a_network),
+    ("room::given_up", room::given_up),
+    ("flood::on_a_host", flood::on_a_host),
+    ("flood::beyond_a_network", flood::beyond_a_network),
+    ("reached::crowd_of_a_host", reached::crowd_of_a_host),
+    ("reached::crowd_of_another_host", reached::crowd_of_another_host),
+    ("reached::anew", reached::anew),
+    ("reached::since_then", reached::since_then),
+    ("reached::shared_name", reached::shared_name),
+    ("reached::idle_handle", reached::idle_handle),
+    ("terms::extended", terms::extended),
+    ("terms::left", terms::left),
+    ("terms::orphaned", terms::orphaned),
+    ("terms::sent_back", terms::sent_back),
+    ("terms::limited", terms::limited),
+    ("terms::closing", terms::closing),
+    ("terms::tolerant", terms::tolerant),
+    ("terms::admitted", terms::admitted),
+];
+
+/// A line for each fault: its name, the program that finds it, and a seed under which it does.
+const FOUND: &str = include_str!("faults.txt");
+
+/// Faults that no program has found so far, each with what hides it, as far as that is known.
+const NOT_FOUND: &[(Mutant, &str)] = &[
+    (Mutant::EarlierAttemptJoined, "an attempt ends as soon as its node has gone"),
+    (Mutant::OldUnheard, "what the old connection has brought is sent again over the new one"),
+    (Mutant::WatcherStays, "not known: the owner's watchers are to be empty when they are dropped"),
+    (Mutant::ClosedWindowOpen, "a simulated network has no windows"),
+    (Mutant::ReceiveUncharged, "rings and buffers of other lengths hide the difference"),
+    (Mutant::AskedForgotten, "no report follows a question that is not answered yet"),
+];
+
+/// Returns whether a program is to find a fault.
+fn is_expected(fault: Mutant) -> bool {
+    NOT_FOUND.iter().all(|(other, _)| *other != fault)
+}
+
+/// The longest search for a fault.
+const SEARCH: Duration = Duration::from_secs(60);
+
+/// No program takes so long without a fault.
+const LONGEST: Duration = Duration::from_secs(400);
+
+/// Returns the program of this name.
+fn of(name: &str) -> Program {
+    let program = PROGRAMS.iter().find(|(known, _)| *known == name);
+    program.unwrap_or_else(|| panic!("there is no program {name}")).1
+}
+
+/// Runs a program under a seed with a fault. Returns how it has failed.
+fn run(fault: Option<Mutant>, program: Program, seed: u64) -> Option<String> {
+    put(fault);
+    let outcome = play(seed, |sim| {
+        sim.start("ends the world", |sim| -> Result<(), String> {
+            sim.pause(LONGEST);
+            Err(format!("the program goes on for {LONGEST:?}"))
+        });
+        program(sim);
+    });
+    put(None);
+    outcome.ended.err().map(|ended| ended.to_string())
+}
+
+/// Does work for each fault, on all processors.
+fn for_each(work: impl Fn(Mutant, &'static str) + Sync) {
+    let next = AtomicUsize::new(0);
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some((fault, what)) =
+                    Mutant::OF_RUNTIME.get(next.fetch_add(1, Ordering::Relaxed))
+                {
+                    work(*fault, what);
+                }
+            });
+        }
+    });
+}
+
+/// Turns off the printing of panics.
+fn silence() {
+    std::panic::set_hook(Box::new(|_| {}));
+}
+
+#[test]
+fn each_fault_is_found_under_its_seed() {
+    silence();
+    let missed = Mutex::new(Vec::new());
+    for_each(|fault, _| {
+        let name = format!("{fault:?}");
+        let mut lines = FOUND.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+        let line = lines.find(|words| words[0] == name);
+        let found = line.is_some_and(|words| {
+            let (program, seed) = (of(words[1]), words[2].parse().unwrap());
+            run(Some(fault), program, seed).is_some() && run(None, program, seed).is_none()
+        });
+        if found != is_expected(fault) {
+            missed.lock().unwrap().push(name);
+        }
+    });
+    let missed = missed.into_inner().unwrap();
+    assert!(missed.is_empty(), "found, or not found, against expectation: {missed:?}");
+}
+
+/// Looks for each fault, or for those whose names contain `UPBEAT_FAULT`, with all programs under random seeds, or with
+/// those whose names contain `UPBEAT_PROGRAM`. Prints the lines of `faults.txt`, and how long each search took.
+#[test]
+#[ignore = "takes minutes, and prints what it finds"]
+fn each_fault_is_found_under_random_seeds() {
+    silence();
+    let [only, with] =
+        ["UPBEAT_FAULT", "UPBEAT_PROGRAM"].map(|name| env::var(name).unwrap_or_default());
+    let programs = || PROGRAMS.iter().filter(|(name, _)| name.contains(&with));
+    let missed = Mutex::new(Vec::new());
+    for_each(|fault, what| {
+        let name = format!("{fault:?}");
+        if !name.contains(&only) || only.is_empty() && !is_expected(fault) {
+            return;
+        }
+        let began = Instant::now();
+        let mut random = began.elapsed().as_nanos() as u64 ^ u64::from(std::process::id());
+        let found = std::iter::repeat_with(programs).flatten().find_map(|(program, run_it)| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let seed = random >> 44;
+            let failed = run(Some(fault), *run_it, seed);
+            let is_late = began.elapsed() > SEARCH;
+            (failed.is_some() || is_late).then(|| failed.map(|text| (*program, seed, text)))
+        });
+        let took = began.elapsed();
+        match found.flatten() {
+            Some((program, seed, text)) => {
+                let is_sound = run(None, of(program), seed).is_none();
+                let why = if is_sound { "" } else { " FAILS WITHOUT A FAULT" };
+                println!("{name} {program} {seed} # {took:.1?}{why}: {text}");
+            }
+            None => {
+                println!("# {name} is not found in {took:.0?}: {what}");
+                missed.lock().unwrap().push(name);
+            }
+        }
+    });
+    let missed = missed.into_inner().unwrap();
+    assert!(missed.is_empty(), "not found: {missed:?}");
+}

@@ -1,0 +1,16 @@
+//! Programs in worlds of many seeds, and faults that they find.
+#![forbid(unsafe_code)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod exports;
+mod flood;
+mod mixed;
+mod network;
+mod reached;
+mod room;
+mod terms;
+
+#[cfg(upbeat_mutants)]
+mod faults;

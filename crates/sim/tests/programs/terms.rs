@@ -1,0 +1,463 @@
+//! Time that callers grant, callers that leave, locks that handlers need, layers, limits, and types that differ.
+
+use crate::common::{PATIENCE, remote};
+use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use upbeat::sync::Mutex;
+use upbeat::{CallInfo, Layer, Next, Node, Refusal, Stream};
+use upbeat_environment::time::Instant;
+use upbeat_sim::{Sim, check};
+
+/// Work that takes its time.
+#[upbeat::service]
+trait Work {
+    /// Asks for so much time, and takes so much.
+    async fn more(&self, wants: u64, takes: u64) -> bool;
+    /// Calls `more` of the next node with this deadline, which it extends.
+    async fn more_there(&self, has: u64, wants: u64, takes: u64) -> bool;
+    /// Notes a number after a time.
+    async fn finish(&self, number: u64, ms: u64);
+    /// Notes a number after a time, though its caller may have left.
+    async fn finish_alone(&self, number: u64, ms: u64);
+    /// Returns the numbers that were noted, and how many handlers wait.
+    async fn finished(&self) -> (Vec<u64>, u64);
+    /// Holds the lock.
+    async fn hold(&self, ms: u64);
+    /// Needs the lock, and is sent back until it is free.
+    #[method(nack)]
+    async fn guarded(&self, number: u64) -> u64;
+    /// Returns numbers without end.
+    async fn numbers(&self) -> Stream<u64>;
+}
+
+struct Worker {
+    node: Node,
+    lock: Mutex<()>,
+    finished: RefCell<Vec<u64>>,
+    waits: Rc<Cell<u64>>,
+}
+
+/// A handler that waits.
+struct Waits(Rc<Cell<u64>>);
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+impl Worker {
+    async fn waits(&self, time: u64) {
+        self.waits.set(self.waits.get() + 1);
+        let _waits = Waits(Rc::clone(&self.waits));
+        upbeat::sleep(ms(time)).await;
+    }
+}
+
+fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+#[upbeat::service]
+impl Work for Worker {
+    async fn more(&self, wants: u64, takes: u64) -> bool {
+        let is_granted = upbeat::extend(ms(wants)).await.is_ok();
+        self.waits(takes).await;
+        is_granted
+    }
+    async fn more_there(&self, has: u64, wants: u64, takes: u64) -> bool {
+        let next: WorkClient = self.node.connect("back").await.unwrap();
+        next.more(wants, takes).deadline(ms(has)).extendable(ms(60_000)).await.unwrap_or(false)
+    }
+    async fn finish(&self, number: u64, ms: u64) {
+        self.waits(ms).await;
+        self.finished.borrow_mut().push(number);
+    }
+    #[method(outlives = "60s")]
+    async fn finish_alone(&self, number: u64, ms: u64) {
+        self.finish(number, ms).await;
+    }
+    async fn finished(&self) -> (Vec<u64>, u64) {
+        (self.finished.borrow().clone(), self.waits.get())
+    }
+    async fn hold(&self, time: u64) {
+        let _held = self.lock.lock().await;
+        upbeat::sleep(ms(time)).await;
+    }
+    #[method(needs(self.lock))]
+    async fn guarded(&self, number: u64) -> u64 {
+        number
+    }
+    async fn numbers(&self) -> Stream<u64> {
+        upbeat::stream(async move |sink| {
+            for number in 0.. {
+                upbeat::sleep(ms(1)).await;
+                sink.send(number).await;
+            }
+        })
+    }
+}
+
+/// Starts a worker. Returns the number of its open streams.
+fn worker(sim: &Sim, name: &'static str) -> Arc<AtomicU64> {
+    let streams = Arc::<AtomicU64>::default();
+    let of = Arc::clone(&streams);
+    sim.start(name, move |sim| {
+        let node = sim.node(name).build().unwrap();
+        let worker = Worker {
+            node: node.clone(),
+            lock: Mutex::new(()),
+            finished: RefCell::default(),
+            waits: Rc::default(),
+        };
+        node.serve(WorkServer::new(worker)).unwrap();
+        node.block_on(async {
+            loop {
+                upbeat::sleep(ms(100)).await;
+                of.store(node.streams() as u64, Relaxed);
+            }
+        });
+        Ok::<_, Infallible>(())
+    });
+    streams
+}
+
+const SOON: Duration = Duration::from_secs(10);
+
+async fn connected(node: &Node, name: &str) -> WorkClient {
+    node.connect::<WorkClient>(name).wait_for(SOON).await.unwrap()
+}
+
+/// A callee gets the time that its caller grants, also through a node in the middle, and uses it.
+pub(crate) fn extended(sim: &Sim) {
+    worker(sim, "front");
+    worker(sim, "back");
+    let node = sim.node("client").build().unwrap();
+    node.block_on(async {
+        let (front, back) = (connected(&node, "front").await, connected(&node, "back").await);
+        for _ in 0..6 {
+            let (has, wants) = (50 + sim.below(100), 400 + sim.below(1_000));
+            let takes = sim.below(wants - 100);
+            let call = back.more(wants, takes).deadline(ms(has)).extendable(ms(60_000));
+            assert_eq!(call.await, Ok(true));
+            let call = front.more_there(has, wants, takes).deadline(ms(has + 50));
+            assert_eq!(call.extendable(ms(60_000)).await, Ok(true));
+            let call = back.more(wants, takes).deadline(ms(2_000)).extendable(ms(1));
+            assert_eq!(call.await, Ok(true), "it has the time already");
+            let refused = back.more(wants, 0).deadline(ms(has)).extendable(ms(1)).await;
+            assert_eq!(refused, Ok(false));
+        }
+    });
+}
+
+/// A handler ends with its caller, unless it may outlive it, and an open stream ends with its reader.
+pub(crate) fn left(sim: &Sim) {
+    let streams = worker(sim, "front");
+    let node = sim.node("client").build().unwrap();
+    node.block_on(async {
+        let front = connected(&node, "front").await;
+        let mut alone = Vec::new();
+        for number in 0..30 {
+            let short = ms(1 + sim.below(40));
+            match sim.below(3) {
+                0 => assert!(upbeat::within(short, front.finish(number, 500)).await.is_err()),
+                1 => {
+                    assert!(upbeat::within(short, front.finish_alone(number, 500)).await.is_err());
+                    alone.push(number);
+                }
+                _ => {
+                    let short = Duration::from_micros(sim.below(30));
+                    drop(upbeat::within(short, front.numbers()).await.map(drop));
+                }
+            }
+        }
+        // A number serves many calls, one after another.
+        for number in 100..110 {
+            assert_eq!(front.guarded(number).await, Ok(number));
+        }
+        upbeat::sleep(ms(3_000)).await;
+        let (mut finished, waits) = front.finished().await.unwrap();
+        finished.sort_unstable();
+        assert_eq!((finished, waits), (alone, 0));
+        assert_eq!(streams.load(Relaxed), 0, "all readers have gone");
+    });
+}
+
+/// Callers die, and are shut down: handlers that may outlive them do, others do not.
+pub(crate) fn orphaned(sim: &Sim) {
+    worker(sim, "front");
+    sim.start("caller", |sim| {
+        let node = sim.node("caller").build().unwrap();
+        node.block_on(async {
+            let front = connected(&node, "front").await;
+            for number in 0..3 {
+                let (some, others) = (front.clone(), front.clone());
+                drop(node.spawn(async move { some.finish(number, 600).await }));
+                drop(node.spawn(async move { others.finish_alone(100 + number, 600).await }));
+            }
+            upbeat::sleep(ms(400)).await;
+        });
+        if sim.below(2) == 0 {
+            sim.kill("caller");
+        }
+        Ok::<_, Infallible>(())
+    });
+    let node = sim.node("client").build().unwrap();
+    node.block_on(async {
+        let front = connected(&node, "front").await;
+        upbeat::sleep(ms(300)).await;
+        assert_eq!(front.finished().await.unwrap().1, 6, "all wait");
+        upbeat::sleep(ms(200)).await;
+        assert_eq!(front.finished().await.unwrap().1, 3, "some have ended with their caller");
+        upbeat::sleep(ms(2_000)).await;
+        assert_eq!(front.finished().await, Ok((vec![100, 101, 102], 0)));
+    });
+}
+
+/// A call that is sent back is sent again until the lock is free.
+pub(crate) fn sent_back(sim: &Sim) {
+    worker(sim, "front");
+    let node = sim.node("client").build().unwrap();
+    node.block_on(async {
+        let front = connected(&node, "front").await;
+        for number in 0..10 {
+            let holds = front.clone();
+            let time = sim.below(20);
+            let held = node.spawn(async move { holds.hold(time).await });
+            upbeat::sleep(Duration::from_micros(sim.below(200))).await;
+            assert_eq!(front.guarded(number).await, Ok(number));
+            held.await.unwrap().unwrap();
+        }
+    });
+}
+
+/// A door that takes a while to be passed.
+struct Door;
+
+impl Layer for Door {
+    async fn around(&self, _: &CallInfo, next: Next<'_>) -> Result<(), Refusal> {
+        upbeat::sleep(ms(100)).await;
+        next.run().await
+    }
+}
+
+/// Calls pass the layers beside each other, and the limit behind them one after another.
+pub(crate) fn limited(sim: &Sim) {
+    sim.start("limited", |sim| {
+        let node = sim.node("limited").build().unwrap();
+        let worker = Worker {
+            node: node.clone(),
+            lock: Mutex::new(()),
+            finished: RefCell::default(),
+            waits: Rc::default(),
+        };
+        node.serve(WorkServer::new(worker).layer(Door).max_concurrent(2)).unwrap();
+        node.block_on(std::future::pending::<()>());
+        Ok::<_, Infallible>(())
+    });
+    let node = sim.node("client").build().unwrap();
+    node.block_on(async {
+        let work = connected(&node, "limited").await;
+        let began = Instant::now();
+        let calls: Vec<_> = (0..6)
+            .map(|number| {
+                let work = work.clone();
+                node.spawn(async move { work.finish(number, 10).await })
+            })
+            .collect();
+        for call in calls {
+            assert_eq!(call.await.unwrap(), Ok(()));
+        }
+        let took = began.elapsed();
+        assert!(took >= ms(130) && took < ms(180), "three pairs behind one door: {took:?}");
+    });
+}
+
+/// A node that closes says so to who calls it, and finishes what it has begun.
+pub(crate) fn closing(sim: &Sim) {
+    sim.start("closes", |sim| {
+        let node = sim.node("closes").build().unwrap();
+        let worker = Worker {
+            node: node.clone(),
+            lock: Mutex::new(()),
+            finished: RefCell::default(),
+            waits: Rc::default(),
+        };
+        node.serve(WorkServer::new(worker)).unwrap();
+        node.block_on(upbeat::sleep(ms(200)));
+        node.shut_down(ms(1_000));
+        Ok::<_, Infallible>(())
+    });
+    let node = sim.node("client").build().unwrap();
+    node.block_on(async {
+        let work = connected(&node, "closes").await;
+        let begun = work.clone();
+        let begun = node.spawn(async move { begun.finish(1, 600).await });
+        upbeat::sleep(ms(300)).await;
+        for number in 0..5 {
+            let told = upbeat::within(ms(20), work.finish(number, 0)).await;
+            let Ok(Err(error)) = told else { panic!("it is told at once") };
+            assert!(!error.may_have_run(), "{error}");
+            upbeat::sleep(ms(sim.below(20))).await;
+        }
+        assert_eq!(begun.await.unwrap(), Ok(()));
+    });
+}
+
+/// A library of today.
+mod today {
+    #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize, upbeat::Wire)]
+    pub(super) struct Book {
+        pub(super) pages: u64,
+        #[wire(default)]
+        pub(super) title: String,
+    }
+
+    /// Lends books.
+    #[upbeat::service]
+    pub(super) trait Library {
+        /// Adds so many pages.
+        async fn add(&self, book: Book, pages: u64) -> Book;
+    }
+}
+
+/// The same library, before its books had titles.
+mod before {
+    #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize, upbeat::Wire)]
+    pub(super) struct Book {
+        pub(super) pages: u64,
+    }
+
+    /// Lends books.
+    #[upbeat::service]
+    pub(super) trait Library {
+        /// Adds so many pages.
+        async fn add(&self, book: Book, pages: u64) -> Book;
+    }
+}
+
+struct Shelf;
+
+impl before::Library for Shelf {
+    async fn add(&self, book: before::Book, pages: u64) -> before::Book {
+        before::Book { pages: book.pages + pages }
+    }
+}
+
+impl today::Library for Shelf {
+    async fn add(&self, book: today::Book, pages: u64) -> today::Book {
+        if pages.is_multiple_of(3) {
+            upbeat::sleep(ms(pages)).await;
+        }
+        today::Book { pages: book.pages + pages, title: book.title + "!" }
+    }
+}
+
+/// Callers of today and of before call one library, each in its own form.
+pub(crate) fn tolerant(sim: &Sim) {
+    sim.start("archive", |sim| {
+        let node = sim.node("archive").build().unwrap();
+        node.serve(before::LibraryServer::new(Shelf)).unwrap();
+        node.block_on(std::future::pending::<()>());
+        Ok::<_, Infallible>(())
+    });
+    sim.start("library", |sim| {
+        let node = sim.node("library").build().unwrap();
+        node.serve(today::LibraryServer::new(Shelf)).unwrap();
+        node.block_on(std::future::pending::<()>());
+        Ok::<_, Infallible>(())
+    });
+    let node = sim.node("client").build().unwrap();
+    node.block_on(async {
+        let now = node.connect::<today::LibraryClient>("library").wait_for(SOON).await.unwrap();
+        let old = node.connect::<before::LibraryClient>("library").wait_for(SOON).await.unwrap();
+        let there = node.connect::<today::LibraryClient>("archive").wait_for(SOON);
+        let there = there.await.unwrap();
+        for pages in 0..12 {
+            let title = "a title ".repeat(sim.below(30) as usize);
+            let book = today::Book { pages: 7, title: title.clone() };
+            let expected = today::Book { pages: 7 + pages, title: title + "!" };
+            assert_eq!(now.add(book, pages).await, Ok(expected));
+            let book = today::Book { pages: 3, title: "unknown there".to_owned() };
+            let expected = today::Book { pages: 3 + pages, title: String::new() };
+            assert_eq!(there.add(book, pages).await, Ok(expected));
+            let book = before::Book { pages: 5 };
+            assert_eq!(old.add(book, pages).await, Ok(before::Book { pages: 5 + pages }));
+        }
+    });
+}
+
+/// A listener admits so many sessions of a host: one that has ended makes room for the next.
+pub(crate) fn admitted(sim: &Sim) {
+    sim.host("vienna").start("library", |sim| {
+        let node = remote(sim, "library", ms(100)).listen("vienna:7000").sessions_per_address(3);
+        let node = node.build().unwrap();
+        node.serve(today::LibraryServer::new(Shelf)).unwrap();
+        node.block_on(std::future::pending::<()>());
+        Ok::<_, Infallible>(())
+    });
+    sim.start("caller", |sim| {
+        let node = remote(sim, "caller", ms(100)).build().unwrap();
+        node.block_on(async {
+            let library = node.connect::<today::LibraryClient>("library@vienna:7000");
+            library.wait_for(SOON).await.unwrap();
+            upbeat::sleep(ms(sim.below(100))).await;
+        });
+        Ok::<_, Infallible>(())
+    });
+    for _ in 0..6 {
+        sim.pause(ms(sim.below(150)));
+        sim.kill("caller");
+        sim.pause(ms(sim.below(150)));
+        sim.restart("caller");
+    }
+    sim.pause(PATIENCE);
+    let node = remote(sim, "client", ms(100)).build().unwrap();
+    node.block_on(async {
+        let library = node.connect::<today::LibraryClient>("library@vienna:7000");
+        let library = library.wait_for(SOON).await.unwrap();
+        let book = today::Book { pages: 1, title: String::new() };
+        assert!(library.add(book, 1).await.is_ok());
+    });
+}
+
+#[test]
+fn callees_get_the_time_that_their_callers_grant() {
+    check(10, extended);
+}
+
+#[test]
+fn handlers_end_with_their_callers_unless_they_may_outlive_them() {
+    check(10, left);
+    check(10, orphaned);
+}
+
+#[test]
+fn calls_are_sent_again_until_a_lock_is_free() {
+    check(10, sent_back);
+}
+
+#[test]
+fn the_limit_lies_behind_the_layers() {
+    check(10, limited);
+}
+
+#[test]
+fn a_node_that_closes_says_so() {
+    check(10, closing);
+}
+
+#[test]
+fn callers_of_two_versions_read_their_own_form() {
+    check(10, tolerant);
+}
+
+#[test]
+fn ended_sessions_make_room_for_others() {
+    check(10, admitted);
+}
