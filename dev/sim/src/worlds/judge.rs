@@ -239,6 +239,9 @@ impl Judge<'_> {
             Act::Outlives => OUTLIVES_MS * MS,
             Act::Note => ONEWAY_OUTLIVES_MS * MS,
         };
+        // The handlers of a server that shuts down go on for its grace.
+        let leaves = self.plan.servers.get(operation.from).and_then(|server| server.leaves);
+        let goes_on = goes_on + leaves.map_or(0, |(_, grace)| grace * MS);
         let is_abandoned = !matches!(did.told, Some((_, Told::Done)));
         let lag = if is_remote { self.lag() } else { 0 };
         if let Some(orphaned) = orphaned.filter(|_| is_abandoned)
