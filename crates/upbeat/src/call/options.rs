@@ -41,7 +41,8 @@ pub struct CallOptions {
 }
 
 impl CallOptions {
-    /// Gives each call up after `after`, or earlier if the options say so already.
+    /// Gives each call up after `after`, or earlier if the options say so already. A one-way message that is awaited has
+    /// no deadline: bound it by [`within`](crate::within).
     pub fn deadline(mut self, after: Duration) -> CallOptions {
         self.deadline = Some(self.deadline.map_or(after, |before| before.min(after)));
         self
