@@ -107,6 +107,10 @@ pub(super) fn not_waiting(
     session: &Rc<Session>,
     put: SendError,
 ) -> CallError {
+    if session.is_unflushed() {
+        // The peer was told of a buffer that the message would have lain in.
+        node.sent(session);
+    }
     put.into_error(|why| {
         node.lose(session, *why);
         session.lost()

@@ -389,6 +389,9 @@ impl Dispatcher {
         }
         let carrier = &session.carrier;
         self.forget_suspended(key);
+        if let Some(connection) = carrier.take_broken() {
+            self.events.reactor.remove(&connection);
+        }
         if let Some(socket) = carrier.socket() {
             self.events.reactor.remove(socket);
         }

@@ -41,14 +41,15 @@ impl Events {
     /// Returns whether a panic has left an event unattended that the epoll does not tell again.
     pub(super) fn is_any_left(&self) -> bool {
         let sources = self.sources.take();
-        let any = sources.iter().any(|source| matches!(source, Source::Application(_)));
+        let is_told_once = |of: &Source| matches!(of, Source::Application(_) | Source::Place(_));
+        let any = sources.iter().any(is_told_once);
         self.sources.set(sources);
         any
     }
 }
 
 /// The sources of events that are not attended yet. They are kept where one of them panics: the epoll tells an event of
-/// a descriptor of the application once.
+/// a handshake, or of a descriptor of the application, once.
 struct Unattended<'n> {
     events: &'n Events,
     sources: Vec<Source>,

@@ -26,8 +26,8 @@ pub(super) struct Watchers {
 impl Drop for Watchers {
     fn drop(&mut self) {
         // All tasks have gone that have waited.
-        let is_left = self.watched.get_mut().is_empty();
-        debug_assert!(is_left || std::thread::panicking(), "a task that has gone still watches");
+        let is_empty = self.watched.get_mut().is_empty();
+        debug_assert!(is_empty || std::thread::panicking(), "a task that has gone still watches");
     }
 }
 

@@ -93,7 +93,7 @@ impl Session {
 
     /// Tells the callee of a call how much time it has from `now` on, or that it gets no more.
     pub(crate) fn say_extended(&self, call: CallNumber, step: Step, now: u64) {
-        let left = step.left(now).map_or(0, |left| (left / 1000).max(1));
+        let left = step.left(now).map_or(0, |left| left.div_ceil(1000).max(1));
         self.say_time(Head::extended(call), left);
     }
 
