@@ -2,7 +2,7 @@
 //!
 //! In a build with `RUSTFLAGS="--cfg upbeat_mutants"` a thread may [`put`] a fault in. In all other builds there is
 //! none, and the compiler removes every check for one. The simulator (`dev/sim`) runs histories with each fault of this
-//! crate; the tests of `crates/sim` run programs with each fault of the others.
+//! crate; the tests of `crates/sim` run programs with those of the others.
 //! Invariant: without a fault, the crates behave as in a build without that cfg.
 
 #[cfg(upbeat_mutants)]

@@ -27,8 +27,7 @@ pub enum Fault {
     Kill,
     /// A process is stopped, and goes on.
     Stop,
-    /// A process lacks descriptors, memory or room, and has them again. If it ends with an error meanwhile, it is started
-    /// again.
+    /// A process lacks descriptors, memory or room, and has them again. If it has ended meanwhile, it is started again.
     Starve,
     /// The connections between two hosts break, at any byte.
     Break,
@@ -70,7 +69,8 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Faults of all kinds, on all processes that the program has started, and on the ways between all hosts.
+    /// Faults of all kinds, on all processes that the program has started, the one that calls for the faults among them, and
+    /// on the ways between all hosts.
     #[must_use]
     pub fn all() -> Faults {
         Faults::of([

@@ -71,6 +71,7 @@ fn a_starved_server_accepts_its_callers_once_it_is_supplied() {
             if of_one_host {
                 sim.host("vienna").start("client", part);
                 sim.pause(Duration::from_secs(30));
+                assert!(!sim.is_running("client"));
             } else {
                 part(sim).unwrap();
             }

@@ -148,19 +148,19 @@ pub(crate) fn explore(extent: &Extent, is_json: bool) -> bool {
     }
     if let Some((seed, violations)) = &violation {
         let Plan { servers, clients, faults, resume_ms, wait_ms, .. } = Plan::new(*seed);
-        println!("seed {seed}: sessions wait for {resume_ms} ms, callers for {wait_ms} ms");
-        servers.iter().for_each(|server| println!("{server:?}"));
-        clients.iter().for_each(|client| println!("{client:?}"));
-        faults.iter().for_each(|(at, fault)| println!("at {at} ms: {fault:?}"));
+        eprintln!("seed {seed}: sessions wait for {resume_ms} ms, callers for {wait_ms} ms");
+        servers.iter().for_each(|server| eprintln!("{server:?}"));
+        clients.iter().for_each(|client| eprintln!("{client:?}"));
+        faults.iter().for_each(|(at, fault)| eprintln!("at {at} ms: {fault:?}"));
         for violation in violations {
-            println!("VIOLATION: {violation}");
+            eprintln!("VIOLATION: {violation}");
         }
-        println!("again: cargo run --release -p sim -- worlds --seed {seed} --histories 1");
+        eprintln!("again: cargo run --release -p sim -- worlds --seed {seed} --histories 1");
     }
     let never: Vec<_> = counts.iter().filter(|(_, times)| **times == 0).collect();
     let is_complete = *worlds < ENOUGH || never.is_empty();
     if !is_complete {
-        println!("events that never occurred in {worlds} worlds: {never:?}");
+        eprintln!("events that never occurred in {worlds} worlds: {never:?}");
     }
     violation.is_none() && is_complete
 }

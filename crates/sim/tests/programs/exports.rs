@@ -3,7 +3,7 @@
 use crate::common::{besiege, remote};
 use std::convert::Infallible;
 use std::time::Duration;
-use upbeat::Shared;
+use upbeat::{Counter, Shared};
 use upbeat_sim::{Sim, check};
 
 /// A session outlives what happens to the network.
@@ -102,6 +102,7 @@ pub(crate) fn lists(sim: &Sim) {
                 upbeat::sleep(Duration::from_millis(30)).await;
             }
         });
+        assert_eq!(node.counted(Counter::Panics), 0);
         let memory = node.export_memory();
         assert_eq!((memory.live, memory.held, memory.segments), (0, 0, 0));
         Ok::<_, Infallible>(())
@@ -118,6 +119,7 @@ pub(crate) fn lists(sim: &Sim) {
                 let at = sim.below(20) as usize;
                 let mut watch = prices.index(at).watch();
                 drop(upbeat::within(pause, watch.changed()).await);
+                sim.sometimes("a reader has watched", true);
             }
         });
         Ok::<_, Infallible>(())

@@ -249,12 +249,13 @@ impl Record {
         history.spans.push(Span { what, from, to: u64::MAX });
     }
 
-    /// A disturbance is over.
+    /// A disturbance is over. Those of a network may overlap, and end one by one.
     pub(crate) fn ends(&self, what: Disturbance) {
         let mut history = self.lock();
         let now = history.now();
         let open = |span: &&mut Span| span.what == what && span.to == u64::MAX;
-        history.spans.iter_mut().filter(open).for_each(|span| span.to = now);
+        let most = if matches!(what, Disturbance::Network(_)) { 1 } else { usize::MAX };
+        history.spans.iter_mut().rev().filter(open).take(most).for_each(|span| span.to = now);
     }
 
     /// A process could not connect with a server.

@@ -25,6 +25,8 @@ use std::cell::RefCell;
 const MS: u64 = 1_000_000;
 /// The time in which a process of the same host learns that another one has died, or acts if it is not stopped.
 const SOON: u64 = 20 * MS;
+/// The shortest time after which a handshake is given up.
+const HANDSHAKE: u64 = 2_000 * MS;
 
 struct Judge<'w> {
     plan: &'w Plan,
@@ -98,8 +100,12 @@ impl Judge<'_> {
         let is_remote = self.is_remote(one, other);
         let lag = if is_remote { self.lag() } else { SOON };
         let within = (from.saturating_sub(lag), to);
-        let is_down = |process| self.overlaps(Disturbance::Down(process), within);
-        is_down(one) || is_down(other) || is_remote && self.is_parted(one, other, within)
+        // A handshake waits for so long for a process that is stopped.
+        let is_away = |process| {
+            self.overlaps(Disturbance::Down(process), within)
+                || self.stopped(process, within) >= HANDSHAKE
+        };
+        is_away(one) || is_away(other) || is_remote && self.is_parted(one, other, within)
     }
 
     /// Returns whether the network between two processes was disturbed in a time.
@@ -222,7 +228,8 @@ impl Judge<'_> {
         let stopped = |since| self.stopped(run.server, (since, run.last));
         // The callee does not know how long the message was on its way.
         let on_way = if is_remote { self.lag() } else { 0 };
-        if deadline.is_some_and(|deadline| run.last > deadline + SOON + on_way) {
+        let latest = |deadline| deadline + SOON + on_way + stopped(deadline);
+        if deadline.is_some_and(|deadline| run.last > latest(deadline)) {
             self.violated(format!(
                 "the handler of {id} goes on behind its deadline: {}",
                 self.shown(id)

@@ -166,7 +166,7 @@ impl Plan {
         for client in 0..random.within(1, 3) as usize {
             plan.add_client(client, hosts, &mut random);
         }
-        // One world in four has no faults.
+        // One world in five has no faults.
         for _ in 0..random.pick(&[0, 1, 2, 4, 6]) {
             let at = random.below(400);
             let fault = plan.fault(hosts, &mut random);
