@@ -286,6 +286,7 @@ fn no_more_handlers_run_at_once_than_a_service_allows() {
                 // A waiting call that is cancelled gives its place up.
                 let waits = upbeat::within(Duration::from_millis(1), shop.wait(101)).await;
                 assert!(waits.is_err());
+                drop(waits);
                 // A cancel may go behind the next call, and goes before the one behind its answer.
                 keeper.greet().await.unwrap();
                 // Three stand by now, and of the others none has begun.
