@@ -116,9 +116,7 @@ impl Reactor {
     /// it looks again: only the end of both directions of a socket is still reported, once. The descriptor keeps its entry
     /// in the epoll, for which there may be no room later.
     pub(crate) fn pause(&self, descriptor: impl AsFd, source: Source) {
-        let data = epoll::EventData::new_u64(source.pack());
-        // The call fails only for a descriptor that has left the epoll because it has ended.
-        let _ = epoll::modify(&self.epoll, descriptor, data, epoll::EventFlags::ONESHOT);
+        self.wait_for(descriptor, source, epoll::EventFlags::ONESHOT, false);
     }
 
     /// Removes a descriptor.
