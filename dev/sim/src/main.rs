@@ -15,7 +15,7 @@ mod worlds;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 /// Runs Upbeat's state machines in a simulated world of faults, which heals at the end
 #[derive(Parser)]
@@ -23,6 +23,13 @@ use clap::{Parser, Subcommand};
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
+    #[command(flatten)]
+    length: Length,
+}
+
+/// For how long to explore.
+#[derive(Args)]
+struct Length {
     /// Explore for this many seconds
     #[arg(long, default_value_t = 10)]
     seconds: u64,
@@ -37,6 +44,13 @@ struct Arguments {
     threads: Option<usize>,
 }
 
+impl Length {
+    fn extent(self) -> explore::Extent {
+        let Length { seconds, histories, seed, threads } = self;
+        explore::Extent { time: Duration::from_secs(seconds), histories, seed, threads }
+    }
+}
+
 #[derive(Subcommand)]
 enum Command {
     /// Run the history of one seed again and print its events
@@ -49,18 +63,8 @@ enum Command {
     },
     /// Run generated programs of nodes and handles in simulated worlds, and judge them
     Worlds {
-        /// Run worlds for this many seconds
-        #[arg(long, default_value_t = 10)]
-        seconds: u64,
-        /// Run this many worlds instead
-        #[arg(long, conflicts_with = "seconds")]
-        histories: Option<u64>,
-        /// The first seed; each world has another. The default is the time of day
-        #[arg(long)]
-        seed: Option<u64>,
-        /// The number of threads that run worlds
-        #[arg(long)]
-        threads: Option<usize>,
+        #[command(flatten)]
+        length: Length,
         /// Print the figures as JSON
         #[arg(long)]
         json: bool,
@@ -81,17 +85,9 @@ enum Command {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let fine = match arguments.command {
-        None => explore::explore(&explore::Extent {
-            time: Duration::from_secs(arguments.seconds),
-            histories: arguments.histories,
-            seed: arguments.seed,
-            threads: arguments.threads,
-        }),
+        None => explore::explore(&arguments.length.extent()),
         Some(Command::Replay { seed, all }) => explore::replay(seed, all),
-        Some(Command::Worlds { seconds, histories, seed, threads, json }) => {
-            let time = Duration::from_secs(seconds);
-            worlds::explore(&explore::Extent { time, histories, seed, threads }, json)
-        }
+        Some(Command::Worlds { length, json }) => worlds::explore(&length.extent(), json),
         Some(Command::Corpus) => explore::corpus(),
         Some(Command::Mutants { most, only }) => explore::mutants(most, only.as_deref()),
     };
