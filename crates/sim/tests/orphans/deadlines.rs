@@ -14,10 +14,10 @@ fn what_a_handler_calls_has_no_more_time_than_is_left() {
             assert_eq!(time_left(), None);
             let chain = stand.client(0).await;
             for waits in [false, true] {
-                // Nobody has said anything.
+                // The caller has set no deadline.
                 let none = chain.left(stand.behind(), None, waits).await;
                 assert_eq!(none, Ok(vec![None; 4]));
-                // The caller has.
+                // The caller has set one.
                 let call = chain.left(stand.behind(), None, waits);
                 let left = call.deadline(ms(10_000)).await.unwrap();
                 let left: Vec<u64> = left.into_iter().map(Option::unwrap).collect();

@@ -49,7 +49,7 @@ fn who_may_not_is_told() {
         stand.node.block_on(async {
             let (chain, last) = (stand.client(0).await, stand.client(1).await);
             let more = |own| chain.more(stand.behind(), own, WANTS, 0);
-            // Nobody bounded it.
+            // The call has no deadline.
             assert_eq!(last.more(vec![], None, WANTS, 0).await, Ok(WANTS));
             let fixed = last.more(vec![], None, WANTS, 0).deadline(ms(HAS));
             assert_eq!(fixed.await, refused(FIXED));

@@ -78,7 +78,7 @@ fn what_is_not_answered_in_time_ends_here_and_there() {
     });
 }
 
-/// Nobody at the other end says anything: neither that there is a session, nor an answer.
+/// The server is stopped: it opens no session, and answers no call.
 #[test]
 fn a_silent_server_blocks_nobody_for_longer() {
     in_worlds(|sim, kind| {

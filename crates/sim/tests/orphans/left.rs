@@ -21,7 +21,7 @@ fn a_handler_goes_on_without_its_caller_if_its_method_says_so() {
                 stand.finished(round).await;
                 assert_eq!(stand.counted(0, Counter::OrphansLeft).await, round);
             }
-            // Nobody was told of what they returned, and their numbers serve others.
+            // No caller has got the results of these handlers, and later calls have their numbers.
             for value in 0..100 {
                 assert_eq!(chain.nap(0, value).await, Ok(value));
             }

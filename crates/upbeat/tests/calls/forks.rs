@@ -237,7 +237,7 @@ fn fork_computing(server: &str, place: &Path) {
     assert_eq!(parent.block_on(parent.compute(|| 3)), 3);
 }
 
-/// A child that lives on holds a copy of the socket of a stranger, whom the node turns away.
+/// The node refuses a connection whose bytes are no greeting, while a forked child holds a copy of its socket.
 fn fork_opening(name: &str, place: &Path) {
     let node = Node::builder(name).program(PROGRAM).directory(place).waiting(Waiting::Sleeping);
     let node = node.listen("127.0.0.1:0").insecure_plaintext().build().unwrap();
