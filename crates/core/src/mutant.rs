@@ -207,6 +207,7 @@ mutants! {
     LostStaysCounted, "a lost session stays counted for its address";
     LostLeavesHandlers, "the handlers of a lost session go on";
     UnreadForgotten, "a reply that was not read in place is not kept";
+    LastLookLeft, "a node sleeps without a last look at what has come";
     CooledUnlooked, "a session that has cooled is not looked at once more";
     EarlierAttemptJoined, "a new call joins an attempt to reconnect that began before it";
     PassingIsFinal, "an attempt to reconnect that has failed is the last one";

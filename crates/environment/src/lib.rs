@@ -18,6 +18,8 @@
 
 mod world;
 
+pub mod turns;
+
 pub mod process;
 
 pub mod time;

@@ -1,10 +1,11 @@
 //! Threads that the runtime starts, and how they wait for each other.
 
 use crate::time::{nanoseconds, now_ns};
+use crate::turns::{Mutex, MutexGuard, of_system, of_turns};
 use crate::world::{Awaited, World, current};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 /// A thread that was started.
@@ -98,7 +99,10 @@ impl Condvar {
     pub fn wait<'m, T>(&self, mutex: &'m Mutex<T>, guard: MutexGuard<'m, T>) -> MutexGuard<'m, T> {
         match current() {
             Some(world) => self.wait_in(&*world, mutex, guard, None).0,
-            None => self.system.wait(guard).unwrap_or_else(PoisonError::into_inner),
+            None => {
+                let waited = self.system.wait(of_system(guard));
+                of_turns(waited.unwrap_or_else(PoisonError::into_inner))
+            }
         }
     }
 
@@ -114,9 +118,9 @@ impl Condvar {
             let until_ns = now_ns().saturating_add(nanoseconds(time));
             return self.wait_in(&*world, mutex, guard, Some(until_ns));
         }
-        let waited = self.system.wait_timeout(guard, time);
+        let waited = self.system.wait_timeout(of_system(guard), time);
         let (guard, waited) = waited.unwrap_or_else(PoisonError::into_inner);
-        (guard, waited.timed_out())
+        (of_turns(guard), waited.timed_out())
     }
 
     /// Waits in a world, until a time if there is one.

@@ -3,11 +3,23 @@
 //! All code of this crate that two threads or two processes touch uses this module, so that a test
 //! under loom runs the same code as a program.
 
-#[cfg(not(loom))]
-pub use std::sync::atomic::{AtomicU64, Ordering, fence};
+#[cfg(upbeat_mutants)]
+mod access;
 
 #[cfg(not(loom))]
+pub use std::sync::atomic::{Ordering, fence};
+
+#[cfg(not(any(loom, upbeat_mutants)))]
+pub use std::sync::atomic::AtomicU64;
+
+#[cfg(not(any(loom, upbeat_mutants)))]
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8};
+
+#[cfg(upbeat_mutants)]
+pub use access::AtomicU64;
+
+#[cfg(upbeat_mutants)]
+pub(crate) use access::{AtomicBool, AtomicU8};
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8};
@@ -28,6 +40,7 @@ pub(crate) use std::sync::atomic::AtomicU32;
 /// polls once more.
 #[inline]
 pub fn fence_full() -> FenceProof {
+    upbeat_environment::turns::access();
     fence(Ordering::SeqCst);
     FenceProof(())
 }

@@ -91,7 +91,8 @@ impl Process {
 
     /// Has the process lack a resource, or none.
     pub(crate) fn starve(&self, resource: Option<Resource>) {
-        self.process.starve(resource);
+        let number = self.process.number();
+        self.process.schedule(|world| world.starve(number, resource));
     }
 
     /// Has a stopped process go on.

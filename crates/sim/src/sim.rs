@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::fs::DirBuilder;
 use std::mem::take;
+use std::num::NonZero;
 use std::ops::Range;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ use upbeat::handle::HandleBuilder;
 use upbeat::{Builder, Node};
 use upbeat_environment::process::Resource;
 use upbeat_environment::thread::spawn;
-use upbeat_environment::{World, chance, waiting};
+use upbeat_environment::{World, chance, is_simulated, waiting};
 
 /// The program of the nodes of a world.
 const PROGRAM: &str = "sim";
@@ -306,16 +307,23 @@ impl Sim {
         process().always(invariant);
     }
 
+    /// Has the turns of threads that start from then on end also between two accesses to memory that is shared, behind so
+    /// many accesses at most. Others see the work of a thread half done then, and may kill it there. In builds without
+    /// `RUSTFLAGS="--cfg upbeat_mutants"` turns go on to end at waits alone.
+    ///
+    /// # Panics
+    /// Outside of the world.
+    pub fn interleave(&self, accesses_max: NonZero<usize>) {
+        process().interleave(accesses_max);
+    }
+
     /// Returns a number below `end`, which follows from the seed.
     ///
     /// # Panics
     /// If `end` is 0, and outside of the world.
     #[must_use]
     pub fn below(&self, end: u64) -> u64 {
-        assert!(
-            upbeat_environment::is_simulated(),
-            "chance follows from the seed in a world alone"
-        );
+        assert!(is_simulated(), "chance follows from the seed in a world alone");
         let drawn = chance::random().expect("a world has random numbers");
         u64::from_le_bytes(drawn) % end
     }

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZero;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,6 +18,7 @@ use std::time::Duration;
 use std::{fmt, io};
 use upbeat_core::mutant::{self, Mutant};
 use upbeat_environment::process::Resource;
+use upbeat_environment::turns::end_after;
 use upbeat_environment::{Awaited, FileNumber, State as Made, Value, World, WorldIsOver, enter};
 use upbeat_memory::ended_socket::OwnedElsewhere;
 
@@ -110,6 +112,8 @@ struct State {
     locks: BTreeMap<FileNumber, u32>,
     /// The readings of the clock since a thread has last waited.
     readings: u64,
+    /// The most accesses to shared memory in a turn; none if turns end at waits alone.
+    accesses_max: Option<NonZero<usize>>,
     invariants: Vec<Invariant>,
     /// Whether the running thread checks them.
     is_checking: bool,
@@ -133,6 +137,7 @@ impl Shared {
             sockets: Vec::new(),
             locks: BTreeMap::new(),
             readings: 0,
+            accesses_max: None,
             invariants: Vec::new(),
             is_checking: false,
             end: None,
@@ -175,20 +180,24 @@ impl Shared {
     ///
     /// # Panics
     /// When the world is over.
-    fn wait_for_turn<'s>(&'s self, number: Number, mut state: MutexGuard<'s, State>) {
+    fn wait_for_turn<'s>(&'s self, number: Number, state: MutexGuard<'s, State>) {
+        if !self.has_turn(number, state) {
+            resume_unwind(Box::new(WorldIsOver));
+        }
+    }
+
+    /// Blocks the calling thread until it is its turn, or until the world is over. Returns whether it is its turn.
+    fn has_turn<'s>(&'s self, number: Number, mut state: MutexGuard<'s, State>) -> bool {
         state.schedule.runs_on(number, std::thread::current());
-        loop {
-            if state.end.is_some() {
-                drop(state);
-                resume_unwind(Box::new(WorldIsOver));
-            }
+        while state.end.is_none() {
             if state.schedule.running == number {
-                return;
+                return true;
             }
             drop(state);
             std::thread::park();
             state = self.lock();
         }
+        false
     }
 }
 
@@ -228,6 +237,11 @@ impl Simulated {
         self.world().is_over();
     }
 
+    /// Has turns end behind so many accesses to shared memory at most, in threads that start from then on.
+    pub(crate) fn interleave(&self, accesses_max: NonZero<usize>) {
+        self.world().accesses_max = Some(accesses_max);
+    }
+
     fn world(&self) -> MutexGuard<'_, State> {
         self.shared.lock()
     }
@@ -241,6 +255,7 @@ impl Simulated {
         let runs = AssertUnwindSafe(|| {
             self.shared.wait_for_turn(number, self.world());
             enter(&world, || {
+                end_after(self.turn());
                 body();
                 self.shared.check();
             });
@@ -267,11 +282,6 @@ impl Simulated {
         if state.schedule.is_running_stopped() && !std::thread::panicking() {
             self.shared.wait(state);
         }
-    }
-
-    /// Has the process lack a resource, or none.
-    pub(crate) fn starve(&self, resource: Option<Resource>) {
-        self.world().schedule.starve(self.number, resource);
     }
 
     /// Returns whether the process lacks a resource.
@@ -379,6 +389,24 @@ impl World for Simulated {
         }
         state.schedule.waits(awaited, until_ns);
         self.shared.wait(state);
+    }
+
+    fn end_turn(&self) {
+        let mut state = self.world();
+        if state.end.is_some() {
+            return;
+        }
+        let number = state.schedule.running;
+        state.schedule.waits(Awaited::Nothing, Some(0));
+        state.pass_turn();
+        // A thread that is in the middle of something unwinds at its next wait, when the world is over.
+        self.shared.has_turn(number, state);
+    }
+
+    fn turn(&self) -> Option<u64> {
+        let mut state = self.world();
+        let most = state.accesses_max?.get();
+        Some(state.schedule.random.below(most) as u64)
     }
 
     fn start(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>> {

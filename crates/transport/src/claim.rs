@@ -20,10 +20,11 @@ use rustix::io::Errno;
 use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
 use upbeat_core::name::{NodeName, ProgramName};
 use upbeat_environment::process::{FileLock, Resource, obtain, process_number};
+use upbeat_environment::turns::Mutex;
 use upbeat_environment::waiting::sleep;
 use upbeat_memory::credentials;
 

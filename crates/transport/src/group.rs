@@ -12,10 +12,11 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use upbeat_core::balance::{Candidate, Watch, next_node};
 use upbeat_core::limits::PENDING_HANDSHAKES_MAX;
 use upbeat_core::mutant::{Mutant, mutated};
+use upbeat_environment::turns::{Mutex, MutexGuard};
 
 /// A caller that a group hands to its nodes.
 pub(crate) trait Caller {

@@ -15,9 +15,10 @@ use crate::opening::Opening;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use upbeat_core::name::{NodeName, ProgramName};
 use upbeat_environment::process::process_number;
+use upbeat_environment::turns::{Mutex, MutexGuard};
 
 /// A name, by process: a forked child inherits the registry and not the nodes.
 type Address = (u32, ProgramName, NodeName);

@@ -19,11 +19,12 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use upbeat_core::hello::RefusalCode;
 use upbeat_core::limits::PENDING_HANDSHAKES_MAX;
 use upbeat_core::name::{NodeName, ProgramName};
 use upbeat_environment::process::{Resource, obtain, with_socket};
+use upbeat_environment::turns::{Mutex, MutexGuard};
 
 /// The connections that may wait to be accepted, if the system allows that many: all peers that a node can have may
 /// connect at once.

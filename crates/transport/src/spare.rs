@@ -6,8 +6,9 @@
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 use upbeat_environment::process::{Resource, obtain};
+use upbeat_environment::turns::Mutex;
 
 /// A descriptor that is kept open to be given up.
 pub(crate) struct SpareDescriptor(Mutex<Option<OwnedFd>>);

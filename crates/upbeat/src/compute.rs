@@ -17,10 +17,11 @@ use std::future::{Future, poll_fn};
 use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use upbeat_core::bill::Counter;
+use upbeat_environment::turns::{Mutex, MutexGuard};
 use upbeat_memory::local::Local;
 
 /// A future of the result of a closure that computes on another thread.

@@ -14,10 +14,11 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 use upbeat_environment::thread::{Condvar, Thread, spawn};
+use upbeat_environment::turns::{Mutex, MutexGuard};
 use upbeat_environment::waiting::poll;
 use upbeat_memory::fork::Process;
 

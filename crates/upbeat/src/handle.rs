@@ -57,11 +57,12 @@ use crate::remote::Remote;
 use crate::sampling::Pages;
 use crate::wait::Waiting;
 use caller::Caller;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use upbeat_core::address::NodeAddress;
 use upbeat_core::method::Signature;
 use upbeat_core::name::{ProgramId, ProgramName};
+use upbeat_environment::turns::{Mutex, MutexGuard};
 use upbeat_memory::fork::Process;
 use upbeat_transport::socket_directory::SocketDirectory;
 

@@ -11,7 +11,7 @@ mod again;
 use crate::error::BuildError;
 use crate::warning::warn;
 use std::fmt::Arguments;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use upbeat_core::admission;
 use upbeat_core::limits::{
@@ -21,6 +21,7 @@ use upbeat_core::name::{NodeName, ProgramName};
 use upbeat_core::quota::Quota;
 use upbeat_environment::time::Instant;
 use upbeat_environment::time::calendar;
+use upbeat_environment::turns::{Mutex, MutexGuard};
 use upbeat_transport::identity::Identity;
 use upbeat_transport::remote::RemoteOptions;
 

@@ -8,8 +8,9 @@ use std::future::poll_fn;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::task::Poll;
+use upbeat_environment::turns::Mutex;
 
 /// Ends when the process is asked to stop, by SIGINT (ctrl-c) or SIGTERM.
 ///

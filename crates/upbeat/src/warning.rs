@@ -6,10 +6,11 @@
 use std::collections::BTreeSet;
 use std::fmt::Arguments;
 use std::io::{self, Write};
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use upbeat_core::address::NodeAddress;
 use upbeat_core::bind::Clash;
+use upbeat_environment::turns::{Mutex, MutexGuard};
 
 /// A service, and a method of it.
 type Method = (&'static str, &'static str);

@@ -11,11 +11,12 @@
 use crate::contain::{contain, panics};
 use crate::wake::WakeQueue;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 use upbeat_environment::thread::{Condvar, spawn};
 use upbeat_environment::time::Instant;
+use upbeat_environment::turns::{Mutex, MutexGuard};
 use upbeat_memory::fork::PerProcess;
 
 /// How long the thread waits for something to do before it ends.

@@ -9,9 +9,10 @@
 use crate::contain::panics;
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use upbeat_environment::thread::{Condvar, processors, spawn};
+use upbeat_environment::turns::{Mutex, MutexGuard};
 use upbeat_memory::fork::PerProcess;
 
 /// The time for which a thread waits for more work before it ends.

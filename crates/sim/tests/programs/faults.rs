@@ -1,7 +1,7 @@
 //! The faults that can be put into the runtime, but for those in [`NOT_FOUND`], are each found by one of the programs, under
 //! the seed that `faults.txt` names. The process that ends the world belongs to the run of a seed.
 
-use crate::{exports, flood, mixed, network, reached, room, terms};
+use crate::{exports, flood, mixed, network, reached, room, terms, turns};
 use std::collections::BTreeSet;
 use std::env;
 use std::num::NonZero;
@@ -13,7 +13,7 @@ use upbeat_sim::{Sim, play};
 
 type Program = fn(&Sim);
 
-const PROGRAMS: &[(&str, Program)] = &[
+pub(crate) const PROGRAMS: &[(&str, Program)] = &[
     ("mixed::in_a_process", mixed::in_a_process),
     ("mixed::on_a_host", mixed::on_a_host),
     ("mixed::beyond_a_network", mixed::beyond_a_network),
@@ -48,6 +48,8 @@ const PROGRAMS: &[(&str, Program)] = &[
     ("terms::closing", terms::closing),
     ("terms::tolerant", terms::tolerant),
     ("terms::admitted", terms::admitted),
+    ("turns::mixed_in_a_process", turns::mixed_in_a_process),
+    ("turns::mixed_on_a_host", turns::mixed_on_a_host),
 ];
 
 /// A line for each fault: its name, the program that finds it, and a seed under which it does.
@@ -94,17 +96,15 @@ fn run(fault: Option<Mutant>, program: Program, seed: u64) -> Option<String> {
     outcome.ended.err().map(|ended| ended.to_string())
 }
 
-/// Does work for each fault, on all processors.
-fn for_each(work: impl Fn(Mutant, &'static str) + Sync) {
+/// Does work for each of a list, on all processors.
+pub(crate) fn for_each<T: Sync>(list: &[T], work: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                while let Some((fault, what)) =
-                    Mutant::OF_RUNTIME.get(next.fetch_add(1, Ordering::Relaxed))
-                {
-                    work(*fault, what);
+                while let Some(one) = list.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    work(one);
                 }
             });
         }
@@ -130,15 +130,15 @@ fn each_fault_is_found_under_its_seed() {
     let lines = || FOUND.lines().map(|line| line.split(' ').collect::<Vec<_>>());
     assert_eq!(lines().map(|words| words[0].to_owned()).collect::<BTreeSet<_>>(), expected());
     let missed = Mutex::new(Vec::new());
-    let replay = |fault: Mutant, _: &str| {
-        let name = format!("{fault:?}");
+    let replay = |(fault, _): &(Mutant, &str)| {
+        let (fault, name) = (*fault, format!("{fault:?}"));
         let Some(words) = lines().find(|words| words[0] == name) else { return };
         let (program, seed) = (of(words[1]), words[2].parse().unwrap());
         if run(Some(fault), program, seed).is_none() || run(None, program, seed).is_some() {
             missed.lock().unwrap().push(name);
         }
     };
-    silently(|| for_each(replay));
+    silently(|| for_each(Mutant::OF_RUNTIME, replay));
     let missed = missed.into_inner().unwrap();
     assert!(missed.is_empty(), "not found, or its program fails without it: {missed:?}");
 }
@@ -154,8 +154,8 @@ fn each_fault_is_found_under_random_seeds() {
     assert!(programs().next().is_some(), "there is no program {with}");
     let day = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
     let (missed, searched) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
-    let search = |fault: Mutant, what: &str| {
-        let name = format!("{fault:?}");
+    let search = |(fault, what): &(Mutant, &str)| {
+        let (fault, name) = (*fault, format!("{fault:?}"));
         if !name.contains(&only) || only.is_empty() && !is_expected(fault) {
             return;
         }
@@ -182,7 +182,7 @@ fn each_fault_is_found_under_random_seeds() {
             }
         }
     };
-    silently(|| for_each(search));
+    silently(|| for_each(Mutant::OF_RUNTIME, search));
     assert!(searched.into_inner() > 0, "there is no fault {only}");
     let missed = missed.into_inner().unwrap();
     assert!(missed.is_empty(), "not found: {missed:?}");

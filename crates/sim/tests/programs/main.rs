@@ -14,3 +14,5 @@ mod terms;
 
 #[cfg(upbeat_mutants)]
 mod faults;
+#[cfg(upbeat_mutants)]
+mod turns;

@@ -17,12 +17,13 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use upbeat_core::hello::Listening;
 use upbeat_core::limits::PENDING_HANDSHAKES_MAX;
 use upbeat_core::name::NodeName;
 use upbeat_environment::network;
 use upbeat_environment::process::{process_number, with_socket};
+use upbeat_environment::turns::{Mutex, MutexGuard};
 
 /// The connections that may wait to be accepted, if the system allows that many.
 const BACKLOG: i32 = 4096;

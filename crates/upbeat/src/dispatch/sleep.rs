@@ -10,6 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use upbeat_core::bill::Counter;
 use upbeat_core::limits::SWEEP_NS;
+use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_core::sweep::Sweeps;
 use upbeat_environment::time::Instant;
 use upbeat_environment::waiting::looks_again;
@@ -217,7 +218,8 @@ impl Dispatcher {
     /// Sleeps until something arrives. Returns false if something has arrived before.
     fn sleep(self: &Rc<Self>) -> bool {
         self.come_to_rest();
-        let sleeps = self.work.roster.may_sleep() && !self.anything_came();
+        let came = self.anything_came() && !mutated(Mutant::LastLookLeft);
+        let sleeps = self.work.roster.may_sleep() && !came;
         let mut sources = self.events.sources.take();
         if sleeps {
             self.count(Counter::Sleeps);

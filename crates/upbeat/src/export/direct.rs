@@ -13,9 +13,10 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 use std::thread::{self, ThreadId};
+use upbeat_environment::turns::{Mutex, MutexGuard};
 
 thread_local! {
     static CALLS: RefCell<Calls> = RefCell::default();

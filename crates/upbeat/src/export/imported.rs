@@ -16,10 +16,11 @@ use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll};
 use upbeat_core::channel::export::{Consistency, Part};
 use upbeat_environment::time::Instant;
+use upbeat_environment::turns::Mutex;
 
 /// An export of another node, for the paths of its reader.
 #[doc(hidden)]

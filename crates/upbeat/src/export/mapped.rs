@@ -7,8 +7,9 @@
 use super::location::{GIVEN_UP, SHUT_DOWN};
 use super::memory::Memory;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 use upbeat_core::limits::{EXPORT_COPIES_BYTES_MAX, EXPORT_COPIES_MAX};
+use upbeat_environment::turns::{Mutex, MutexGuard};
 use upbeat_memory::fork::{PerProcess, Process};
 use upbeat_memory::region::WORD;
 use upbeat_transport::carrier::Segment;

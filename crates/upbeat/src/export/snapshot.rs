@@ -8,9 +8,10 @@ use super::path::Path;
 use super::served::{Asked, NotRead};
 use super::shared::{Readable, Shared, access};
 use crate::error::CallError;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use upbeat_core::channel::export::Consistency;
 use upbeat_core::limits::EXPORT_PARTS_MAX;
+use upbeat_environment::turns::{Mutex, MutexGuard};
 use upbeat_memory::copies::Look;
 
 /// The most versions of memory that a snapshot notes.
@@ -76,7 +77,7 @@ impl Snapshot {
         }
         let granted = Some(parts.iter().cloned().zip(words).collect());
         let notes = Notes { parts, granted, ..Notes::default() };
-        Ok(Snapshot { notes: notes.into(), ..Snapshot::of(imported) })
+        Ok(Snapshot { notes: Mutex::new(notes), ..Snapshot::of(imported) })
     }
 
     fn of(imported: &Arc<Imported>) -> Snapshot {

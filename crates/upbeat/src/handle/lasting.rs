@@ -9,9 +9,10 @@ use crate::contain::wake;
 use crate::timer::{TimerId, Timers};
 use rustix::event::{EventfdFlags, PollFlags};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 use upbeat_environment::time::now_ns;
+use upbeat_environment::turns::{Mutex, MutexGuard};
 use upbeat_environment::waiting::{Polled, Timer, poll, poll_any};
 use upbeat_memory::fork::Process;
 

@@ -8,7 +8,8 @@
 use super::side::Standing;
 use super::{BoundHandle, ConnectTerms, HandleClient, Shared, Target};
 use crate::error::ConnectError;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
+use upbeat_environment::turns::Mutex;
 use upbeat_memory::fork::PerProcess;
 
 /// The handles that are shared. Of two equal ones, the first is used.

@@ -17,12 +17,13 @@ use crate::wire::{Input, WireError};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Poll, Waker};
 use thread::{hear, open, tell};
 use upbeat_core::address::NodeAddress;
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_environment::thread::spawn;
+use upbeat_environment::turns::{Mutex, MutexGuard};
 use upbeat_memory::sync::fence_full;
 use upbeat_transport::carrier::Segment;
 

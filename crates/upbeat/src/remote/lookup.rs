@@ -8,11 +8,12 @@ use crate::contain::wake;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 use upbeat_core::address::Address;
 use upbeat_environment::network::look_up;
 use upbeat_environment::thread::spawn;
+use upbeat_environment::turns::{Mutex, MutexGuard};
 use upbeat_memory::fork::PerProcess;
 use upbeat_transport::error::{OpenError, Unreached};
 

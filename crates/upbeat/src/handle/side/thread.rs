@@ -7,8 +7,9 @@ use super::{Sides, State, lock};
 use crate::error::{BuildError, CallError, ConnectError, Why};
 use crate::wake::ForeignWaker;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use upbeat_core::method::Signature;
+use upbeat_environment::turns::Mutex;
 
 /// The shortest sleep before the thread gives up idle memory.
 const TIDY_NS: u64 = 10_000_000;

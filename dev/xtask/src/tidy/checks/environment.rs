@@ -14,6 +14,7 @@ const OUTSIDE: &[&str] = &[
     "std::net::TcpStream",
     "std::net::ToSocketAddrs",
     "std::sync::Condvar",
+    "std::sync::Mutex",
     "std::sync::mpsc",
     "std::thread::Builder",
     "std::thread::JoinHandle",

@@ -1,0 +1,151 @@
+//! Turns that change between two accesses to memory, and mutexes that know of them.
+//!
+//! A thread of a world runs until it waits. In a build with `--cfg upbeat_mutants` its turn may also end between any two
+//! accesses to memory that threads or processes share, so that others see its work half done, and it may die there.
+//! Invariants: a turn does not end while the thread holds one of these [mutexes](Mutex), so nobody ever blocks on it; other
+//! builds have none of this.
+
+#[cfg(not(upbeat_mutants))]
+mod never {
+    pub use std::sync::{Mutex, MutexGuard};
+
+    /// Marks an access to memory that threads or processes share. Does nothing, since turns end at waits alone.
+    #[inline(always)]
+    pub const fn access() {}
+
+    /// Sets the accesses behind which the turn of the thread ends. Does nothing, since turns end at waits alone.
+    #[inline(always)]
+    pub const fn end_after(_: Option<u64>) {}
+
+    #[inline(always)]
+    pub(crate) const fn of_system<T>(guard: MutexGuard<'_, T>) -> MutexGuard<'_, T> {
+        guard
+    }
+
+    #[inline(always)]
+    pub(crate) const fn of_turns<T>(guard: MutexGuard<'_, T>) -> MutexGuard<'_, T> {
+        guard
+    }
+}
+
+#[cfg(not(upbeat_mutants))]
+pub use never::*;
+
+#[cfg(upbeat_mutants)]
+mod at_accesses {
+    use crate::world::current;
+    use std::cell::Cell;
+    use std::ops::{Deref, DerefMut};
+    use std::sync::{LockResult, PoisonError};
+
+    thread_local! {
+        /// The accesses that the thread makes before its turn ends.
+        static LEFT: Cell<u64> = const { Cell::new(u64::MAX) };
+        /// The mutexes that the thread holds.
+        static HELD: Cell<u32> = const { Cell::new(0) };
+    }
+
+    /// Marks an access to memory that threads or processes share, before which the turn of the thread may end.
+    #[inline]
+    pub fn access() {
+        let left = LEFT.get();
+        if left > 0 {
+            LEFT.set(left - 1);
+        } else if HELD.get() == 0 && !std::thread::panicking() {
+            // The accesses of the world itself do not count.
+            end_after(None);
+            if let Some(world) = current() {
+                world.end_turn();
+                end_after(world.turn());
+            }
+        }
+    }
+
+    /// Has the turn of the thread end after so many accesses, or only when it waits.
+    pub fn end_after(accesses: Option<u64>) {
+        LEFT.set(accesses.unwrap_or(u64::MAX));
+    }
+
+    /// A mutex whose holder keeps its turn until it waits.
+    #[derive(Debug, Default)]
+    pub struct Mutex<T>(std::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        /// Makes a mutex that nobody holds.
+        pub const fn new(value: T) -> Mutex<T> {
+            Mutex(std::sync::Mutex::new(value))
+        }
+
+        /// Locks the mutex.
+        ///
+        /// # Errors
+        /// The guard, if a holder has panicked.
+        pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
+            match self.0.lock() {
+                Ok(guard) => Ok(of_turns(guard)),
+                Err(poisoned) => Err(PoisonError::new(of_turns(poisoned.into_inner()))),
+            }
+        }
+
+        /// Returns the value, for its only owner.
+        ///
+        /// # Errors
+        /// The value, if a holder has panicked.
+        pub fn get_mut(&mut self) -> LockResult<&mut T> {
+            self.0.get_mut()
+        }
+
+        /// Returns the value.
+        ///
+        /// # Errors
+        /// The value, if a holder has panicked.
+        pub fn into_inner(self) -> LockResult<T> {
+            self.0.into_inner()
+        }
+    }
+
+    /// The right to the value of a mutex.
+    #[derive(Debug)]
+    pub struct MutexGuard<'m, T> {
+        guard: std::sync::MutexGuard<'m, T>,
+        held: Held,
+    }
+
+    impl<T> Deref for MutexGuard<'_, T> {
+        type Target = T;
+
+        fn deref(&self) -> &T {
+            &self.guard
+        }
+    }
+
+    impl<T> DerefMut for MutexGuard<'_, T> {
+        fn deref_mut(&mut self) -> &mut T {
+            &mut self.guard
+        }
+    }
+
+    /// Counts among the mutexes that the thread holds.
+    #[derive(Debug)]
+    struct Held;
+
+    impl Drop for Held {
+        fn drop(&mut self) {
+            HELD.set(HELD.get() - 1);
+        }
+    }
+
+    pub(crate) fn of_system<T>(guard: MutexGuard<'_, T>) -> std::sync::MutexGuard<'_, T> {
+        let MutexGuard { guard, held } = guard;
+        drop(held);
+        guard
+    }
+
+    pub(crate) fn of_turns<T>(guard: std::sync::MutexGuard<'_, T>) -> MutexGuard<'_, T> {
+        HELD.set(HELD.get() + 1);
+        MutexGuard { guard, held: Held }
+    }
+}
+
+#[cfg(upbeat_mutants)]
+pub use at_accesses::*;
