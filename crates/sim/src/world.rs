@@ -180,24 +180,20 @@ impl Shared {
     ///
     /// # Panics
     /// When the world is over.
-    fn wait_for_turn<'s>(&'s self, number: Number, state: MutexGuard<'s, State>) {
-        if !self.has_turn(number, state) {
-            resume_unwind(Box::new(WorldIsOver));
-        }
-    }
-
-    /// Blocks the calling thread until it is its turn, or until the world is over. Returns whether it is its turn.
-    fn has_turn<'s>(&'s self, number: Number, mut state: MutexGuard<'s, State>) -> bool {
+    fn wait_for_turn<'s>(&'s self, number: Number, mut state: MutexGuard<'s, State>) {
         state.schedule.runs_on(number, std::thread::current());
-        while state.end.is_none() {
+        loop {
+            if state.end.is_some() {
+                drop(state);
+                resume_unwind(Box::new(WorldIsOver));
+            }
             if state.schedule.running == number {
-                return true;
+                return;
             }
             drop(state);
             std::thread::park();
             state = self.lock();
         }
-        false
     }
 }
 
@@ -393,14 +389,8 @@ impl World for Simulated {
 
     fn end_turn(&self) {
         let mut state = self.world();
-        if state.end.is_some() {
-            return;
-        }
-        let number = state.schedule.running;
         state.schedule.waits(Awaited::Nothing, Some(0));
-        state.pass_turn();
-        // A thread that is in the middle of something unwinds at its next wait, when the world is over.
-        self.shared.has_turn(number, state);
+        self.shared.wait(state);
     }
 
     fn turn(&self) -> Option<u64> {
