@@ -16,8 +16,9 @@ mod judge;
 use crate::explore::{Extent, on_threads, silence};
 use history::{Did, Failure, History, Record, RunEnd, Told};
 use plan::{Act, Plan};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -73,7 +74,10 @@ fn count(plan: &Plan, history: &History, counts: &mut BTreeMap<&'static str, u64
         add("calls", is_asked && operation.act != Act::Note);
         add("streams that were read to their end", stream.is_over);
         add("streams that ended early", matches!(told, Some((_, Told::Broken { .. }))));
-        add("streams whose writers were dropped", stream.writer == Some(RunEnd::Dropped));
+        add(
+            "streams whose writers were dropped",
+            matches!(stream.writer, Some((_, RunEnd::Dropped))),
+        );
         add("arguments that ended early for their readers", stream.broken.is_some());
         add("one-way messages", is_asked && operation.act == Act::Note);
         add("calls of handlers", is_asked && operation.parent.is_some());
@@ -94,6 +98,17 @@ fn count(plan: &Plan, history: &History, counts: &mut BTreeMap<&'static str, u64
     add("sessions lost", !history.losses.is_empty());
 }
 
+/// Keeps the calling thread, and the threads of its worlds, of which one runs at a time, on one of the processors.
+fn stay_on_processor(number: usize) {
+    // Elsewhere the worlds are slower, and the same.
+    let Ok(allowed) = sched_getaffinity(None) else { return };
+    let count = allowed.count().max(1) as usize;
+    let processors = (0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor));
+    let mut one = CpuSet::new();
+    processors.skip(number % count).take(1).for_each(|processor| one.set(processor));
+    let _ = sched_setaffinity(None, &one);
+}
+
 /// Runs the worlds of an extent on threads, until one has a violation.
 pub(crate) fn explore(extent: &Extent, is_json: bool) -> bool {
     silence();
@@ -107,7 +122,9 @@ pub(crate) fn explore(extent: &Extent, is_json: bool) -> bool {
         None => begun.elapsed() >= extent.time,
     };
     let total = Mutex::new((Figures::default(), None));
+    let threads = AtomicUsize::new(0);
     on_threads(extent.threads, || {
+        stay_on_processor(threads.fetch_add(1, Ordering::Relaxed));
         while !has_failed.load(Ordering::Relaxed) && !done() {
             let seed = first.wrapping_add(next.fetch_add(1, Ordering::Relaxed));
             let judged = world(seed);

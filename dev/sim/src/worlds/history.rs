@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use upbeat::CallError;
 use upbeat::error::FailCode;
+use upbeat::{CallError, Lost, Why};
 use upbeat_environment::time::Instant;
 
 /// The number of an operation in its plan.
@@ -96,7 +96,7 @@ pub(crate) enum RunEnd {
 pub(crate) struct Run {
     pub(crate) server: Process,
     pub(crate) from: u64,
-    /// The last time at which the handler has run.
+    /// The time at which the handler has ended, or has run last.
     pub(crate) last: u64,
     pub(crate) end: Option<RunEnd>,
 }
@@ -106,9 +106,11 @@ pub(crate) struct Run {
 pub(crate) struct Streamed {
     pub(crate) written: u64,
     pub(crate) read: u64,
-    /// Whether the stream was made, and how its writer ended.
+    /// Whether the stream was made, and when and how its writer ended.
     pub(crate) is_made: bool,
-    pub(crate) writer: Option<RunEnd>,
+    pub(crate) writer: Option<(u64, RunEnd)>,
+    /// The most items that were written and not read.
+    pub(crate) ahead: u64,
     /// The reader has found the end, behind the last item.
     pub(crate) is_over: bool,
     /// The error that the handler read that reads an argument.
@@ -129,9 +131,15 @@ pub(crate) struct Did {
 pub(crate) enum Disturbance {
     /// A process is dead, shuts down, or has not begun to serve.
     Down(Process),
+    /// A server shuts down.
+    Closes(Process),
+    /// A client has done all that it was to do.
+    Left(Process),
     Stopped(Process),
-    /// The network between two hosts.
-    Network([usize; 2]),
+    /// Nothing passes from one host to another.
+    Cut([usize; 2]),
+    /// The connections between two hosts break.
+    Broken([usize; 2]),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -150,13 +158,21 @@ pub(crate) struct Unconnected {
     pub(crate) text: String,
 }
 
+/// A process was told that a session is lost.
+#[derive(Clone, Debug)]
+pub(crate) struct Loss {
+    pub(crate) process: Process,
+    pub(crate) peer: String,
+    pub(crate) why: Why,
+    pub(crate) at: u64,
+}
+
 /// The record of a world.
 pub(crate) struct History {
     began: Instant,
     pub(crate) operations: Vec<Did>,
     pub(crate) spans: Vec<Span>,
-    /// Sessions that were lost: by whom this was told, and when.
-    pub(crate) losses: Vec<(Process, u64)>,
+    pub(crate) losses: Vec<Loss>,
     pub(crate) unconnected: Vec<Unconnected>,
     /// How often each thing has happened.
     pub(crate) counts: BTreeMap<&'static str, u64>,
@@ -234,6 +250,11 @@ impl Record {
         stream.is_over |= is_over;
     }
 
+    /// Returns the number of items that were read of the stream of an operation.
+    pub(crate) fn items_read(&self, id: Id) -> u64 {
+        self.lock().operations[id].stream.read
+    }
+
     /// The handler that reads the stream of an operation finds an error.
     pub(crate) fn breaks(&self, id: Id, error: &CallError) {
         let mut history = self.lock();
@@ -249,12 +270,12 @@ impl Record {
         history.spans.push(Span { what, from, to: u64::MAX });
     }
 
-    /// A disturbance is over. Those of a network may overlap, and end one by one.
+    /// A disturbance is over. Cuts of a network may overlap, and end one by one.
     pub(crate) fn ends(&self, what: Disturbance) {
         let mut history = self.lock();
         let now = history.now();
         let open = |span: &&mut Span| span.what == what && span.to == u64::MAX;
-        let most = if matches!(what, Disturbance::Network(_)) { 1 } else { usize::MAX };
+        let most = if matches!(what, Disturbance::Cut(_)) { 1 } else { usize::MAX };
         history.spans.iter_mut().rev().filter(open).take(most).for_each(|span| span.to = now);
     }
 
@@ -266,10 +287,13 @@ impl Record {
     }
 
     /// A process learns that a session is lost.
-    pub(crate) fn loses(&self, process: Process) {
+    pub(crate) fn loses(&self, process: Process, lost: &Lost) {
         let mut history = self.lock();
-        let now = history.now();
-        history.losses.push((process, now));
+        let at = history.now();
+        if !history.is_over {
+            let Lost { peer, why, .. } = lost.clone();
+            history.losses.push(Loss { process, peer, why, at });
+        }
     }
 
     /// The world is over.
@@ -335,10 +359,7 @@ impl Running {
         }
         let run = &mut history.operations[self.id].runs[self.at];
         if run.end.is_none() {
-            // Nothing of a handler runs when it is dropped.
-            if end != Some(RunEnd::Dropped) {
-                run.last = now;
-            }
+            run.last = now;
             run.end = end;
         }
     }
@@ -359,7 +380,9 @@ pub(crate) struct Writing {
 impl Writing {
     /// The next item is written.
     pub(crate) fn writes(&self) {
-        self.record.lock().operations[self.id].stream.written += 1;
+        let stream = &mut self.record.lock().operations[self.id].stream;
+        stream.written += 1;
+        stream.ahead = stream.ahead.max(stream.written.saturating_sub(stream.read));
     }
 
     pub(crate) fn ends(self, end: RunEnd) {
@@ -368,8 +391,9 @@ impl Writing {
 
     fn note(&self, end: RunEnd) {
         let mut history = self.record.lock();
+        let now = history.now();
         if !history.is_over {
-            history.operations[self.id].stream.writer.get_or_insert(end);
+            history.operations[self.id].stream.writer.get_or_insert((now, end));
         }
     }
 }

@@ -2,59 +2,75 @@
 //!
 //! | promise | page | judged |
 //! |---|---|---|
-//! | a call ends while its caller lives | failures.md | [`Judge::ends`] |
-//! | a call runs at most once, and one that has returned has run | failures.md | [`Judge::runs`] |
+//! | a call ends while its caller lives, soon after its handler or its server | failures.md | [`Judge::ends`] |
+//! | a call runs at most once, at its server alone, and one that has returned has run | failures.md | [`Judge::runs`] |
 //! | what `may_have_run` says is true | failures.md | [`Judge::runs`] |
 //! | a call fails for a cause alone, with the error of that cause | failures.md | [`Judge::has_cause`] |
 //! | a deadline ends a call, not before its time and not much later | backpressure.md | [`Judge::is_in_time`] |
-//! | a handler ends with its deadline, its caller and its call | failures.md | [`Judge::handler`] |
-//! | requests of a session run in their order | flow.md | [`Judge::order`] |
+//! | a handler ends with its deadline, its caller and its session, soon after it and never before | failures.md | [`Judge::handler`] |
+//! | requests of a session run in their order, those of handlers too | flow.md | [`Judge::order`] |
 //! | a one-way message that was sent runs once, unless its session is lost | hosts.md | [`Judge::order`] |
 //! | the items of a stream come once and in order, and all before its end | streams.md | [`Judge::stream`], `Scene::read` |
-//! | no stream outlives its reader, and its writer is dropped | streams.md | [`Judge::stream`] |
+//! | a writer is ahead of its reader by three parts | streams.md | [`Judge::stream`] |
+//! | no stream outlives its reader, and its writer is dropped in time | streams.md | [`Judge::stream`] |
+//! | a session outlives outages that are shorter than `peer_timeout` and `resume_within` | hosts.md | [`Judge::lost`] |
+//! | a client reaches a server that serves | hosts.md | [`judge`] |
 //! | nothing is left of callers that are gone, and idle nodes rest | failures.md | [`run`](super::run) |
 //!
-//! Promises without a judgement: the order of the requests of several tasks; the bounds of memory; the bill.
+//! Promises without a judgement: the order of the requests of several tasks; the bounds of memory, and the budgets of
+//! flow.md; the bill; identities, name look-up and the limits on strangers (hosts.md).
+
+mod causes;
 
 use super::history::{
-    Did, Disturbance, Failure, History, Id, Process, Run, RunEnd, Streamed, Told, Unconnected,
+    Did, Disturbance, Failure, History, Id, Loss, Process, Run, RunEnd, Streamed, Told, Unconnected,
 };
-use super::plan::{Act, End, ONEWAY_OUTLIVES_MS, OUTLIVES_MS, Operation, PATIENCE_MS, Plan};
+use super::plan::{
+    Act, End, Items, ONEWAY_OUTLIVES_MS, OUTLIVES_MS, Operation, Plan, Step, process_name,
+};
+use causes::{Causes, MS, SOON};
 use std::cell::RefCell;
+use upbeat::Why;
 
-const MS: u64 = 1_000_000;
-/// The time in which a process of the same host learns that another one has died, or acts if it is not stopped.
-const SOON: u64 = 20 * MS;
-/// The shortest time after which a handshake is given up.
-const HANDSHAKE: u64 = 2_000 * MS;
+/// The most items in one of the three parts of a stream that are not read, and their bytes.
+const PART_ITEMS: u64 = 256;
+const PART_BYTES: u64 = 32 << 10;
 
 struct Judge<'w> {
     plan: &'w Plan,
     history: &'w History,
+    causes: Causes<'w>,
     violations: RefCell<Vec<String>>,
 }
 
 /// Returns the violations of promises in a record.
 pub(crate) fn judge(plan: &Plan, history: &History) -> Vec<String> {
-    let judge = Judge { plan, history, violations: RefCell::new(history.wrong.clone()) };
+    let causes = Causes { plan, history };
+    let judge = Judge { plan, history, causes, violations: RefCell::new(history.wrong.clone()) };
     for (id, (operation, did)) in plan.operations.iter().zip(&history.operations).enumerate() {
         judge.ends(id, operation, did);
         judge.runs(id, operation, did);
         if let (Some(asked), Some((at, told))) = (did.asked, &did.told) {
             judge.has_cause(id, operation, (asked, *at), told);
-            judge.is_in_time(id, operation, (asked, *at), told);
+            judge.is_in_time(id, operation, *at, told);
         }
         for run in &did.runs {
             judge.handler(id, operation, did, run);
         }
         judge.stream(id, operation, did);
+        let calls = operation.body.iter().filter_map(|step| match step {
+            Step::Call(id) => Some(*id),
+            _ => None,
+        });
+        judge.order(&calls.collect::<Vec<_>>());
     }
     for client in &plan.clients {
         client.tasks.iter().for_each(|task| judge.order(task));
     }
+    history.losses.iter().for_each(|loss| judge.lost(loss));
     for Unconnected { process, server, at, text } in &history.unconnected {
         let from = at.saturating_sub(plan.wait_ms * MS);
-        if !judge.is_lossy(*process, *server, (from, *at)) {
+        if !causes.is_unreachable(*process, *server, (from, *at)) {
             judge.violated(format!("{process} could not connect with {server} at {at}: {text}"));
         }
     }
@@ -66,74 +82,71 @@ impl Judge<'_> {
         self.violations.borrow_mut().push(what);
     }
 
-    /// Returns whether something disturbed a process in a time.
-    fn overlaps(&self, what: Disturbance, (from, to): (u64, u64)) -> bool {
-        self.history
-            .spans
-            .iter()
-            .any(|span| span.what == what && span.from <= to && from <= span.to)
-    }
-
-    /// Returns the start of a time, or of the stops of a process that reach into it: it learns nothing meanwhile.
-    fn since(&self, process: Process, (from, to): (u64, u64)) -> u64 {
-        let stops =
-            self.history.spans.iter().filter(|span| span.what == Disturbance::Stopped(process));
-        let reach = stops.filter(|span| span.from <= to && from <= span.to + SOON);
-        reach.map(|span| span.from).min().unwrap_or(from).min(from)
-    }
-
-    /// Returns how long a process was stopped in a time.
-    fn stopped(&self, process: Process, (from, to): (u64, u64)) -> u64 {
-        let stops =
-            self.history.spans.iter().filter(|span| span.what == Disturbance::Stopped(process));
-        stops.map(|span| span.to.min(to).saturating_sub(span.from.max(from))).sum()
-    }
-
-    /// The longest time from an outage to the end of the sessions that it ends.
-    fn lag(&self) -> u64 {
-        (PATIENCE_MS + 1_000 + self.plan.resume_ms) * MS + SOON
-    }
-
-    /// Returns whether something explains that a session of two processes was lost in a time, or was not opened.
-    fn is_lossy(&self, one: Process, other: Process, (from, to): (u64, u64)) -> bool {
-        let from = self.since(one, (from, to)).min(self.since(other, (from, to)));
-        let is_remote = self.is_remote(one, other);
-        let lag = if is_remote { self.lag() } else { SOON };
-        let within = (from.saturating_sub(lag), to);
-        // A handshake waits for so long for a process that is stopped.
-        let is_away = |process| {
-            self.overlaps(Disturbance::Down(process), within)
-                || self.stopped(process, within) >= HANDSHAKE
+    /// A session is lost for a cause alone.
+    fn lost(&self, loss: &Loss) {
+        let Loss { process, peer, why, at } = loss;
+        let (process, at) = (*process, *at);
+        // The peer is a handle if it has no name.
+        let is_meant = |other: Process| {
+            let name = process_name(self.plan, other);
+            let is_handle =
+                name.is_none() && !peer.starts_with("client") && !peer.starts_with("server");
+            is_handle || name.is_some_and(|name| peer.split(' ').next() == Some(&name))
         };
-        is_away(one) || is_away(other) || is_remote && self.is_parted(one, other, within)
-    }
-
-    /// Returns whether the network between two processes was disturbed in a time.
-    fn is_parted(&self, one: Process, other: Process, within: (u64, u64)) -> bool {
-        let [one, other] = [one, other].map(|process| self.host(process));
-        [[one, other], [other, one]]
-            .iter()
-            .any(|of| self.overlaps(Disturbance::Network(*of), within))
-    }
-
-    fn is_remote(&self, one: Process, other: Process) -> bool {
-        self.host(one) != self.host(other)
-    }
-
-    /// The auditor is on the first host.
-    fn host(&self, process: Process) -> usize {
-        if process < self.plan.processes() { self.plan.host(process) } else { 0 }
-    }
-
-    /// A call ends while its caller lives.
-    fn ends(&self, id: Id, operation: &Operation, did: &Did) {
-        let Some(asked) = did.asked.filter(|_| did.told.is_none()) else { return };
-        if !self.overlaps(Disturbance::Down(operation.from), (asked, u64::MAX)) {
-            self.violated(format!("{id} has not ended: {}", self.shown(id)));
+        let mut peers = (0..=self.plan.processes()).filter(|peer| is_meant(*peer));
+        let has_left = |peer| {
+            let within = (0, at.saturating_add(SOON));
+            peer == self.plan.processes()
+                || self.causes.overlaps(Disturbance::Left(peer), within)
+                || self.causes.overlaps(Disturbance::Closes(peer), within)
+        };
+        let since = |peer| at.saturating_sub(self.causes.lag(process, peer));
+        let is_explained = match why {
+            Why::ShutDown => has_left(process),
+            Why::HandleClosed => true,
+            Why::Closed => peers.any(has_left),
+            _ => peers.any(|peer| {
+                self.causes.is_lossy(process, peer, (at, at))
+                    // A process that leaves while nothing comes from it tells its peers nothing.
+                    || has_left(peer) && self.causes.is_unreachable(process, peer, (since(peer), at))
+            }),
+        };
+        if !is_explained {
+            self.violated(format!("{process} has lost a session without a cause: {loss:?}"));
         }
     }
 
-    /// A call runs at most once. Its end says whether it has.
+    /// A call ends while its caller lives, soon after its handler has returned or its server has died.
+    fn ends(&self, id: Id, operation: &Operation, did: &Did) {
+        let Some(asked) = did.asked else { return };
+        let Operation { from, to, act, .. } = *operation;
+        let Some((at, told)) = &did.told else {
+            if self.causes.down(from, asked).is_none() {
+                self.violated(format!("{id} has not ended: {}", self.shown(id)));
+            }
+            return;
+        };
+        let Some(run) = did.runs.first().filter(|_| matches!(act, Act::Call | Act::Outlives))
+        else {
+            return;
+        };
+        let is_reply = matches!(
+            told,
+            Told::Done | Told::Failed { why: Failure::Method | Failure::Panicked, .. }
+        );
+        let latest = match self.causes.down(to, run.from).filter(|down| *down <= run.last) {
+            _ if is_reply => self.causes.comes(to, from, run.last),
+            Some(down) if run.end.is_none() => {
+                self.causes.comes(to, from, down + self.causes.lag(from, to))
+            }
+            _ => return,
+        };
+        if *at > latest {
+            self.violated(format!("{id} ends too late, behind {latest}: {}", self.shown(id)));
+        }
+    }
+
+    /// A call runs at most once, at its server. Its end says whether it has.
     fn runs(&self, id: Id, operation: &Operation, did: &Did) {
         let runs = did.runs.len();
         if runs > 1 {
@@ -141,6 +154,10 @@ impl Judge<'_> {
         }
         if runs > 0 && did.asked.is_none() {
             self.violated(format!("{id} runs, and nobody has asked for it: {}", self.shown(id)));
+        }
+        let is_allowed = |run: &Run| run.server == operation.to && operation.end != End::Refuse;
+        if !did.runs.iter().all(is_allowed) {
+            self.violated(format!("{id} runs where it may not: {}", self.shown(id)));
         }
         let Some((at, told)) = &did.told else { return };
         let has_ended =
@@ -150,7 +167,8 @@ impl Judge<'_> {
             Told::Done => has_ended(RunEnd::Returned),
             Told::Failed { why: Failure::Method, .. } => has_ended(RunEnd::Failed),
             Told::Failed { why: Failure::Panicked, .. } => has_ended(RunEnd::Panicked),
-            Told::Failed { may_have_run: false, .. } => runs == 0,
+            Told::Failed { why, may_have_run: false, .. } => runs == 0 && *why != Failure::Unknown,
+            Told::Failed { why: Failure::Unreached | Failure::Refused, .. } => false,
             Told::Broken { .. } => has_ended(RunEnd::Returned),
             Told::Failed { .. } | Told::Dropped => true,
         };
@@ -160,22 +178,22 @@ impl Judge<'_> {
     }
 
     /// A call fails for a cause alone.
-    fn has_cause(&self, id: Id, operation: &Operation, time: (u64, u64), told: &Told) {
+    fn has_cause(&self, id: Id, operation: &Operation, within: (u64, u64), told: &Told) {
         let (Told::Failed { why, .. } | Told::Broken { why, .. }) = told else { return };
-        let end = operation.end;
-        let is_lossy = self.is_lossy(operation.from, operation.to, time);
+        let Operation { from, to, end, .. } = *operation;
         let has_cause = match why {
             Failure::Method => end == End::Fail,
             Failure::Panicked => end == End::Panic,
             Failure::Refused => end == End::Refuse,
             Failure::Deadline => self.deadline(id).is_some(),
-            Failure::Unknown | Failure::Unreached => is_lossy,
-            Failure::Closing => {
-                self.plan.servers[operation.to].leaves.is_some()
-                    && self.overlaps(Disturbance::Down(operation.to), time)
+            Failure::Unknown => self.causes.is_lossy(from, to, within),
+            Failure::Unreached => {
+                self.causes.is_lossy(from, to, within)
+                    || self.causes.is_unreachable(from, to, within)
             }
+            Failure::Closing => self.causes.overlaps(Disturbance::Closes(to), within),
             Failure::Overloaded => {
-                self.plan.servers[operation.to].budget.is_some() && operation.reply_bytes > 65_536
+                self.plan.servers[to].budget.is_some() && operation.reply_bytes > 65_536
             }
             Failure::Stream | Failure::Other => false,
         };
@@ -196,7 +214,7 @@ impl Judge<'_> {
     }
 
     /// A deadline ends a call, not before its time and not much later.
-    fn is_in_time(&self, id: Id, operation: &Operation, (_, at): (u64, u64), told: &Told) {
+    fn is_in_time(&self, id: Id, operation: &Operation, at: u64, told: &Told) {
         let Some(deadline) = self.deadline(id) else { return };
         // The deadline of a call holds until it returns its stream.
         if operation.act == Act::Read && !matches!(told, Told::Failed { .. }) {
@@ -205,66 +223,64 @@ impl Judge<'_> {
         if matches!(told, Told::Failed { why: Failure::Deadline, .. }) && at < deadline {
             self.violated(format!("{id} ends before its deadline {deadline}: {}", self.shown(id)));
         }
-        let stopped = self.stopped(operation.from, (deadline.saturating_sub(SOON), at));
-        if at > deadline + SOON + stopped {
+        let within = (deadline.saturating_sub(SOON), at);
+        if at > deadline + SOON + self.causes.stopped(operation.from, within) {
             self.violated(format!("{id} ends behind its deadline {deadline}: {}", self.shown(id)));
         }
     }
 
-    /// A handler ends with its deadline, its caller and its call, and not without a cause.
+    /// A handler ends soon after its deadline, its caller and its session, and is not dropped before.
     fn handler(&self, id: Id, operation: &Operation, did: &Did, run: &Run) {
         let Some(asked) = did.asked else { return };
-        let until_down = self
-            .history
-            .spans
-            .iter()
-            .filter(|span| span.what == Disturbance::Down(run.server) && span.to > run.from);
-        let down = until_down.map(|span| span.from).min();
+        let (from, to) = (operation.from, run.server);
+        let down = self.causes.down(to, run.from);
         if run.end.is_none() && down.is_none() {
             self.violated(format!("the handler of {id} has not ended: {}", self.shown(id)));
         }
-        let deadline = self.deadline(id).filter(|_| operation.act != Act::Note);
-        let is_remote = self.is_remote(operation.from, operation.to);
-        let stopped = |since| self.stopped(run.server, (since, run.last));
-        // The callee does not know how long the message was on its way.
-        let on_way = if is_remote { self.lag() } else { 0 };
-        let latest = |deadline| deadline + SOON + on_way + stopped(deadline);
-        if deadline.is_some_and(|deadline| run.last > latest(deadline)) {
-            self.violated(format!(
-                "the handler of {id} goes on behind its deadline: {}",
-                self.shown(id)
-            ));
-        }
-        let told_at = did.told.as_ref().map(|(at, _)| *at);
-        let gone =
-            self.history.spans.iter().filter(|span| {
-                span.what == Disturbance::Down(operation.from) && span.from >= asked
-            });
-        let orphaned = gone.map(|span| span.from).chain(told_at).min();
         let goes_on = match operation.act {
             Act::Call | Act::Read | Act::Write => 0,
             Act::Outlives => OUTLIVES_MS * MS,
             Act::Note => ONEWAY_OUTLIVES_MS * MS,
         };
-        // The handlers of a server that shuts down go on for its grace.
-        let leaves = self.plan.servers.get(operation.from).and_then(|server| server.leaves);
-        let goes_on = goes_on + leaves.map_or(0, |(_, grace)| grace * MS);
-        let is_abandoned = !matches!(did.told, Some((_, Told::Done)));
-        let lag = if is_remote { self.lag() } else { 0 };
-        if let Some(orphaned) = orphaned.filter(|_| is_abandoned)
-            && run.last > orphaned + goes_on + SOON + stopped(orphaned) + lag
-        {
-            self.violated(format!(
-                "the handler of {id} goes on without its caller: {}",
-                self.shown(id)
+        // The first and the last time at which each cause ends the handler.
+        let mut causes = Vec::new();
+        if let Some(deadline) = self.deadline(id).filter(|_| operation.act != Act::Note) {
+            // The callee does not know how long the message was on its way.
+            let on_way = run.from.saturating_sub(asked);
+            causes.push(("its deadline", deadline, self.causes.comes(from, to, deadline + on_way)));
+        }
+        let told = did.told.as_ref().filter(|(_, told)| *told != Told::Done).map(|(at, _)| *at);
+        if let Some(told) = told {
+            // The server learns of the loss of a session by itself.
+            let is_lost = self.causes.is_lossy(from, to, (asked, run.last));
+            let lag = if is_lost { self.causes.lag(from, to) } else { 0 };
+            causes.push((
+                "the end of its call",
+                told + goes_on,
+                self.causes.comes(from, to, told + lag) + goes_on,
             ));
         }
+        if let Some(dead) = self.causes.down(from, asked) {
+            let ends = dead.max(asked) + self.causes.grace(from) + self.causes.lag(from, to);
+            causes.push((
+                "the death of its caller",
+                dead.max(asked),
+                self.causes.comes(from, to, ends) + goes_on,
+            ));
+        }
+        for (what, _, latest) in &causes {
+            if run.last > *latest {
+                self.violated(format!(
+                    "the handler of {id} goes on behind {what}, and {latest}: {}",
+                    self.shown(id)
+                ));
+            }
+        }
         if run.end == Some(RunEnd::Dropped) {
-            // A handler is dropped at some time behind its last step.
-            let is_late = deadline.is_some();
-            let is_left = orphaned.is_some() && is_abandoned;
-            let is_lossy = self.is_lossy(operation.from, operation.to, (run.from, u64::MAX - 1));
-            if !is_late && !is_left && !is_lossy {
+            let is_due = causes.iter().any(|(_, first, _)| *first <= run.last);
+            let until = run.last.saturating_sub(goes_on);
+            let is_lost = self.causes.is_lossy(from, to, (run.from.min(until), until));
+            if !is_due && !is_lost && down.is_none_or(|down| down > run.last) {
                 self.violated(format!(
                     "the handler of {id} is dropped without a cause: {}",
                     self.shown(id)
@@ -275,30 +291,66 @@ impl Judge<'_> {
 
     /// The items of a stream come once and in order, all of them before its end. Its writer does not outlive its reader.
     fn stream(&self, id: Id, operation: &Operation, did: &Did) {
-        let Streamed { written, read, is_made, writer, is_over, broken } = &did.stream;
-        if *read > *written || *is_over && (*read < operation.items.written || writer.is_none()) {
+        let Operation { from, to, act, items: Items { written: all, wanted, bytes, .. }, .. } =
+            *operation;
+        let Streamed { written, read, is_made, writer, is_over, broken, ahead } = &did.stream;
+        let has_returned = matches!(writer, Some((_, RunEnd::Returned)));
+        if *read > *written
+            || *is_over && (*read < all || !has_returned)
+            || has_returned && *written < all
+        {
             self.violated(format!(
                 "the items of {id} are not those that were written: {}",
                 self.shown(id)
             ));
         }
-        let of = if operation.act == Act::Read { operation.to } else { operation.from };
-        if *is_made
-            && writer.is_none()
-            && !self.overlaps(Disturbance::Down(of), (did.asked.unwrap_or(0), u64::MAX))
-        {
-            self.violated(format!("the writer of {id} goes on: {}", self.shown(id)));
+        let part = PART_ITEMS.min(PART_BYTES / (bytes as u64 + 8) + 1);
+        if *ahead > 3 * part + 1 {
+            self.violated(format!("the writer of {id} is too far ahead: {}", self.shown(id)));
         }
-        let is_served = matches!(did.told, Some((_, Told::Done))) && !did.runs.is_empty();
-        let is_wanted = operation.items.wanted.min(operation.items.written);
-        if operation.act == Act::Write && is_served && broken.is_none() && *read != is_wanted {
+        let of = if act == Act::Read { to } else { from };
+        let Some(asked) = did.asked else { return };
+        let told = did.told.as_ref().map(|(at, _)| *at);
+        match (writer, told) {
+            (None, _) if *is_made && self.causes.down(of, asked).is_none() => {
+                self.violated(format!("the writer of {id} goes on: {}", self.shown(id)));
+            }
+            (Some((at, end)), told) => {
+                let lag = match self.causes.is_lossy(from, to, (asked, *at)) {
+                    true => self.causes.lag(from, to),
+                    false => 0,
+                };
+                let dies = self.causes.down(from, asked).map(|down| down + self.causes.grace(from));
+                let gone = told.into_iter().chain(dies).min();
+                let dead = self.causes.down(of, asked).filter(|down| down <= at);
+                let latest = gone.map(|gone| match of == from {
+                    true => gone + SOON + self.causes.stopped(from, (gone, *at)),
+                    false => self.causes.comes(from, to, gone + lag),
+                });
+                if latest.is_some_and(|latest| *at > latest) {
+                    self.violated(format!("the writer of {id} goes on: {}", self.shown(id)));
+                }
+                let is_left = gone.is_some_and(|gone| gone <= *at + SOON);
+                if *end == RunEnd::Dropped && !is_left && dead.is_none() && lag == 0 {
+                    self.violated(format!(
+                        "the writer of {id} is dropped without a cause: {}",
+                        self.shown(id)
+                    ));
+                }
+            }
+            _ => {}
+        }
+        let is_done = matches!(did.told, Some((_, Told::Done))) && !did.runs.is_empty();
+        let is_stream = matches!(act, Act::Read | Act::Write);
+        if is_stream && is_done && broken.is_none() && *read != wanted.min(all) {
             self.violated(format!("the reader of {id} misses items: {}", self.shown(id)));
         }
-        if let (Some((at, why, _)), Some(asked)) = (broken, did.asked) {
+        if let Some((at, why, _)) = broken {
             let is_left =
                 did.told.as_ref().is_some_and(|(told, how)| told <= at && *how != Told::Done);
-            let is_late = *why == Failure::Deadline && self.deadline(id).is_some();
-            if !is_left && !is_late && !self.is_lossy(operation.from, operation.to, (asked, *at)) {
+            let is_late = *why == Failure::Deadline
+                && self.deadline(id).is_some_and(|deadline| deadline <= *at);
+            if !is_left && !is_late && !self.causes.is_lossy(from, to, (asked, *at)) {
                 self.violated(format!(
                     "the stream of {id} breaks without a cause: {}",
                     self.shown(id)
@@ -318,13 +370,13 @@ impl Judge<'_> {
             }
             let runs = before.runs.first().map(|run| run.from);
             let is_due = end != End::Refuse && self.deadline(first).is_none();
-            if runs.is_none() && is_due && !self.is_lossy(from, to, (sent, u64::MAX - 1)) {
+            if runs.is_none() && is_due && !self.causes.is_lossy(from, to, (sent, u64::MAX - 1)) {
                 self.violated(format!("{first} was sent and has not run: {}", self.shown(first)));
             }
             for &next in &task[at + 1..] {
                 let run = self.history.operations[next].runs.first().filter(|run| run.server == to);
                 let Some(run) = run else { continue };
-                if self.is_lossy(from, to, (sent, run.from)) {
+                if self.causes.is_lossy(from, to, (sent, run.from)) {
                     continue;
                 }
                 let is_in_order = runs.map_or(!is_due, |runs| runs < run.from);

@@ -1,6 +1,6 @@
 //! The clients of a world: nodes, and handles whose calls are awaited or block.
 
-use super::history::{Id, Process, RunEnd, Told};
+use super::history::{Disturbance, Id, Process, RunEnd, Told};
 use super::plan::{Act, End, Items, Kind, Operation, PATIENCE_MS, payload};
 use super::serve::{Scene, Unwanted, WorkCaller, WorkHandle, ms};
 use std::error::Error;
@@ -26,14 +26,14 @@ impl Scene {
                     .connect_async::<WorkHandle>(&self.address(server, client.host));
                 callers.push(self.connected(me, server, node.block_on(connects)));
             }
-            self.run_tasks(&node, &client.tasks, &callers);
+            self.run_tasks(me, &node, &client.tasks, &callers);
         } else {
             let mut callers = Vec::new();
             for server in servers {
                 let connects = self.connect(&node, client.host, server);
                 callers.push(self.connected(me, server, node.block_on(connects)));
             }
-            self.run_tasks(&node, &client.tasks, &callers);
+            self.run_tasks(me, &node, &client.tasks, &callers);
         }
         Ok(())
     }
@@ -62,6 +62,7 @@ impl Scene {
     /// Runs the tasks of a client, each of which does one operation after the other.
     fn run_tasks<C: WorkCaller + Clone + 'static>(
         &self,
+        me: Process,
         node: &upbeat::Node,
         tasks: &[Vec<Id>],
         callers: &[Option<C>],
@@ -88,6 +89,7 @@ impl Scene {
                 }
             }
         });
+        self.record.begins(Disturbance::Left(me));
     }
 
     /// Does an operation, for as long as its caller wants it.
@@ -128,7 +130,12 @@ impl Scene {
                 Err(error) => Told::of(&error),
             },
             Act::Write => match caller.take(id as u64, self.stream(id)).await {
-                Ok(_) => Told::Done,
+                Ok(read) => {
+                    if read != self.record.items_read(id) {
+                        self.record.is_wrong(format!("{id} gets another reply: {read} items"));
+                    }
+                    Told::Done
+                }
                 Err(error) => Told::of(&error),
             },
         };
@@ -236,6 +243,7 @@ impl Scene {
             };
             asking.ends(told);
         }
+        self.record.begins(Disturbance::Left(me));
         Ok(())
     }
 }

@@ -300,13 +300,25 @@ impl Server {
     }
 }
 
+/// Returns the name of the node of a process. Handles have none.
+pub(crate) fn process_name(plan: &Plan, process: Process) -> Option<String> {
+    let Some(number) = process.checked_sub(plan.servers.len()) else {
+        return Some(format!("server-{process}"));
+    };
+    match plan.clients.get(number) {
+        Some(client) => (client.kind == Kind::Node).then(|| format!("client-{number}")),
+        None => Some("auditor".to_owned()),
+    }
+}
+
+/// The words after which a payload begins anew: no multiple of a page or of a buffer.
+const PATTERN: usize = 37;
+
 /// Returns the payload of an operation: of its request, or of its reply.
 pub(crate) fn payload(id: Id, is_reply: bool, bytes: usize) -> Vec<u8> {
     let mut words = Random::new((id as u64) << 1 | u64::from(is_reply));
-    let mut payload = Vec::with_capacity(bytes + 8);
-    while payload.len() < bytes {
-        payload.extend_from_slice(&words.next().to_le_bytes());
-    }
+    let pattern: Vec<u8> = (0..PATTERN).flat_map(|_| words.next().to_le_bytes()).collect();
+    let mut payload = pattern.repeat(bytes.div_ceil(pattern.len()));
     payload.truncate(bytes);
     payload
 }

@@ -79,8 +79,8 @@ impl Scene {
 
     fn disturb(&self, sim: &Sim, fault: Fault) {
         let record = &self.record;
-        let network = |of: [usize; 2]| {
-            record.begins(Disturbance::Network(of));
+        let cut = |of: [usize; 2]| {
+            record.begins(Disturbance::Cut(of));
             of.map(|host| HOSTS[host])
         };
         match fault {
@@ -105,20 +105,20 @@ impl Scene {
             }
             Fault::Break(of) => {
                 record.count("networks broken");
-                let [one, other] = network(of);
+                record.begins(Disturbance::Broken(of));
+                let [one, other] = of.map(|host| HOSTS[host]);
                 sim.break_connections(one, other);
-                sim.pause(ms(1));
-                record.ends(Disturbance::Network(of));
+                record.ends(Disturbance::Broken(of));
             }
             Fault::Part(of, time) => {
                 record.count("networks parted");
-                let [one, other] = network(of);
+                let [one, other] = cut(of);
                 sim.part(one, other);
                 self.heal(sim, of, time);
             }
             Fault::Silence(of, time) => {
                 record.count("networks silent in one direction");
-                let [one, other] = network(of);
+                let [one, other] = cut(of);
                 sim.silence(one, other);
                 self.heal(sim, of, time);
             }
@@ -134,7 +134,7 @@ impl Scene {
         sim.pause(ms(time));
         let [one, other] = of.map(|host| HOSTS[host]);
         sim.heal(one, other);
-        self.record.ends(Disturbance::Network(of));
+        self.record.ends(Disturbance::Cut(of));
     }
 
     /// Starts a server again that has ended.

@@ -65,7 +65,7 @@ impl Scene {
     pub(crate) fn node(&self, sim: &Sim, process: Process, name: &str) -> Builder {
         let record = self.record.clone();
         let node = sim.node(name).insecure_plaintext().peer_timeout(ms(PATIENCE_MS));
-        node.resume_within(ms(self.plan.resume_ms)).on_lost(move |_| record.loses(process))
+        node.resume_within(ms(self.plan.resume_ms)).on_lost(move |lost| record.loses(process, lost))
     }
 
     /// Returns the client of a server for a node.
@@ -114,7 +114,9 @@ impl Scene {
                 node.block_on(upbeat::sleep(ms(after)));
                 self.record.count("servers that shut down");
                 self.record.begins(Disturbance::Down(me));
+                self.record.begins(Disturbance::Closes(me));
                 node.shut_down(ms(grace));
+                self.record.ends(Disturbance::Closes(me));
             }
             None => node.block_on(std::future::pending()),
         }

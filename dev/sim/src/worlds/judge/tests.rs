@@ -50,6 +50,10 @@ fn plan() -> Plan {
 
 /// Returns the violations in a record in which each operation ends well after another, once it was changed.
 fn violations(change: impl FnOnce(&mut History)) -> Vec<String> {
+    violations_of(&plan(), change)
+}
+
+fn violations_of(plan: &Plan, change: impl FnOnce(&mut History)) -> Vec<String> {
     let record = Record::new(4);
     let mut history = record.lock();
     for (id, did) in history.operations.iter_mut().enumerate() {
@@ -63,12 +67,34 @@ fn violations(change: impl FnOnce(&mut History)) -> Vec<String> {
         written: 2,
         read: 2,
         is_made: true,
-        writer: Some(RunEnd::Returned),
+        writer: Some((33 * MS, RunEnd::Returned)),
+        ahead: 2,
         is_over: true,
         broken: None,
     };
     change(&mut history);
-    judge(&plan(), &history)
+    judge(plan, &history)
+}
+
+fn finds(expected: &str, found: &[String]) {
+    assert!(found.iter().any(|found| found.starts_with(expected)), "{expected}: {found:?}");
+}
+
+fn disturbs(world: &mut History, what: Disturbance, from: u64, to: u64) {
+    world.spans.push(Span { what, from: from * MS, to: to * MS });
+}
+
+fn has_lost(world: &mut History, at: u64, why: Why) {
+    world.losses.push(Loss {
+        process: 0,
+        peer: "client-0 (10.0.0.2:20000)".to_owned(),
+        why,
+        at: at * MS,
+    });
+}
+
+fn unreachable() -> Why {
+    Why::Unreachable { text: String::new() }
 }
 
 fn failed(why: Failure, may_have_run: bool) -> Told {
@@ -114,7 +140,7 @@ fn each_judgement_finds_what_breaks_its_promise() {
             world.operations[2].runs[0].last = 80 * MS;
             world.operations[2].told = Some((26 * MS, failed(Failure::Deadline, true)));
         }),
-        ("the handler of 0 goes on without its caller", |world| {
+        ("the handler of 0 goes on behind the end of its call", |world| {
             world.operations[0].runs[0].last = 80 * MS;
             world.operations[0].told = Some((3 * MS, Told::Dropped));
         }),
@@ -133,14 +159,76 @@ fn each_judgement_finds_what_breaks_its_promise() {
             world.operations[STREAM].stream.is_over = false;
             world.operations[STREAM].stream.writer = None;
         }),
+        ("0 runs where it may not", |world| world.operations[0].runs[0].server = 1),
+        ("the end of 0 is not true", |world| {
+            world.operations[0].told = Some((4 * MS, failed(Failure::Unreached, true)));
+        }),
+        ("the end of 0 is not true", |world| {
+            world.operations[0].runs.clear();
+            world.operations[0].told = Some((4 * MS, failed(Failure::Unknown, false)));
+        }),
+        ("0 ends too late", |world| world.operations[0].told = Some((90 * MS, Told::Done))),
+        // The server dies, and the caller is told of it late.
+        ("0 ends too late", |world| {
+            world.operations[0].runs[0].end = None;
+            world.operations[0].told = Some((90 * MS, failed(Failure::Unknown, true)));
+            disturbs(world, Disturbance::Down(0), 3, 90);
+        }),
+        ("the handler of 0 goes on behind the death of its caller", |world| {
+            world.operations[0].runs[0].last = 60 * MS;
+            world.operations[0].told = None;
+            disturbs(world, Disturbance::Down(1), 3, 90);
+        }),
+        // The caller drops a call whose handler was dropped before.
+        ("the handler of 0 is dropped without a cause", |world| {
+            world.operations[0].runs[0].end = Some(RunEnd::Dropped);
+            world.operations[0].told = Some((5 * MS, Told::Dropped));
+        }),
+        ("the handler of 0 goes on behind the end of its call", |world| {
+            let run = &mut world.operations[0].runs[0];
+            (run.last, run.end) = (60 * MS, Some(RunEnd::Dropped));
+            world.operations[0].told = Some((5 * MS, Told::Dropped));
+        }),
+        ("the handler of 2 is dropped without a cause", |world| {
+            let run = &mut world.operations[2].runs[0];
+            (run.last, run.end) = (25 * MS, Some(RunEnd::Dropped));
+            world.operations[2].told = Some((26 * MS, failed(Failure::Deadline, true)));
+        }),
+        ("0 fails without a cause", |world| {
+            world.operations[0].told = Some((4 * MS, failed(Failure::Closing, true)));
+            disturbs(world, Disturbance::Down(0), 2, 8);
+        }),
+        ("0 fails without a cause", |world| {
+            world.operations[0].told = Some((4 * MS, failed(Failure::Closing, true)));
+            disturbs(world, Disturbance::Closes(0), 40, 50);
+        }),
+        ("the reader of 3 misses items", |world| {
+            let stream = &mut world.operations[STREAM].stream;
+            (stream.read, stream.is_over) = (1, false);
+        }),
+        ("the items of 3 are not those", |world| {
+            let stream = &mut world.operations[STREAM].stream;
+            (stream.read, stream.written, stream.is_over) = (1, 1, false);
+        }),
+        ("the writer of 3 is too far ahead", |world| world.operations[STREAM].stream.ahead = 770),
+        ("the writer of 3 is dropped without a cause", |world| {
+            let stream = &mut world.operations[STREAM].stream;
+            (stream.writer, stream.is_over) = (Some((2 * MS, RunEnd::Dropped)), false);
+        }),
+        ("the writer of 3 goes on", |world| {
+            let stream = &mut world.operations[STREAM].stream;
+            (stream.writer, stream.is_over) = (Some((80 * MS, RunEnd::Dropped)), false);
+        }),
+        ("0 has lost a session without a cause", |world| has_lost(world, 4, unreachable())),
+        ("0 has lost a session without a cause", |world| has_lost(world, 4, Why::Died)),
+        ("0 has lost a session without a cause", |world| has_lost(world, 4, Why::Closed)),
         ("1 could not connect with 0", |world| {
             let text = String::new();
             world.unconnected.push(Unconnected { process: 1, server: 0, at: 5 * MS, text });
         }),
     ];
     for (expected, change) in changes {
-        let found = violations(change);
-        assert!(found.iter().any(|found| found.starts_with(expected)), "{expected}: {found:?}");
+        finds(expected, &violations(change));
     }
 }
 
@@ -151,18 +239,62 @@ fn a_death_explains_what_it_may_cause_alone() {
         world.operations[0].told = Some((4 * MS, failed(Failure::Unknown, true)));
         world.operations[NOTE].runs.clear();
     };
-    let dies = |world: &mut History, at| {
-        let what = Disturbance::Down(0);
-        world.spans.push(Span { what, from: at, to: at + MS });
-    };
     let found = violations(|world| {
         unknown(world);
-        dies(world, 3 * MS);
+        disturbs(world, Disturbance::Down(0), 3, 4);
     });
     assert_eq!(found, [""; 0]);
     let found = violations(|world| {
         unknown(world);
-        dies(world, 40 * MS);
+        disturbs(world, Disturbance::Down(0), 40, 41);
     });
-    assert!(found.iter().any(|found| found.starts_with("0 fails without a cause")), "{found:?}");
+    finds("0 fails without a cause", &found);
+}
+
+/// An outage explains the loss of a session that it outlasts: one that waits for so many milliseconds.
+#[test]
+fn an_outage_explains_the_end_of_sessions_that_it_outlasts_alone() {
+    const CUT: Disturbance = Disturbance::Cut([0, 1]);
+    const BROKEN: Disturbance = Disturbance::Broken([1, 0]);
+    let cases = [
+        (0, BROKEN, 0, true),
+        (400, BROKEN, 0, false),
+        (60_000, BROKEN, 0, false),
+        (0, CUT, 300, false),
+        (0, CUT, 2_500, true),
+        (60_000, CUT, 6_000, false),
+        (400, Disturbance::Stopped(0), 3_000, false),
+        (0, Disturbance::Cut([0, 2]), 6_000, false),
+    ];
+    for (resume_ms, what, time, is_explained) in cases {
+        let mut plan = plan();
+        plan.clients[0].host = 1;
+        plan.resume_ms = resume_ms;
+        let lost = 3 + time;
+        let found = violations_of(&plan, |world| {
+            disturbs(world, what, 3, lost);
+            has_lost(world, lost, unreachable());
+            let run = &mut world.operations[0].runs[0];
+            (run.last, run.end) = ((lost + 1) * MS, Some(RunEnd::Dropped));
+            world.operations[0].told = Some((lost * MS, failed(Failure::Unknown, true)));
+        });
+        if is_explained {
+            assert_eq!(found, [""; 0], "{what:?} for {time} ms");
+        } else {
+            finds("0 fails without a cause", &found);
+            finds("0 has lost a session without a cause", &found);
+        }
+    }
+}
+
+/// The messages that a handler sends are judged as those of a client.
+#[test]
+fn messages_of_handlers_run_in_their_order() {
+    let mut plan = plan();
+    plan.operations[0].body = vec![Step::Call(NOTE), Step::Call(2)];
+    plan.clients[0].tasks = vec![vec![0], vec![STREAM]];
+    assert_eq!(violations_of(&plan, |_| {}), [""; 0]);
+    finds("1 was sent", &violations_of(&plan, |world| world.operations[NOTE].runs.clear()));
+    let found = violations_of(&plan, |world| world.operations[NOTE].runs[0].from = 30 * MS);
+    finds("2 runs before 1", &found);
 }
