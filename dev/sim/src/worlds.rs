@@ -7,6 +7,8 @@ mod plan;
 
 mod serve;
 
+mod exports;
+
 mod operate;
 
 mod run;
@@ -14,13 +16,15 @@ mod run;
 mod judge;
 
 use crate::explore::{Extent, on_threads, silence};
-use history::{Did, Failure, History, Record, RunEnd, Told};
+use history::sights::{Seen, Sight, export_of};
+use history::{Did, Failure, History, Loss, Record, RunEnd, Told};
 use plan::{Act, Plan};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use upbeat::Why;
 
 /// After so many worlds every event has occurred.
 const ENOUGH: u64 = 2_000;
@@ -94,8 +98,28 @@ fn count(plan: &Plan, history: &History, counts: &mut BTreeMap<&'static str, u64
         add("calls that a closing server refused", failed(Failure::Closing));
         add("handlers that were dropped", has(RunEnd::Dropped));
     }
+    for Seen { sight, .. } in &history.seen {
+        let failed = |of| matches!(sight, Sight::Failed(why, _) if *why == of);
+        let number = match sight {
+            Sight::Number(number) | Sight::Unchanged(number) => Some(*number),
+            Sight::Busy | Sight::Failed(..) => None,
+        };
+        add("values read", number.is_some());
+        add("values read that were not the first", number.is_some_and(|at| at != export_of(at)));
+        add("watches without a change", matches!(sight, Sight::Unchanged(_)));
+        add("values that were not read without a call", *sight == Sight::Busy);
+        add("exports that had ended", failed(Failure::Ended));
+        add("exports that were not there", failed(Failure::Absent));
+        add("owners that were replaced", failed(Failure::Replaced));
+        add("reads of unknown end", failed(Failure::Unknown));
+        add("reads of owners that were not reached", failed(Failure::Unreached));
+    }
+    for Loss { why, .. } in &history.losses {
+        add("sessions lost by deaths", *why == Why::Died);
+        add("sessions lost by outages", matches!(why, Why::Unreachable { .. }));
+        add("sessions that their peers closed", matches!(why, Why::Closed | Why::HandleClosed));
+    }
     add("clients that could not connect", !history.unconnected.is_empty());
-    add("sessions lost", !history.losses.is_empty());
 }
 
 /// Keeps the calling thread, and the threads of its worlds, of which one runs at a time, on one of the processors.

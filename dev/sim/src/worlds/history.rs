@@ -1,6 +1,9 @@
 //! The record of a world: what its processes asked, ran and were told, and what disturbed them. The processes write it
 //! into memory that they share beside Upbeat. Times are nanoseconds since the world began.
 
+pub(crate) mod sights;
+
+use sights::{Owned, Seen};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use upbeat::error::FailCode;
@@ -11,6 +14,21 @@ use upbeat_environment::time::Instant;
 pub(crate) type Id = usize;
 /// The number of a process: of the servers, and then of the clients.
 pub(crate) type Process = usize;
+
+/// The events that processes and faults count.
+const EVENTS: [&str; 11] = [
+    "handlers that could not connect",
+    "networks broken",
+    "networks parted",
+    "networks silent in one direction",
+    "networks slowed",
+    "processes killed",
+    "processes starved",
+    "processes stopped",
+    "references followed",
+    "servers started again",
+    "servers that shut down",
+];
 
 /// The end of an operation, as its caller was told.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +64,12 @@ pub(crate) enum Failure {
     Overloaded,
     /// A stream in it has ended early.
     Stream,
+    /// The export that was imported has ended.
+    Ended,
+    /// There is no such export.
+    Absent,
+    /// The owner of an export has died, and another node has its name.
+    Replaced,
     Other,
 }
 
@@ -136,6 +160,8 @@ pub(crate) enum Disturbance {
     /// A client has done all that it was to do.
     Left(Process),
     Stopped(Process),
+    /// A process lacks a resource.
+    Starved(Process),
     /// Nothing passes from one host to another.
     Cut([usize; 2]),
     /// The connections between two hosts break.
@@ -173,6 +199,9 @@ pub(crate) struct History {
     pub(crate) operations: Vec<Did>,
     pub(crate) spans: Vec<Span>,
     pub(crate) losses: Vec<Loss>,
+    /// The exports, by their servers and the numbers of their first values.
+    pub(crate) exports: BTreeMap<(Process, u64), Owned>,
+    pub(crate) seen: Vec<Seen>,
     pub(crate) unconnected: Vec<Unconnected>,
     /// How often each thing has happened.
     pub(crate) counts: BTreeMap<&'static str, u64>,
@@ -193,8 +222,10 @@ impl Record {
             operations: vec![Did::default(); operations],
             spans: Vec::new(),
             losses: Vec::new(),
+            exports: BTreeMap::new(),
+            seen: Vec::new(),
             unconnected: Vec::new(),
-            counts: BTreeMap::new(),
+            counts: EVENTS.map(|what| (what, 0)).into(),
             wrong: Vec::new(),
             is_over: false,
         })))
@@ -206,7 +237,8 @@ impl Record {
 
     /// Counts something that has happened.
     pub(crate) fn count(&self, what: &'static str) {
-        *self.lock().counts.entry(what).or_default() += 1;
+        let mut history = self.lock();
+        *history.counts.get_mut(what).expect("EVENTS has all that is counted") += 1;
     }
 
     /// Notes what no promise permits.

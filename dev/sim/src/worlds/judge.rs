@@ -15,6 +15,8 @@
 //! | no stream outlives its reader, and its writer is dropped in time | streams.md | [`Judge::stream`] |
 //! | a session outlives outages that are shorter than `peer_timeout` and `resume_within` | hosts.md | [`Judge::lost`] |
 //! | a client reaches a server that serves | hosts.md | [`judge`] |
+//! | a read finds a whole value, none that is older than one that was set before | remote-memory.md | `Record::sees`, `exports` |
+//! | a watch tells each change, and a read fails for a cause alone | remote-memory.md | [`Judge::seen`] |
 //! | nothing is left of callers that are gone, and idle nodes rest | failures.md | [`run`](super::run) |
 //!
 //! Promises without a judgement: the order of the requests of several tasks; the bounds of memory, and the budgets of
@@ -22,6 +24,7 @@
 
 mod causes;
 
+use super::history::sights::{OF_EXPORT, Owned, Seen, Sight, export_of};
 use super::history::{
     Did, Disturbance, Failure, History, Id, Loss, Process, Run, RunEnd, Streamed, Told, Unconnected,
 };
@@ -68,6 +71,7 @@ pub(crate) fn judge(plan: &Plan, history: &History) -> Vec<String> {
         client.tasks.iter().for_each(|task| judge.order(task));
     }
     history.losses.iter().for_each(|loss| judge.lost(loss));
+    history.seen.iter().for_each(|seen| judge.seen(seen));
     for Unconnected { process, server, at, text } in &history.unconnected {
         let from = at.saturating_sub(plan.wait_ms * MS);
         if !causes.is_unreachable(*process, *server, (from, *at)) {
@@ -193,9 +197,13 @@ impl Judge<'_> {
             }
             Failure::Closing => self.causes.overlaps(Disturbance::Closes(to), within),
             Failure::Overloaded => {
-                self.plan.servers[to].budget.is_some() && operation.reply_bytes > 65_536
+                let is_tiny = self.plan.servers[to].budget.is_some();
+                is_tiny && operation.reply_bytes > 65_536
+                    || self.causes.is_starved(from, to, within)
             }
-            Failure::Stream | Failure::Other => false,
+            // Memory that could not be mapped is missing for as long as its session lasts.
+            Failure::Other => self.causes.is_starved(from, to, (0, within.1)),
+            Failure::Stream | Failure::Ended | Failure::Absent | Failure::Replaced => false,
         };
         if !has_cause {
             self.violated(format!("{id} fails without a cause: {}", self.shown(id)));
@@ -242,31 +250,28 @@ impl Judge<'_> {
             Act::Outlives => OUTLIVES_MS * MS,
             Act::Note => ONEWAY_OUTLIVES_MS * MS,
         };
+        // A server that learns of a cause lets the handler go on for its time.
+        let comes = |at| self.causes.comes(from, to, at);
+        let ends = |cause| if goes_on > 0 { comes(comes(cause) + goes_on) } else { comes(cause) };
         // The first and the last time at which each cause ends the handler.
         let mut causes = Vec::new();
         if let Some(deadline) = self.deadline(id).filter(|_| operation.act != Act::Note) {
             // The callee does not know how long the message was on its way.
             let on_way = run.from.saturating_sub(asked);
-            causes.push(("its deadline", deadline, self.causes.comes(from, to, deadline + on_way)));
+            causes.push(("its deadline", deadline, comes(deadline + on_way)));
         }
         let told = did.told.as_ref().filter(|(_, told)| *told != Told::Done).map(|(at, _)| *at);
         if let Some(told) = told {
             // The server learns of the loss of a session by itself.
             let is_lost = self.causes.is_lossy(from, to, (asked, run.last));
             let lag = if is_lost { self.causes.lag(from, to) } else { 0 };
-            causes.push((
-                "the end of its call",
-                told + goes_on,
-                self.causes.comes(from, to, told + lag) + goes_on,
-            ));
+            let latest = ends(told + lag);
+            causes.push(("the end of its call", told + goes_on, latest));
         }
         if let Some(dead) = self.causes.down(from, asked) {
-            let ends = dead.max(asked) + self.causes.grace(from) + self.causes.lag(from, to);
-            causes.push((
-                "the death of its caller",
-                dead.max(asked),
-                self.causes.comes(from, to, ends) + goes_on,
-            ));
+            let latest =
+                ends(dead.max(asked) + self.causes.grace(from) + self.causes.lag(from, to));
+            causes.push(("the death of its caller", dead.max(asked), latest));
         }
         for (what, _, latest) in &causes {
             if run.last > *latest {
@@ -370,10 +375,17 @@ impl Judge<'_> {
             }
             let runs = before.runs.first().map(|run| run.from);
             let is_due = end != End::Refuse && self.deadline(first).is_none();
+            // Its memory may be missing.
+            let is_due = is_due && !self.causes.is_starved(from, to, (0, sent));
             if runs.is_none() && is_due && !self.causes.is_lossy(from, to, (sent, u64::MAX - 1)) {
                 self.violated(format!("{first} was sent and has not run: {}", self.shown(first)));
             }
             for &next in &task[at + 1..] {
+                let Operation { is_anew, referred_by, .. } = self.plan.operations[next];
+                if is_anew || referred_by.is_some() {
+                    // Another session has an order of its own.
+                    break;
+                }
                 let run = self.history.operations[next].runs.first().filter(|run| run.server == to);
                 let Some(run) = run else { continue };
                 if self.causes.is_lossy(from, to, (sent, run.from)) {
@@ -388,6 +400,54 @@ impl Judge<'_> {
                     ));
                 }
             }
+        }
+    }
+
+    /// A watch misses no change of its export, and a read fails for a cause alone.
+    fn seen(&self, seen: &Seen) {
+        let Seen { process, server, from, at, sight } = seen;
+        let (process, server, within) = (*process, *server, (*from, *at));
+        let of_server = || self.history.exports.range((server, 0)..=(server, u64::MAX));
+        let is_down = |within| {
+            self.causes.overlaps(Disturbance::Down(server), within)
+                || self.causes.overlaps(Disturbance::Closes(server), within)
+        };
+        let is_right = match sight {
+            Sight::Number(_) | Sight::Busy => true,
+            Sight::Unchanged(number) => {
+                let owned = &self.history.exports[&(server, export_of(*number))];
+                let next = owned.set.get((number % OF_EXPORT) as usize + 1);
+                let comes = |from, to, time| self.causes.comes(from, to, time);
+                next.is_none_or(|next| {
+                    let asked = comes(process, server, *from);
+                    comes(server, process, asked.max(*next)) >= *at
+                }) || self.causes.is_lossy(process, server, within)
+            }
+            Sight::Failed(Failure::Ended, _) => {
+                is_down((0, *at))
+                    || of_server().any(|(_, owned)| owned.withdrawn.is_some_and(|time| time <= *at))
+            }
+            Sight::Failed(Failure::Absent, _) => {
+                let stands = |owned: &Owned| {
+                    owned.set.first().is_some_and(|first| first <= from && !is_down((*first, *at)))
+                        && owned.withdrawn.is_none_or(|time| time > *at)
+                };
+                is_down(within)
+                    || !of_server().any(|(_, owned)| stands(owned))
+                    || self.causes.is_lossy(process, server, within)
+            }
+            Sight::Failed(Failure::Replaced, _) => is_down((0, *at)),
+            Sight::Failed(Failure::Closing, _) => {
+                self.causes.overlaps(Disturbance::Closes(server), within)
+            }
+            Sight::Failed(why, _) => {
+                self.causes.is_lossy(process, server, within)
+                    || *why == Failure::Unreached
+                        && self.causes.is_unreachable(process, server, within)
+            }
+        };
+        if !is_right {
+            self.violated(format!("a reader sees what it may not: {seen:?}"));
         }
     }
 

@@ -1,12 +1,19 @@
 //! The clients of a world: nodes, and handles whose calls are awaited or block.
 
+use super::exports::Table;
 use super::history::{Disturbance, Id, Process, RunEnd, Told};
-use super::plan::{Act, End, Items, Kind, Operation, PATIENCE_MS, payload};
-use super::serve::{Scene, Unwanted, WorkCaller, WorkHandle, ms};
+use super::plan::{Act, Client, End, Items, Kind, Operation, PATIENCE_MS, payload};
+use super::serve::{Scene, Unwanted, WorkCaller, WorkClient, WorkHandle, ms};
+use std::collections::BTreeMap;
 use std::error::Error;
+use std::rc::Rc;
+use upbeat::export::ImportError;
 use upbeat::handle::HandleBuilder;
-use upbeat::{CallError, Stream};
+use upbeat::{CallError, Import, Node, Stream};
 use upbeat_sim::Sim;
+
+/// The time for which a client waits for a reference.
+const REFERS_MS: u64 = 1_000;
 
 impl Scene {
     /// Runs a client, on its process.
@@ -17,25 +24,38 @@ impl Scene {
             return self.block(sim, me, &client.tasks[0]);
         }
         let node = self.node(sim, me, &format!("client-{number}")).build()?;
-        let servers = 0..self.plan.servers.len();
+        let (scene, host) = (self.clone(), client.host);
         if client.kind == Kind::Awaited {
-            let mut callers = Vec::new();
-            for server in servers {
-                let connects = self
-                    .handles(sim)
-                    .connect_async::<WorkHandle>(&self.address(server, client.host));
-                callers.push(self.connected(me, server, node.block_on(connects)));
-            }
-            self.run_tasks(me, &node, &client.tasks, &callers);
+            let (imports, sim) = ((self.clone(), sim.clone()), sim.clone());
+            let connects = async move |id: Id| {
+                let server = scene.plan.operations[id].to;
+                let address = scene.address(server, host);
+                let connects = scene.handles(&sim).connect_async::<WorkHandle>(&address);
+                scene.connected(me, server, connects.await)
+            };
+            let imports = async move |name: &str| imports.0.handles(&imports.1).import(name).await;
+            self.run_tasks(me, &node, connects, imports);
         } else {
-            let mut callers = Vec::new();
-            for server in servers {
-                let connects = self.connect(&node, client.host, server);
-                callers.push(self.connected(me, server, node.block_on(connects)));
-            }
-            self.run_tasks(me, &node, &client.tasks, &callers);
+            let (calls, reads) = (node.clone(), node.clone());
+            let connects = async move |id: Id| scene.connect_for(&calls, me, id).await;
+            self.run_tasks(me, &node, connects, async move |name: &str| reads.import(name).await);
         }
         Ok(())
+    }
+
+    /// Returns the client of the server of an operation, by the address or by a reference.
+    async fn connect_for(&self, node: &Node, me: Process, id: Id) -> Option<WorkClient> {
+        let Operation { to, referred_by, .. } = self.plan.operations[id];
+        let host = self.plan.host(me);
+        let first = referred_by.unwrap_or(to);
+        let client = self.connected(me, first, self.connect(node, host, first).await)?;
+        if referred_by.is_none() {
+            return Some(client);
+        }
+        let reference = client.refer(to as u64).deadline(ms(REFERS_MS)).await.ok()??;
+        let connects = reference.connect(node).wait_for(ms(self.plan.wait_ms)).await;
+        self.record.count("references followed");
+        self.connected(me, to, connects)
     }
 
     fn handles(&self, sim: &Sim) -> HandleBuilder {
@@ -59,29 +79,39 @@ impl Scene {
         }
     }
 
-    /// Runs the tasks of a client, each of which does one operation after the other.
+    /// Runs the tasks of a client, each of which does one operation after the other, or looks at an export.
     fn run_tasks<C: WorkCaller + Clone + 'static>(
         &self,
         me: Process,
-        node: &upbeat::Node,
-        tasks: &[Vec<Id>],
-        callers: &[Option<C>],
+        node: &Node,
+        connects: impl AsyncFn(Id) -> Option<C> + 'static,
+        imports: impl AsyncFn(&str) -> Result<Import<Table>, ImportError> + 'static,
     ) {
-        let spawned: Vec<_> = tasks
-            .iter()
-            .map(|task| {
-                let (scene, task, callers) = (self.clone(), task.clone(), callers.to_vec());
-                node.spawn(async move {
-                    for id in task {
-                        let operation = &scene.plan.operations[id];
-                        upbeat::sleep(ms(operation.pause_ms)).await;
-                        if let Some(caller) = &callers[operation.to] {
-                            scene.operate(caller, id).await;
-                        }
+        let Client { tasks, readers, .. } = &self.plan.clients[me - self.plan.servers.len()];
+        let (connects, imports) = (Rc::new(connects), Rc::new(imports));
+        let mut spawned = Vec::new();
+        for task in tasks {
+            let (scene, task, connects) = (self.clone(), task.clone(), Rc::clone(&connects));
+            spawned.push(node.spawn(async move {
+                let mut callers = BTreeMap::new();
+                for id in task {
+                    let Operation { to, pause_ms, is_anew, referred_by, .. } =
+                        scene.plan.operations[id];
+                    upbeat::sleep(ms(pause_ms)).await;
+                    if is_anew || referred_by.is_some() || !callers.contains_key(&to) {
+                        let Some(caller) = connects(id).await else { continue };
+                        callers.insert(to, caller);
                     }
-                })
-            })
-            .collect();
+                    scene.operate(&callers[&to], id).await;
+                }
+            }));
+        }
+        for reader in readers {
+            let (scene, reader, imports) = (self.clone(), reader.clone(), Rc::clone(&imports));
+            spawned.push(node.spawn(async move {
+                scene.read_export(me, &reader, async |name: &str| imports(name).await).await;
+            }));
+        }
         node.block_on(async {
             for task in spawned {
                 if task.await.is_err() {
@@ -221,12 +251,15 @@ impl Scene {
             let came = self.handles(sim).connect::<WorkHandle>(&self.address(server, host));
             self.connected(me, server, came)
         };
-        let callers: Vec<_> = (0..self.plan.servers.len()).map(connects).collect();
+        let mut callers = BTreeMap::new();
         for &id in task {
             let operation = &self.plan.operations[id];
             sim.pause(ms(operation.pause_ms));
-            let Some(handle) = &callers[operation.to] else { continue };
-            let mut caller = handle.blocking();
+            if operation.is_anew || !callers.contains_key(&operation.to) {
+                let Some(handle) = connects(operation.to) else { continue };
+                callers.insert(operation.to, handle);
+            }
+            let mut caller = callers[&operation.to].blocking();
             if let Some(deadline) = operation.deadline_ms {
                 caller = caller.deadline(ms(deadline));
             }

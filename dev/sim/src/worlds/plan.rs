@@ -2,6 +2,7 @@
 
 use super::history::{Id, Process};
 use crate::random::Random;
+use upbeat_environment::process::Resource;
 
 /// The hosts of a world, by their numbers.
 pub(crate) const HOSTS: [&str; 3] = ["main", "vienna", "oslo"];
@@ -38,6 +39,17 @@ pub(crate) struct Server {
     pub(crate) concurrent: Option<usize>,
     /// The first life shuts down after this time, with this grace.
     pub(crate) leaves: Option<(u64, u64)>,
+    pub(crate) exports: Option<Exports>,
+}
+
+/// The exports of each life of a server, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exports {
+    pub(crate) is_guarded: bool,
+    pub(crate) exports: u64,
+    /// The updates of each export, and the pause before each.
+    pub(crate) updates: u64,
+    pub(crate) pause_ms: u64,
 }
 
 #[derive(Debug)]
@@ -46,6 +58,27 @@ pub(crate) struct Client {
     pub(crate) kind: Kind,
     /// The operations of each of its tasks, in their order.
     pub(crate) tasks: Vec<Vec<Id>>,
+    pub(crate) readers: Vec<Reader>,
+}
+
+/// A task that looks at the export of a server again and again.
+#[derive(Clone, Debug)]
+pub(crate) struct Reader {
+    pub(crate) server: Process,
+    pub(crate) way: Way,
+    pub(crate) rounds: u64,
+    pub(crate) pause_ms: u64,
+}
+
+/// The way in which a value is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Whole,
+    Part,
+    Snapshot,
+    /// Without a call.
+    Memory,
+    Watch,
 }
 
 /// The kind of a caller.
@@ -75,6 +108,10 @@ pub(crate) struct Operation {
     pub(crate) drop_after_ms: Option<u64>,
     /// The pause of the caller before it.
     pub(crate) pause_ms: u64,
+    /// A client connects anew before it.
+    pub(crate) is_anew: bool,
+    /// The server that a node asks for a reference to the one of the operation.
+    pub(crate) referred_by: Option<Process>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,6 +185,8 @@ pub(crate) enum Fault {
     /// Nothing passes from one host to another.
     Silence([usize; 2], u64),
     Delay([usize; 2], u64),
+    /// A process lacks a resource for a time.
+    Starve(Process, Resource, u64),
 }
 
 impl Plan {
@@ -197,7 +236,13 @@ impl Plan {
                 .collect()
         });
         let tasks = tasks.collect();
-        self.clients.push(Client { host: random.index(hosts), kind, tasks });
+        // A reader waits for exports for as long as a client does for its server.
+        let is_owner = |server: &Process| self.servers[*server].exports.is_some();
+        let owners: Vec<_> = (0..self.servers.len()).filter(is_owner).collect();
+        let is_reader = kind != Kind::Blocking && !owners.is_empty();
+        let readers = if is_reader { random.below(4) } else { 0 };
+        let readers = (0..readers).map(|_| Reader::new(&owners, random)).collect();
+        self.clients.push(Client { host: random.index(hosts), kind, tasks, readers });
     }
 
     /// Adds an operation, and those that its handler asks for.
@@ -249,6 +294,9 @@ impl Plan {
             drop_after_ms: (kind != Kind::Blocking && random.permille(150))
                 .then(|| random.below(30)),
             pause_ms: if is_own && random.permille(300) { random.below(60) } else { 0 },
+            is_anew: is_own && random.permille(50),
+            referred_by: (is_own && kind == Kind::Node && random.permille(100))
+                .then(|| random.index(self.servers.len())),
         });
         let mut body = Vec::new();
         for _ in 0..random.pick(&[0, 0, 1, 1, 2]) {
@@ -276,12 +324,14 @@ impl Plan {
         let of = random.index(hosts);
         let next = (of + 1) % hosts;
         let pair = random.pick(&[[of, next], [next, of]]);
-        match random.below(if hosts > 1 { 8 } else { 3 }) {
+        let resources = [Resource::Descriptors, Resource::Memory, Resource::Room];
+        match random.below(if hosts > 1 { 9 } else { 4 }) {
             0 | 1 => Fault::Kill(process, random.below(300)),
             2 => Fault::Stop(process, time),
-            3 | 4 => Fault::Break(pair),
-            5 => Fault::Part(pair, time),
-            6 => Fault::Silence(pair, time),
+            3 => Fault::Starve(process, random.pick(&resources), time.min(1_000)),
+            4 | 5 => Fault::Break(pair),
+            6 => Fault::Part(pair, time),
+            7 => Fault::Silence(pair, time),
             _ => Fault::Delay(pair, random.within(1, 50)),
         }
     }
@@ -296,6 +346,23 @@ impl Server {
             shared_memory: !random.permille(200),
             concurrent: random.permille(150).then(|| random.within(1, 2) as usize),
             leaves: random.permille(100).then(|| (random.within(20, 300), random.below(100))),
+            exports: random.permille(500).then(|| Exports {
+                is_guarded: random.permille(500),
+                exports: random.within(1, 4),
+                updates: random.pick(&[1, 10, 60]),
+                pause_ms: random.pick(&[0, 1, 5]),
+            }),
+        }
+    }
+}
+
+impl Reader {
+    fn new(owners: &[Process], random: &mut Random) -> Reader {
+        Reader {
+            server: random.pick(owners),
+            way: random.pick(&[Way::Whole, Way::Part, Way::Snapshot, Way::Memory, Way::Watch]),
+            rounds: random.within(1, 20),
+            pause_ms: random.below(20),
         }
     }
 }

@@ -29,7 +29,7 @@ pub(crate) fn run(sim: &Sim, plan: &Arc<Plan>, record: &Record) {
         record.begins(Disturbance::Down(me));
         let (scene, lives) = (scene.clone(), AtomicU32::new(0));
         hosts[server.host]
-            .start(&name(me), move |sim| scene.serve(sim, me, lives.fetch_add(1, Relaxed) == 0));
+            .start(&name(me), move |sim| scene.serve(sim, me, lives.fetch_add(1, Relaxed)));
     }
     for (number, client) in plan.clients.iter().enumerate() {
         let scene = scene.clone();
@@ -121,6 +121,15 @@ impl Scene {
                 let [one, other] = cut(of);
                 sim.silence(one, other);
                 self.heal(sim, of, time);
+            }
+            Fault::Starve(process, resource, time) => {
+                record.count("processes starved");
+                let name = self.process_name(process);
+                record.begins(Disturbance::Starved(process));
+                sim.starve(&name, resource);
+                sim.pause(ms(time));
+                sim.supply(&name);
+                record.ends(Disturbance::Starved(process));
             }
             Fault::Delay(of, most) => {
                 record.count("networks slowed");

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use upbeat::sync::Mutex;
-use upbeat::{Builder, CallInfo, Layer, Next, Node, Refusal, Stream, Wire};
+use upbeat::{Builder, CallInfo, Layer, Next, Node, Refusal, ServiceRef, Stream, Wire};
 use upbeat_sim::Sim;
 
 /// The service of every server of a world.
@@ -29,6 +29,8 @@ pub(crate) trait Work {
     async fn take(&self, id: u64, items: Stream<Vec<u8>>) -> u64;
     /// Returns the sessions and the streams of the server.
     async fn left(&self) -> (u64, u64);
+    /// Returns a reference to a server, which this one has from that one.
+    async fn refer(&self, to: u64) -> Option<ServiceRef<WorkClient>>;
 }
 
 /// A call that a layer of its server refuses.
@@ -80,12 +82,7 @@ impl Scene {
     }
 
     /// Runs a life of a server, on its process.
-    pub(crate) fn serve(
-        &self,
-        sim: &Sim,
-        me: Process,
-        is_first: bool,
-    ) -> Result<(), Box<dyn Error>> {
+    pub(crate) fn serve(&self, sim: &Sim, me: Process, life: u32) -> Result<(), Box<dyn Error>> {
         let server = &self.plan.servers[me];
         let mut builder = self.node(sim, me, &name(me)).conservative(server.conservative);
         builder = builder.shared_memory(server.shared_memory);
@@ -109,7 +106,9 @@ impl Scene {
             None => node.serve(works)?,
         }
         self.record.ends(Disturbance::Down(me));
-        match server.leaves.filter(|_| is_first) {
+        let owns = self.clone().own(Rc::clone(&own.0), me, life);
+        let _owner = node.spawn(async move { owns.await.expect("the exports have room") });
+        match server.leaves.filter(|_| life == 0) {
             Some((after, grace)) => {
                 node.block_on(upbeat::sleep(ms(after)));
                 self.record.count("servers that shut down");
@@ -197,6 +196,13 @@ impl Work for Works {
         let node = self.node();
         (node.sessions() as u64, node.streams() as u64)
     }
+
+    async fn refer(&self, to: u64) -> Option<ServiceRef<WorkClient>> {
+        if to as Process == self.me {
+            return Some(ServiceRef::here(&self.node()));
+        }
+        self.peer(to as Process).await?.refer(to).await.ok()?
+    }
 }
 
 impl Works {
@@ -257,21 +263,23 @@ impl Works {
 
     /// Asks another server for something.
     async fn ask(&self, id: Id) {
-        let Scene { plan, record } = &self.scene;
-        let to = plan.operations[id].to;
-        let known = self.peers.borrow().get(&to).cloned();
-        let peer = match known {
-            Some(peer) => peer,
-            None => {
-                let host = plan.servers[self.me].host;
-                let Ok(peer) = self.scene.connect(&self.node(), host, to).await else {
-                    return record.count("handlers that could not connect");
-                };
-                self.peers.borrow_mut().insert(to, peer.clone());
-                peer
-            }
+        let to = self.scene.plan.operations[id].to;
+        let Some(peer) = self.peer(to).await else {
+            return self.scene.record.count("handlers that could not connect");
         };
         self.scene.operate(&peer, id).await;
+    }
+
+    /// Returns the client of another server.
+    async fn peer(&self, to: Process) -> Option<WorkClient> {
+        let known = self.peers.borrow().get(&to).cloned();
+        if known.is_some() {
+            return known;
+        }
+        let host = self.scene.plan.servers[self.me].host;
+        let peer = self.scene.connect(&self.node(), host, to).await.ok()?;
+        self.peers.borrow_mut().insert(to, peer.clone());
+        Some(peer)
     }
 }
 

@@ -98,7 +98,9 @@ impl<'w> Causes<'w> {
     /// Returns whether a disturbance delays what two processes send to each other.
     fn delays(&self, what: Disturbance, one: Process, other: Process) -> bool {
         match what {
-            Disturbance::Stopped(process) => process == one || process == other,
+            Disturbance::Stopped(process) | Disturbance::Starved(process) => {
+                process == one || process == other
+            }
             Disturbance::Cut(of) | Disturbance::Broken(of) => {
                 self.is_remote(one, other) && self.is_between(of, one, other)
             }
@@ -162,9 +164,16 @@ impl<'w> Causes<'w> {
     pub(super) fn is_lossy(&self, one: Process, other: Process, within: Within) -> bool {
         self.has_died(one, other, within)
             || self.has_died(other, one, within)
+            || self.is_starved(one, other, within)
             || self
                 .outages(one, other)
                 .any(|outage| self.ends_sessions(&outage, one, other, within))
+    }
+
+    /// Returns whether one of two processes lacks something in a time: it gives sessions up, or opens none.
+    pub(super) fn is_starved(&self, one: Process, other: Process, (from, to): Within) -> bool {
+        let since = self.since(one, other, from).saturating_sub(self.lag(one, other));
+        [one, other].iter().any(|of| self.overlaps(Disturbance::Starved(*of), (since, to)))
     }
 
     /// Returns whether the death of a process has ended its sessions with another one in a time.
@@ -217,7 +226,7 @@ impl<'w> Causes<'w> {
         let blocked = self.blocked(one, other);
         let settles = self.settles(one, other);
         let length = (outage.to.min(to) - outage.from.min(to)) + settles + blocked;
-        let latest = outage.to.saturating_add(settles).max(outage.from + self.lag(one, other));
+        let latest = outage.to.saturating_add(self.lag(one, other));
         outage.from <= to && from <= latest && length >= outlived
     }
 

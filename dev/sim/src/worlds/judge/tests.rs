@@ -22,6 +22,8 @@ fn plan() -> Plan {
         deadline_ms,
         drop_after_ms: None,
         pause_ms: 0,
+        is_anew: false,
+        referred_by: None,
     };
     let operations = vec![
         operation(Act::Call, None),
@@ -36,8 +38,10 @@ fn plan() -> Plan {
         shared_memory: true,
         concurrent: None,
         leaves: None,
+        exports: None,
     };
-    let client = Client { host: 0, kind: Kind::Node, tasks: vec![(0..4).collect()] };
+    let client =
+        Client { host: 0, kind: Kind::Node, tasks: vec![(0..4).collect()], readers: Vec::new() };
     Plan {
         servers: vec![server],
         clients: vec![client],
@@ -297,4 +301,77 @@ fn messages_of_handlers_run_in_their_order() {
     finds("1 was sent", &violations_of(&plan, |world| world.operations[NOTE].runs.clear()));
     let found = violations_of(&plan, |world| world.operations[NOTE].runs[0].from = 30 * MS);
     finds("2 runs before 1", &found);
+}
+
+/// Two values of an export: the second is set later.
+fn is_exported(world: &mut History) {
+    let owned = Owned { begun: OF_EXPORT + 1, set: vec![2 * MS, 50 * MS], withdrawn: None };
+    world.exports.insert((0, OF_EXPORT), owned);
+}
+
+fn sees(world: &mut History, (from, at): (u64, u64), sight: Sight) {
+    is_exported(world);
+    world.seen.push(Seen { process: 1, server: 0, from: from * MS, at: at * MS, sight });
+}
+
+fn sight(why: Failure) -> Sight {
+    Sight::Failed(why, String::new())
+}
+
+#[test]
+fn readers_are_told_of_changes_and_of_ends_alone() {
+    const EXPECTED: &str = "a reader sees what it may not";
+    let refused: &[fn(&mut History)] = &[
+        // The watch waits behind the change.
+        |world| sees(world, (3, 300), Sight::Unchanged(OF_EXPORT)),
+        |world| sees(world, (3, 9), sight(Failure::Ended)),
+        |world| sees(world, (3, 9), sight(Failure::Absent)),
+        |world| sees(world, (3, 9), sight(Failure::Replaced)),
+        |world| sees(world, (3, 9), sight(Failure::Unknown)),
+        |world| sees(world, (3, 9), sight(Failure::Unreached)),
+        |world| sees(world, (3, 9), sight(Failure::Closing)),
+        |world| {
+            sees(world, (3, 9), sight(Failure::Ended));
+            world.exports.get_mut(&(0, OF_EXPORT)).unwrap().withdrawn = Some(10 * MS);
+        },
+    ];
+    for change in refused {
+        finds(EXPECTED, &violations(change));
+    }
+    let allowed: &[fn(&mut History)] = &[
+        |world| sees(world, (3, 300), Sight::Unchanged(OF_EXPORT + 1)),
+        |world| sees(world, (3, 45), Sight::Unchanged(OF_EXPORT)),
+        |world| sees(world, (0, 9), sight(Failure::Absent)),
+        |world| {
+            sees(world, (3, 9), sight(Failure::Ended));
+            world.exports.get_mut(&(0, OF_EXPORT)).unwrap().withdrawn = Some(8 * MS);
+        },
+        |world| {
+            sees(world, (55, 70), sight(Failure::Unknown));
+            disturbs(world, Disturbance::Down(0), 60, 70);
+        },
+    ];
+    for change in allowed {
+        assert_eq!(violations(change), [""; 0]);
+    }
+}
+
+#[test]
+fn a_reader_finds_no_value_that_is_older_than_one_before() {
+    let record = Record::new(0);
+    for number in [OF_EXPORT, OF_EXPORT + 1] {
+        record.updates(0, number);
+        record.updated(0, number);
+    }
+    record.updates(0, OF_EXPORT + 2);
+    let reads = |last, number, is_new| {
+        let look = record.looks(1, 0, last);
+        record.sees(look, Sight::Number(number), is_new);
+        record.lock().wrong.drain(..).count()
+    };
+    assert_eq!([OF_EXPORT + 1, OF_EXPORT + 2].map(|number| reads(None, number, true)), [0, 0]);
+    assert_eq!(reads(None, OF_EXPORT, false), 1, "a later value was set before");
+    assert_eq!(reads(Some(OF_EXPORT + 2), OF_EXPORT + 1, false), 1, "a later value was read");
+    assert_eq!(reads(None, OF_EXPORT + 3, false), 1, "nobody has set the value");
+    assert_eq!(reads(None, 7, true), 1, "the export is another one");
 }
