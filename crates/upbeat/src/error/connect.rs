@@ -87,6 +87,15 @@ impl ConnectError {
         }
     }
 
+    /// Returns whether a node was reached that does not serve the service, also behind a wait for it.
+    pub(crate) fn is_not_served(&self) -> bool {
+        match self {
+            ConnectError::NotServed { .. } => true,
+            ConnectError::NotInTime { last, .. } => last.is_not_served(),
+            _ => false,
+        }
+    }
+
     /// Returns the error for a node that did not appear in time, whose last attempt failed with this one.
     pub(crate) fn after(self, waited: Duration) -> ConnectError {
         ConnectError::NotInTime { waited, last: Box::new(self) }

@@ -178,11 +178,9 @@ impl ImportError {
     /// Returns the error of a reader that has not reached the node of an export. A node that exports nothing does not
     /// serve its exports.
     pub(crate) fn of_connect(error: ConnectError, name: &str) -> ImportError {
-        match error {
-            ConnectError::NotServed { .. } => {
-                ImportError::NoExport { name: name.into(), others: Vec::new() }
-            }
-            error => ImportError::Connect(error),
+        match error.is_not_served() {
+            true => ImportError::NoExport { name: name.into(), others: Vec::new() },
+            false => ImportError::Connect(error),
         }
     }
 }
@@ -297,3 +295,20 @@ debug_as_text!(ReadError {
     NotPermitted,
     Call
 });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// A reader is not told to serve exports by itself, which the runtime does.
+    #[test]
+    fn a_reader_that_has_waited_learns_that_there_is_no_export() {
+        let not_served =
+            || ConnectError::NotServed { service: "NodeExports".into(), peer: "prices".into() };
+        for error in [not_served(), not_served().after(Duration::from_secs(1))] {
+            let error = ImportError::of_connect(error, "prices/quotes");
+            assert!(matches!(error, ImportError::NoExport { .. }), "{error}");
+        }
+    }
+}

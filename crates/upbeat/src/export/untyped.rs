@@ -3,7 +3,6 @@
 use super::error::{ImportError, ReadError};
 use super::imported::not_read;
 use super::served::{Asked, NodeExportsHandle};
-use crate::error::ConnectError;
 use crate::handle::{BoundHandle, ConnectTerms, HandleBuilder, Target};
 use std::future::Future;
 use upbeat_core::channel::export::{Selection, Shape, ShapeError, Value};
@@ -28,7 +27,7 @@ impl UntypedImport {
         let owner: NodeExportsHandle = match BoundHandle::shared_connected(target, terms).await {
             Ok(owner) => owner,
             // A node that exports nothing does not serve its exports.
-            Err(ConnectError::NotServed { .. }) => return Ok(Vec::new()),
+            Err(error) if error.is_not_served() => return Ok(Vec::new()),
             Err(error) => return Err(ImportError::Connect(error)),
         };
         let listed = owner.list().await.map_err(ImportError::Call)?;
