@@ -65,6 +65,9 @@ enum Command {
     Worlds {
         #[command(flatten)]
         length: Length,
+        /// Go on for as long as fewer worlds have run than this
+        #[arg(long, default_value_t = 0)]
+        least: u64,
         /// Print the figures as JSON
         #[arg(long)]
         json: bool,
@@ -87,7 +90,9 @@ fn main() -> ExitCode {
     let fine = match arguments.command {
         None => explore::explore(&arguments.length.extent()),
         Some(Command::Replay { seed, all }) => explore::replay(seed, all),
-        Some(Command::Worlds { length, json }) => worlds::explore(&length.extent(), json),
+        Some(Command::Worlds { length, least, json }) => {
+            worlds::explore(&length.extent(), least, json)
+        }
         Some(Command::Corpus) => explore::corpus(),
         Some(Command::Mutants { most, only }) => explore::mutants(most, only.as_deref()),
     };

@@ -133,8 +133,46 @@ fn stay_on_processor(number: usize) {
     let _ = sched_setaffinity(None, &one);
 }
 
-/// Runs the worlds of an extent on threads, until one has a violation.
-pub(crate) fn explore(extent: &Extent, is_json: bool) -> bool {
+impl Figures {
+    fn print(&self, first: u64, seconds: f64, violations: usize, is_json: bool) {
+        let Figures { worlds, steps, counts } = self;
+        if is_json {
+            let counts: Vec<_> =
+                counts.iter().map(|(what, times)| format!("\"{what}\":{times}")).collect();
+            println!(
+                "{{\"worlds\":{worlds},\"seed\":{first},\"seconds\":{seconds:.1},\"steps\":{steps},\
+                 \"violations\":{violations},\"counts\":{{{}}}}}",
+                counts.join(",")
+            );
+            return;
+        }
+        for (what, times) in counts {
+            println!("{times:>12}  {what}, {:.2} in a world", *times as f64 / *worlds as f64);
+        }
+        println!(
+            "{worlds} worlds from seed {first} in {seconds:.1} s, {:.0} a second, {} steps in the mean; \
+             {violations} violations",
+            *worlds as f64 / seconds,
+            steps / (*worlds).max(1)
+        );
+    }
+}
+
+/// Returns the lines that show a plan and what is wrong with its world.
+fn shown(seed: u64, violations: &[String]) -> Vec<String> {
+    let Plan { servers, clients, faults, resume_ms, wait_ms, .. } = Plan::new(seed);
+    let mut lines =
+        vec![format!("seed {seed}: sessions wait for {resume_ms} ms, callers for {wait_ms} ms")];
+    lines.extend(servers.iter().map(|server| format!("{server:?}")));
+    lines.extend(clients.iter().map(|client| format!("{client:?}")));
+    lines.extend(faults.iter().map(|(at, fault)| format!("at {at} ms: {fault:?}")));
+    lines.extend(violations.iter().map(|violation| format!("VIOLATION: {violation}")));
+    lines.push(format!("again: cargo run --release -p sim -- worlds --seed {seed} --histories 1"));
+    lines
+}
+
+/// Runs the worlds of an extent on threads, so many at least, until one has a violation.
+pub(crate) fn explore(extent: &Extent, least: u64, is_json: bool) -> bool {
     silence();
     let day = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let first = extent.seed.unwrap_or(day.as_micros() as u64);
@@ -143,7 +181,7 @@ pub(crate) fn explore(extent: &Extent, is_json: bool) -> bool {
     let has_failed = AtomicBool::new(false);
     let done = || match extent.histories {
         Some(most) => next.load(Ordering::Relaxed) >= most,
-        None => begun.elapsed() >= extent.time,
+        None => begun.elapsed() >= extent.time && next.load(Ordering::Relaxed) >= least,
     };
     let total = Mutex::new((Figures::default(), None));
     let threads = AtomicUsize::new(0);
@@ -165,43 +203,16 @@ pub(crate) fn explore(extent: &Extent, is_json: bool) -> bool {
         }
     });
     let (figures, violation) = total.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let Figures { worlds, steps, counts } = &figures;
-    let seconds = begun.elapsed().as_secs_f64();
     let violations = violation.as_ref().map_or(0, |(_, violations)| violations.len());
-    if is_json {
-        let counts: Vec<_> =
-            counts.iter().map(|(what, times)| format!("\"{what}\":{times}")).collect();
-        println!(
-            "{{\"worlds\":{worlds},\"seed\":{first},\"seconds\":{seconds:.1},\"steps\":{steps},\
-             \"violations\":{violations},\"counts\":{{{}}}}}",
-            counts.join(",")
-        );
-    } else {
-        for (what, times) in counts {
-            println!("{times:>12}  {what}, {:.2} in a world", *times as f64 / *worlds as f64);
-        }
-        println!(
-            "{worlds} worlds from seed {first} in {seconds:.1} s, {:.0} a second, {} steps in the mean; \
-             {violations} violations",
-            *worlds as f64 / seconds,
-            steps / (*worlds).max(1)
-        );
-    }
-    if let Some((seed, violations)) = &violation {
-        let Plan { servers, clients, faults, resume_ms, wait_ms, .. } = Plan::new(*seed);
-        eprintln!("seed {seed}: sessions wait for {resume_ms} ms, callers for {wait_ms} ms");
-        servers.iter().for_each(|server| eprintln!("{server:?}"));
-        clients.iter().for_each(|client| eprintln!("{client:?}"));
-        faults.iter().for_each(|(at, fault)| eprintln!("at {at} ms: {fault:?}"));
-        for violation in violations {
-            eprintln!("VIOLATION: {violation}");
-        }
-        eprintln!("again: cargo run --release -p sim -- worlds --seed {seed} --histories 1");
-    }
-    let never: Vec<_> = counts.iter().filter(|(_, times)| **times == 0).collect();
-    let is_complete = *worlds < ENOUGH || never.is_empty();
+    figures.print(first, begun.elapsed().as_secs_f64(), violations, is_json);
+    let mut lines = violation.as_ref().map_or(Vec::new(), |(seed, found)| shown(*seed, found));
+    let never: Vec<_> = figures.counts.iter().filter(|(_, times)| **times == 0).collect();
+    let is_complete = figures.worlds < ENOUGH || never.is_empty();
     if !is_complete {
-        eprintln!("events that never occurred in {worlds} worlds: {never:?}");
+        lines.push(format!("events that never occurred in {} worlds: {never:?}", figures.worlds));
     }
+    // The nodes of the worlds warn on standard error.
+    let tell = |line| if is_json { eprintln!("{line}") } else { println!("{line}") };
+    lines.into_iter().for_each(tell);
     violation.is_none() && is_complete
 }

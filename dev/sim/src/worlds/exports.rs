@@ -11,7 +11,7 @@ use std::time::Duration;
 use upbeat::export::{
     Export, ExportError, FixedMap, FixedVec, GuardedExport, ImportError, ReadError, Text,
 };
-use upbeat::{ConnectError, Import, Node, Shared};
+use upbeat::{Import, Node, Shared};
 
 /// The time for which a watch waits for a change.
 const WATCHED: Duration = Duration::from_millis(2_000);
@@ -229,11 +229,6 @@ fn not_read(error: &ReadError) -> Sight {
 fn not_imported(error: &ImportError) -> Sight {
     let why = match error {
         ImportError::NoExport { .. } => Failure::Absent,
-        ImportError::Connect(ConnectError::NotInTime { last, .. })
-            if matches!(**last, ConnectError::NotServed { .. }) =>
-        {
-            Failure::Absent
-        }
         ImportError::Connect(_) => Failure::Unreached,
         ImportError::Call(error) => Failure::of(error),
         _ => Failure::Other,

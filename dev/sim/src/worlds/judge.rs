@@ -29,7 +29,7 @@ use super::history::{
     Did, Disturbance, Failure, History, Id, Loss, Process, Run, RunEnd, Streamed, Told, Unconnected,
 };
 use super::plan::{
-    Act, End, Items, ONEWAY_OUTLIVES_MS, OUTLIVES_MS, Operation, Plan, Step, process_name,
+    Act, End, Items, Kind, ONEWAY_OUTLIVES_MS, OUTLIVES_MS, Operation, Plan, Step, process_name,
 };
 use causes::{Causes, MS, SOON};
 use std::cell::RefCell;
@@ -110,7 +110,8 @@ impl Judge<'_> {
             Why::HandleClosed => true,
             Why::Closed => peers.any(has_left),
             _ => peers.any(|peer| {
-                self.causes.is_lossy(process, peer, (at, at))
+                // An awaited handle that is dropped in a task does not wait until its peer knows.
+                self.is_awaited(peer) || self.causes.is_lossy(process, peer, (at, at))
                     // A process that leaves while nothing comes from it tells its peers nothing.
                     || has_left(peer) && self.causes.is_unreachable(process, peer, (since(peer), at))
             }),
@@ -118,6 +119,12 @@ impl Judge<'_> {
         if !is_explained {
             self.violated(format!("{process} has lost a session without a cause: {loss:?}"));
         }
+    }
+
+    fn is_awaited(&self, process: Process) -> bool {
+        let client = process.checked_sub(self.plan.servers.len());
+        let client = client.and_then(|number| self.plan.clients.get(number));
+        client.is_some_and(|client| client.kind == Kind::Awaited)
     }
 
     /// A call ends while its caller lives, soon after its handler has returned or its server has died.
@@ -246,8 +253,8 @@ impl Judge<'_> {
             self.violated(format!("the handler of {id} has not ended: {}", self.shown(id)));
         }
         let goes_on = match operation.act {
-            Act::Call | Act::Read | Act::Write => 0,
-            Act::Outlives => OUTLIVES_MS * MS,
+            Act::Call | Act::Read => 0,
+            Act::Outlives | Act::Write => OUTLIVES_MS * MS,
             Act::Note => ONEWAY_OUTLIVES_MS * MS,
         };
         // A server that learns of a cause lets the handler go on for its time.

@@ -4,6 +4,7 @@ use super::exports::Table;
 use super::history::{Disturbance, Id, Process, RunEnd, Told};
 use super::plan::{Act, Client, End, Items, Kind, Operation, PATIENCE_MS, payload};
 use super::serve::{Scene, Unwanted, WorkCaller, WorkClient, WorkHandle, ms};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::rc::Rc;
@@ -89,9 +90,12 @@ impl Scene {
     ) {
         let Client { tasks, readers, .. } = &self.plan.clients[me - self.plan.servers.len()];
         let (connects, imports) = (Rc::new(connects), Rc::new(imports));
+        // A handle that is dropped in a task does not wait until its messages are sent.
+        let kept = (Rc::new(RefCell::new(Vec::new())), Rc::new(RefCell::new(Vec::new())));
         let mut spawned = Vec::new();
         for task in tasks {
             let (scene, task, connects) = (self.clone(), task.clone(), Rc::clone(&connects));
+            let kept = Rc::clone(&kept.0);
             spawned.push(node.spawn(async move {
                 let mut callers = BTreeMap::new();
                 for id in task {
@@ -100,6 +104,7 @@ impl Scene {
                     upbeat::sleep(ms(pause_ms)).await;
                     if is_anew || referred_by.is_some() || !callers.contains_key(&to) {
                         let Some(caller) = connects(id).await else { continue };
+                        kept.borrow_mut().push(caller.clone());
                         callers.insert(to, caller);
                     }
                     scene.operate(&callers[&to], id).await;
@@ -108,8 +113,14 @@ impl Scene {
         }
         for reader in readers {
             let (scene, reader, imports) = (self.clone(), reader.clone(), Rc::clone(&imports));
+            let kept = Rc::clone(&kept.1);
             spawned.push(node.spawn(async move {
-                scene.read_export(me, &reader, async |name: &str| imports(name).await).await;
+                let imports = async |name: &str| {
+                    let import = imports(name).await?;
+                    kept.borrow_mut().push(import.clone());
+                    Ok(import)
+                };
+                scene.read_export(me, &reader, imports).await;
             }));
         }
         node.block_on(async {

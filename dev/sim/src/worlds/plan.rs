@@ -122,7 +122,7 @@ pub(crate) enum Act {
     Note,
     /// A call whose result is a stream, which its caller reads.
     Read,
-    /// A call whose argument is a stream, which its handler reads.
+    /// A call whose argument is a stream, which its handler reads. The handler goes on without its caller for as long.
     Write,
 }
 
@@ -262,11 +262,11 @@ impl Plan {
         };
         let is_own = parent.is_none();
         let id = self.operations.len();
-        let act = match (random.below(14), kind) {
+        let act = match (random.below(16), kind) {
             (0..=6, _) | (12.., Kind::Blocking) => Act::Call,
             (7 | 8, _) => Act::Outlives,
             (9..=11, _) => Act::Note,
-            (12, _) => Act::Read,
+            (12 | 13, _) => Act::Read,
             // The handler has a place that others wait for, whose requests may take the room of its stream (flow.md).
             _ if self.servers[to].concurrent.is_some() => Act::Read,
             _ => Act::Write,

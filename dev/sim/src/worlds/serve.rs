@@ -25,7 +25,7 @@ pub(crate) trait Work {
     async fn note(&self, id: u64, payload: Vec<u8>);
     /// Returns a stream of the items of the plan.
     async fn items(&self, id: u64) -> Stream<Vec<u8>>;
-    /// Reads a stream, and returns the number of items that it has read.
+    /// Reads a stream, also behind the end of its call, and returns the number of items that it has read.
     async fn take(&self, id: u64, items: Stream<Vec<u8>>) -> u64;
     /// Returns the sessions and the streams of the server.
     async fn left(&self) -> (u64, u64);
@@ -182,6 +182,7 @@ impl Work for Works {
         self.scene.stream(id as Id)
     }
 
+    #[method(outlives = "300ms")]
     async fn take(&self, id: u64, items: Stream<Vec<u8>>) -> u64 {
         let running = self.scene.record.runs(id as Id, self.me);
         let read = self.scene.read(id as Id, items, || running.steps()).await;
