@@ -239,6 +239,15 @@ pub fn put(mutant: Option<Mutant>) {
     ACTIVE.set(mutant);
 }
 
+/// Returns whether a test fails on this thread with the fault.
+#[cfg(upbeat_mutants)]
+pub fn is_found_by(mutant: Mutant, test: impl FnOnce()) -> bool {
+    put(Some(mutant));
+    let is_found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(test)).is_err();
+    put(None);
+    is_found
+}
+
 /// Does nothing, since this build has no faults.
 #[cfg(not(upbeat_mutants))]
 pub const fn put(_: Option<Mutant>) {}

@@ -55,14 +55,17 @@ pub(crate) const PROGRAMS: &[(&str, Program)] = &[
 /// A line for each fault: its name, the program that finds it, and a seed under which it does.
 const FOUND: &str = include_str!("faults.txt");
 
-/// Faults that no program has found so far, each with what hides it, as far as that is known.
+/// Faults that no program finds, each with the unit test that finds it under `--cfg upbeat_mutants`.
 const NOT_FOUND: &[(Mutant, &str)] = &[
-    (Mutant::EarlierAttemptJoined, "an attempt ends as soon as its node has gone"),
-    (Mutant::OldUnheard, "what the old connection has brought is sent again over the new one"),
-    (Mutant::WatcherStays, "not known: the owner's watchers are to be empty when they are dropped"),
-    (Mutant::ClosedWindowOpen, "a simulated network has no windows"),
-    (Mutant::ReceiveUncharged, "rings and buffers of other lengths hide the difference"),
-    (Mutant::AskedForgotten, "no report follows a question that is not answered yet"),
+    (
+        Mutant::EarlierAttemptJoined,
+        "dispatch::reconnect::tests::fault_is_found_earlier_attempt_joined",
+    ),
+    (Mutant::OldUnheard, "dispatch::mending::tests::fault_is_found_old_unheard"),
+    (Mutant::WatcherStays, "export::watchers::tests::fault_is_found_watcher_stays"),
+    (Mutant::ClosedWindowOpen, "stream::peer_check::tests::fault_is_found_closed_window_open"),
+    (Mutant::ReceiveUncharged, "stream::tests::fault_is_found_receive_uncharged"),
+    (Mutant::AskedForgotten, "stream::tests::fault_is_found_asked_forgotten"),
 ];
 
 /// Returns whether a program is to find a fault.

@@ -76,3 +76,45 @@ impl PeerCheck {
         }
     }
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+    use std::io::{ErrorKind, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::time::Duration;
+
+    /// The system ends a connection whose window is closed for the timeout, although the peer's host answers its probes.
+    #[test]
+    fn a_host_whose_program_reads_nothing_is_given_more_time() {
+        const TIMEOUT_MS: u32 = 1_000;
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let _far = listener.accept().unwrap();
+        near.set_nonblocking(true).unwrap();
+        set_tcp_user_timeout(&near, TIMEOUT_MS).unwrap();
+        // The peer's buffer is full, and then that of this side.
+        let full = loop {
+            match near.write(&[0; 1 << 16]) {
+                Ok(_) => {}
+                Err(error) => break error.kind(),
+            }
+        };
+        assert_eq!(full, ErrorKind::WouldBlock);
+        let pipe = Pipe::Plain(near.into());
+        let mut check = PeerCheck::of(&pipe).unwrap();
+        let is_extended = (0..200).any(|nth| {
+            check.look(&pipe, 1, nth * 100_000_000, true);
+            std::thread::sleep(Duration::from_millis(5));
+            tcp_user_timeout(&pipe).unwrap() > TIMEOUT_MS
+        });
+        assert!(is_extended);
+    }
+
+    #[cfg(upbeat_mutants)]
+    #[test]
+    fn fault_is_found_closed_window_open() {
+        let test = a_host_whose_program_reads_nothing_is_given_more_time;
+        assert!(upbeat_core::mutant::is_found_by(Mutant::ClosedWindowOpen, test));
+    }
+}

@@ -4,6 +4,8 @@ use std::os::fd::OwnedFd;
 use upbeat_core::bill::clock::Timestamps;
 use upbeat_core::frame::Head;
 use upbeat_core::limits::SLAB_GENERATION;
+#[cfg(upbeat_mutants)]
+use upbeat_core::mutant::{Mutant, is_found_by};
 use upbeat_core::stream::{
     Chunk, Progress, write_chunk, write_clock, write_frame, write_padding, write_segment,
 };
@@ -101,4 +103,54 @@ fn nothing_more_is_read_of_a_peer_that_has_broken_a_rule() {
         stream.take_rest();
     }
     assert_eq!(flooded.left(), 1);
+}
+
+/// Returns a stream with its lanes, and the socket of its peer, which has written these bytes.
+fn fed(bytes: &[u8]) -> (Stream, Lanes, OwnedFd) {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+    let (own, peer) = pair.unwrap();
+    assert_eq!(rustix::net::send(&peer, bytes, SendFlags::NOSIGNAL), Ok(bytes.len()));
+    let (stream, lanes) = Stream::new(Pipe::Plain(own));
+    (stream, lanes, peer)
+}
+
+/// A peer that asks for a report, and then reports its own progress once more, gets what it has asked for.
+#[test]
+fn a_question_in_an_earlier_report_is_answered() {
+    let mut asks = Progress::default();
+    asks.asks = true;
+    let asks = record(|out| asks.write(out));
+    for (reports, is_answered) in [(vec![progress()], false), (vec![asks, progress()], true)] {
+        let (stream, lanes, peer) = fed(&reports.concat());
+        assert!(!stream.drain().unwrap().more);
+        assert!(stream.push(&lanes, PushReason::Idle));
+        let answer = rustix::net::recv(&peer, &mut [0; 64][..], RecvFlags::DONTWAIT);
+        assert_eq!(matches!(answer, Ok((1.., _))), is_answered);
+    }
+}
+
+/// A buffer that has become longer than that of most sessions is charged as long as it is held.
+#[test]
+fn a_long_receive_buffer_is_charged() {
+    let reports = progress().repeat(5 * READ_BYTES / progress().len());
+    let (stream, lanes, _peer) = fed(&reports);
+    let quota = Quota::new(1 << 20);
+    stream.charge_to(&quota);
+    assert!(!stream.drain().unwrap().more);
+    assert!(quota.held() > READ_BYTES as u64, "{} bytes", quota.held());
+    stream.rest(&lanes);
+    assert_eq!(quota.held(), 0);
+}
+
+#[cfg(upbeat_mutants)]
+#[test]
+fn fault_is_found_asked_forgotten() {
+    assert!(is_found_by(Mutant::AskedForgotten, a_question_in_an_earlier_report_is_answered));
+}
+
+#[cfg(upbeat_mutants)]
+#[test]
+fn fault_is_found_receive_uncharged() {
+    assert!(is_found_by(Mutant::ReceiveUncharged, a_long_receive_buffer_is_charged));
 }

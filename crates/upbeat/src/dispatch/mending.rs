@@ -259,3 +259,88 @@ impl Dispatcher {
         self.pumps_also(session);
     }
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use crate::{Node, Waiting};
+    use rustix::event::PollFlags;
+    use std::future::Future;
+    use std::io::copy;
+    use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+    use std::pin::pin;
+    use std::sync::mpsc::channel;
+    use std::task::{Context, Poll, Waker};
+    use std::thread;
+    use upbeat_core::bill::Counter;
+    use upbeat_environment::waiting::poll;
+
+    #[crate::service]
+    trait Echo {
+        async fn echo(&self, number: u64) -> u64;
+    }
+
+    struct Echoes;
+
+    impl Echo for Echoes {
+        async fn echo(&self, number: u64) -> u64 {
+            number
+        }
+    }
+
+    /// Passes one connection on. Returns the socket of its caller, and the other one.
+    fn relay(listener: &TcpListener, to: SocketAddr) -> [TcpStream; 2] {
+        let sockets = [listener.accept().unwrap().0, TcpStream::connect(to).unwrap()];
+        for [from, to] in [[0, 1], [1, 0]] {
+            let [mut from, mut to] = [from, to].map(|side| sockets[side].try_clone().unwrap());
+            thread::spawn(move || copy(&mut from, &mut to));
+        }
+        sockets
+    }
+
+    /// Turns both nodes until a task of the first one is done.
+    fn both<T: 'static>(nodes: [&Node; 2], future: impl Future<Output = T> + 'static) -> T {
+        let mut task = pin!(nodes[0].spawn(future));
+        loop {
+            nodes.iter().for_each(|node| _ = node.turn());
+            let mut context = Context::from_waker(Waker::noop());
+            if let Poll::Ready(done) = task.as_mut().poll(&mut context) {
+                return done.unwrap();
+            }
+        }
+    }
+
+    /// The caller alone sees that the connection has gone. The end of the old one would wake the listener again and again.
+    #[test]
+    fn a_listener_keeps_nothing_of_a_connection_whose_end_it_has_not_seen() {
+        let node = |name| Node::builder(name).waiting(Waiting::Sleeping).insecure_plaintext();
+        let server = node("unseen").listen("127.0.0.1:0").build().unwrap();
+        server.serve(EchoServer::new(Echoes)).unwrap();
+        let client = node("seen").build().unwrap();
+        let (listener, to) = (TcpListener::bind("127.0.0.1:0").unwrap(), server.listens_at());
+        let name = format!("unseen@{}", listener.local_addr().unwrap());
+        let (say, said) = channel();
+        thread::spawn(move || (0..2).for_each(|_| drop(say.send(relay(&listener, to.unwrap())))));
+        let nodes = [&client, &server];
+        let caller = client.clone();
+        let echo = both(nodes, async move { caller.connect::<EchoClient>(&name).await.unwrap() });
+        let [near, _far] = said.recv().unwrap();
+        near.shutdown(Shutdown::Both).unwrap();
+        assert_eq!(both(nodes, async move { echo.echo(7).await }), Ok(7));
+        let counted = |event| nodes.map(|node| node.counted(event));
+        assert_eq!(counted(Counter::SessionsResumed), [1, 1]);
+        assert_eq!(counted(Counter::SessionsSuspended), [1, 1]);
+        let rests = || {
+            while server.turn() {}
+            server.may_wait() && poll([(server.as_fd(), PollFlags::IN)], Some(0)) == [false]
+        };
+        assert!((0..100).any(|_| rests()), "something wakes it again and again");
+    }
+
+    #[cfg(upbeat_mutants)]
+    #[test]
+    fn fault_is_found_old_unheard() {
+        let test = a_listener_keeps_nothing_of_a_connection_whose_end_it_has_not_seen;
+        assert!(upbeat_core::mutant::is_found_by(upbeat_core::mutant::Mutant::OldUnheard, test));
+    }
+}

@@ -232,3 +232,43 @@ impl Drop for Duty {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn polled(waiter: &Waiter) -> Option<WaitEnd> {
+        match waiter.poll(10, Waker::noop()) {
+            Poll::Ready(end) => Some(end),
+            Poll::Pending => None,
+        }
+    }
+
+    /// A peer may have come while an attempt to reach it was under way.
+    #[test]
+    fn no_caller_fails_by_an_attempt_that_began_before_it_came() {
+        let attempts = Rc::<Attempts>::default();
+        let failed = || ConnectError::Service { text: "it is not there".to_owned() };
+        attempts.begin();
+        let [first, second, third] =
+            [Since::Earlier, Since::Now, Since::Now].map(|since| attempts.wait(10, since));
+        attempts.pause(failed());
+        assert!(matches!(polled(&first), Some(WaitEnd::Failed(_))));
+        assert!(polled(&second).is_none(), "the next attempt counts");
+        attempts.begin();
+        let last = attempts.wait(10, Since::Now);
+        attempts.pause(failed());
+        assert!(matches!(polled(&second), Some(WaitEnd::Failed(_))));
+        assert!(polled(&last).is_none());
+        attempts.end(Err(failed()));
+        assert!(matches!(polled(&third), Some(WaitEnd::Failed(_))));
+        assert!(matches!(polled(&last), Some(WaitEnd::Missed { until_ns: 10 })));
+    }
+
+    #[cfg(upbeat_mutants)]
+    #[test]
+    fn fault_is_found_earlier_attempt_joined() {
+        let test = no_caller_fails_by_an_attempt_that_began_before_it_came;
+        assert!(upbeat_core::mutant::is_found_by(Mutant::EarlierAttemptJoined, test));
+    }
+}
