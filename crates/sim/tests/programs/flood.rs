@@ -1,6 +1,6 @@
 //! Messages of all lengths, more of them than their receiver has room for.
 
-use crate::common::{besiege, remote};
+use crate::common::{PATIENCE, besiege, remote};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use upbeat::{Builder, CallError, InPlace, Node};
-use upbeat_sim::{Fault, Faults, Sim, check};
+use upbeat_sim::{Fault, Faults, Sim, check, spawn};
 
 /// A label, whose length is not known before it is written.
 #[derive(serde::Serialize, serde::Deserialize, upbeat::Wire)]
@@ -57,6 +57,7 @@ fn name(number: u64) -> String {
 impl Depot for Shelves {
     async fn take(&self, parcel: Vec<u8>, time: u64) -> u64 {
         upbeat::sleep(ms(time)).await;
+        assert!(is_whole(&parcel, parcel.len() as u64), "the parcel is damaged");
         parcel.len() as u64
     }
     async fn look(&self, parcel: InPlace<u8>, time: u64) -> u64 {
@@ -94,8 +95,7 @@ pub(crate) fn parcel(bytes: u64) -> Vec<u8> {
 
 /// Returns whether a parcel is whole.
 pub(crate) fn is_whole(parcel: &[u8], bytes: u64) -> bool {
-    let ends = [parcel.first(), parcel.last()];
-    parcel.len() as u64 == bytes && ends.into_iter().flatten().all(|byte| *byte == bytes as u8)
+    parcel == self::parcel(bytes)
 }
 
 /// Returns a length: of a slot, of the ring, or of a buffer.
@@ -264,6 +264,92 @@ fn program(sim: &Sim, place: Place) {
     assert!(!*ends.lock().unwrap(), "the depot has ended");
 }
 
+/// Long messages go both ways while their connection breaks again and again, and arrive whole. Then all nodes rest.
+pub(crate) fn broken(sim: &Sim) {
+    Place::Network.start(sim, 64 << 20, &Arc::default());
+    let node = Place::Network.node(sim, "client").build().unwrap();
+    node.block_on(async {
+        let depot = connected(&node, Place::Network).await;
+        let siege = sim.faults(Faults::of([Fault::Break]).every(ms(0)..ms(30)));
+        let tasks: Vec<_> = (0..6)
+            .map(|from| {
+                let (sim, depot) = (sim.clone(), depot.clone());
+                node.spawn(async move {
+                    for number in 0..15 {
+                        let bytes = length(&sim);
+                        match sim.below(3) {
+                            0 => assert_eq!(depot.take(parcel(bytes), 0).await, Ok(bytes)),
+                            1 => {
+                                let fetched = depot.fetch(bytes, sim.below(3)).await;
+                                assert!(fetched.is_ok_and(|parcel| is_whole(&parcel, bytes)));
+                            }
+                            _ => depot.leave(from, number, parcel(bytes)).await.unwrap(),
+                        }
+                    }
+                })
+            })
+            .collect();
+        let handles = sim.handles().insecure_plaintext().peer_timeout(PATIENCE).resume_within(LONG);
+        let (by_handle, notes) =
+            (handles.connect_async::<DepotHandle>(Place::Network.depot()), depot.clone());
+        let noted = node.spawn(async move {
+            for number in 0..500 {
+                notes.leave(9, number, Vec::new()).await.unwrap();
+            }
+        });
+        let by_handle = by_handle.await.unwrap();
+        for _ in 0..15 {
+            let bytes = length(sim);
+            assert_eq!(by_handle.take(parcel(bytes), 0).await, Ok(bytes));
+        }
+        for task in tasks.into_iter().chain([noted]) {
+            task.await.unwrap();
+        }
+        siege.end();
+        // What was sent behind the last break goes on as well.
+        assert_eq!(depot.take(parcel(3 << 20), 0).await, Ok(3 << 20));
+        upbeat::sleep(Duration::from_secs(5)).await;
+    });
+    let before = sim.steps();
+    sim.pause(Duration::from_secs(10));
+    let steps = sim.steps() - before;
+    assert!(steps < 500, "idle nodes take {steps} steps");
+}
+
+/// Callers of a handle that give up, in all ways, leave their room and their turn to others.
+pub(crate) fn by_handles(sim: &Sim) {
+    Place::Host.start(sim, 20_000, &Arc::default());
+    let depot: DepotHandle = sim.handles().wait_for(LONG).connect("depot").unwrap();
+    let (other, blocks) = (sim.clone(), depot.clone());
+    let blocks = spawn("blocks", move || {
+        for _ in 0..30 {
+            let (bytes, time) = (other.below(9_000), other.below(8));
+            let short = blocks.blocking().deadline(ms(1 + other.below(20)));
+            match short.take(parcel(bytes), time) {
+                Err(CallError::Deadline(_)) => {}
+                taken => assert!(is_done(taken).is_none_or(|taken| taken == bytes)),
+            }
+        }
+    });
+    let node = sim.node("client").build().unwrap();
+    let awaits = async |task| {
+        for nth in 0..25 {
+            let (bytes, time) = (sim.below(9_000), sim.below(8));
+            let taken = depot.take(parcel(bytes), time);
+            if (task + nth) % 3 == 0 {
+                drop(upbeat::within(ms(sim.below(8)), taken).await);
+                continue;
+            }
+            let taken = upbeat::within(ms(5_000), taken).await;
+            let taken = is_done(taken.unwrap_or_else(|_| panic!("it waits for ever")));
+            assert!(taken.is_none_or(|taken| taken == bytes));
+        }
+    };
+    node.block_on(upbeat::all((0..8).map(awaits)));
+    blocks.unwrap().join().unwrap();
+    assert_eq!(sim.block_on(depot.take(parcel(9_000), 0)), Ok(9_000));
+}
+
 pub(crate) fn on_a_host(sim: &Sim) {
     program(sim, Place::Host);
 }
@@ -280,4 +366,14 @@ fn messages_that_find_no_room_wait_for_it_on_a_host() {
 #[test]
 fn messages_that_find_no_room_wait_for_it_beyond_a_network() {
     check(4, beyond_a_network);
+}
+
+#[test]
+fn long_messages_outlive_the_connection_that_breaks() {
+    check(4, broken);
+}
+
+#[test]
+fn callers_of_a_handle_that_give_up_leave_their_room() {
+    check(4, by_handles);
 }

@@ -8,6 +8,7 @@ mod exports;
 mod flood;
 mod mixed;
 mod network;
+mod quiet;
 mod reached;
 mod room;
 mod terms;
