@@ -222,6 +222,19 @@ mutants! {
     ClosedWindowOpen, "a closed window of TCP counts as open";
     ReceiveUncharged, "the receive buffer of a stream is not charged";
     AskedForgotten, "a second report of a peer's progress forgets the question in the first";
+    AlarmLate, "an earlier alarm of a handle does not set the timer";
+    NextAlarmUnset, "the next alarm of a handle is not set after one";
+    IdleUnread, "an idle session of a blocking handle is not read before it is used";
+    OpenedUntold, "futures that wait for the session of their handle are not woken";
+    PutOffUnseen, "a blocking call does not see that it has got more time";
+    AllKept, "all buffers of a slab may be kept";
+    TurnTakenTwice, "a message that has a sample takes the turn of the next one";
+    DiversionEnds, "messages are sampled no longer after the first that was diverted";
+    ExpiryUnawaited, "a node sleeps beyond the end of its handlers";
+    EndUntold, "those that watch an export are not told that it has ended";
+    ResumedUnread, "what has come before a session resumes is not looked at";
+    OpeningUnarmed, "an opening that has gone a step is not waited for";
+    OutputUnawaited, "a socket that takes no more bytes is not waited for";
     }
 }
 

@@ -17,6 +17,7 @@ use upbeat_core::bill::taken::{BillingSide, MessageStamps, Written};
 use upbeat_core::bill::way::{CALL, POINTS_MAX, Point, SERVED, StampMode, WAYS, Way};
 use upbeat_core::frame::{CallNumber, Head, Kind, Plain};
 use upbeat_core::limits::STAMPS_BYTES_MAX;
+use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_memory::ticks::{ticks, ticks_after};
 
 pub(crate) use pages::{Pages, SampleSink};
@@ -146,7 +147,7 @@ impl Sampling {
 
     /// Leaves the turn to the next message, because the message that was just counted has a sample already.
     pub(crate) fn put_off(&self) {
-        if self.left() == 0 {
+        if self.left() == 0 && !mutated(Mutant::TurnTakenTwice) {
             self.set_left(1);
         }
     }
@@ -163,6 +164,9 @@ impl Sampling {
         }
         let run = if self.run.get() == 0 { RUN } else { self.run.get() } - 1;
         self.run.set(run);
+        if self.is_diverted() && mutated(Mutant::DiversionEnds) {
+            self.divert(false);
+        }
         self.set_left(if run == 0 { self.stride() } else { 1 });
         let turns = &self.turns[usize::from(way.number())];
         let turn = turns.get() / RUN as usize;

@@ -1,7 +1,7 @@
 //! The faults that can be put into the runtime, but for those in [`NOT_FOUND`], are each found by one of the programs, under
 //! the seed that `faults.txt` names. The process that ends the world belongs to the run of a seed.
 
-use crate::{exports, flood, mixed, network, reached, room, terms, turns};
+use crate::{exports, flood, mixed, network, quiet, reached, room, terms, turns};
 use std::collections::BTreeSet;
 use std::env;
 use std::num::NonZero;
@@ -34,6 +34,8 @@ pub(crate) const PROGRAMS: &[(&str, Program)] = &[
     ("room::given_up", room::given_up),
     ("flood::on_a_host", flood::on_a_host),
     ("flood::beyond_a_network", flood::beyond_a_network),
+    ("flood::broken", flood::broken),
+    ("flood::by_handles", flood::by_handles),
     ("reached::crowd_of_a_host", reached::crowd_of_a_host),
     ("reached::crowd_of_another_host", reached::crowd_of_another_host),
     ("reached::anew", reached::anew),
@@ -48,6 +50,14 @@ pub(crate) const PROGRAMS: &[(&str, Program)] = &[
     ("terms::closing", terms::closing),
     ("terms::tolerant", terms::tolerant),
     ("terms::admitted", terms::admitted),
+    ("quiet::deadlines", quiet::deadlines),
+    ("quiet::connects", quiet::connects),
+    ("quiet::gives_up", quiet::gives_up),
+    ("quiet::passed_on", quiet::passed_on),
+    ("quiet::unsent", quiet::unsent),
+    ("quiet::idle", quiet::idle),
+    ("quiet::tidies", quiet::tidies),
+    ("quiet::watched", quiet::watched),
     ("turns::mixed_in_a_process", turns::mixed_in_a_process),
     ("turns::mixed_on_a_host", turns::mixed_on_a_host),
 ];
@@ -66,6 +76,8 @@ const NOT_FOUND: &[(Mutant, &str)] = &[
     (Mutant::ClosedWindowOpen, "stream::peer_check::tests::fault_is_found_closed_window_open"),
     (Mutant::ReceiveUncharged, "stream::tests::fault_is_found_receive_uncharged"),
     (Mutant::AskedForgotten, "stream::tests::fault_is_found_asked_forgotten"),
+    (Mutant::TurnTakenTwice, "sampling::tests::fault_is_found_turn_taken_twice"),
+    (Mutant::DiversionEnds, "sampling::tests::fault_is_found_diversion_ends"),
 ];
 
 /// Returns whether a program is to find a fault.

@@ -107,6 +107,19 @@ pub(crate) fn held(sim: &Sim) {
             for call in calls {
                 assert_eq!(call.await.unwrap(), Ok(bytes));
             }
+            // What handlers keep in place leaves buffers to what comes behind.
+            let slow: Vec<_> = (0..300)
+                .map(|_| {
+                    let depot = depot.clone();
+                    node.spawn(async move { depot.look(parcel(bytes).into(), 2_000).await })
+                })
+                .collect();
+            upbeat::sleep(ms(100)).await;
+            let behind = upbeat::within(ms(1_000), depot.look(parcel(bytes).into(), 0)).await;
+            assert_eq!(behind.expect("it waits for no handler"), Ok(bytes));
+            for call in slow {
+                assert_eq!(call.await.unwrap(), Ok(bytes));
+            }
         }
     });
 }

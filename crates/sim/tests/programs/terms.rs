@@ -153,6 +153,13 @@ pub(crate) fn extended(sim: &Sim) {
             assert_eq!(refused, Ok(false));
         }
     });
+    let back: WorkHandle = sim.handles().connect("back").unwrap();
+    for _ in 0..6 {
+        let (has, wants) = (50 + sim.below(100), 400 + sim.below(1_000));
+        let takes = sim.below(wants - 100);
+        let blocking = back.blocking().deadline(ms(has)).extendable(ms(60_000));
+        assert_eq!(blocking.more(wants, takes), Ok(true));
+    }
 }
 
 /// A handler ends with its caller, unless it may outlive it, and an open stream ends with its reader.

@@ -256,7 +256,9 @@ impl Dispatcher {
         }
         self.heat(session);
         // A session that was still hot does not become it anew.
-        self.pumps_also(session);
+        if !mutated(Mutant::ResumedUnread) {
+            self.pumps_also(session);
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use crate::reactor::Source;
 use crate::session::Session;
 use std::cell::Cell;
 use std::rc::Rc;
+use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_transport::carrier::Carrier;
 use upbeat_transport::error::OpenError;
 
@@ -148,6 +149,7 @@ impl Dispatcher {
         let Some(key) = session.noted.key.get() else { return };
         let waits = session.carrier.has_output();
         if waits != session.noted.awaits_output.replace(waits)
+            && !mutated(Mutant::OutputUnawaited)
             && let Some(socket) = session.carrier.socket()
         {
             self.events.reactor.change(socket, Source::Place(key), waits);

@@ -10,6 +10,7 @@ use std::mem::forget;
 use std::ops::Deref;
 use std::rc::Rc;
 use upbeat_core::channel::export::{Asker, Consistency, Directory, NotRead, Part, Readers, Routed};
+use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_memory::fork::Process;
 
 /// The exports of a node.
@@ -196,7 +197,9 @@ impl<T: Shared> Drop for Export<T> {
         }
         self.owner.end();
         self.exports.withdraw(self.owner.number());
-        self.owner.watchers().tell_all();
+        if !mutated(Mutant::EndUntold) {
+            self.owner.watchers().tell_all();
+        }
     }
 }
 

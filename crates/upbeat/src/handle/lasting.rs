@@ -11,6 +11,7 @@ use rustix::event::{EventfdFlags, PollFlags};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, PoisonError};
 use std::task::Waker;
+use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_environment::time::now_ns;
 use upbeat_environment::turns::{Mutex, MutexGuard};
 use upbeat_environment::waiting::{Polled, Timer, poll, poll_any};
@@ -117,7 +118,7 @@ impl Watch {
         let waker = waker.clone();
         let mut alarms = self.alarms();
         let timer = alarms.timers.set(at, waker);
-        if alarms.set.is_none_or(|set| at < set) {
+        if alarms.set.is_none_or(|set| at < set && !mutated(Mutant::AlarmLate)) {
             self.set(&mut alarms, at);
         }
         Alarm { watch: Arc::clone(self), at, timer }
@@ -136,7 +137,7 @@ impl Watch {
         std::iter::from_fn(due).for_each(wake);
         let mut alarms = self.alarms();
         alarms.set = None;
-        if let Some(next) = alarms.timers.next() {
+        if let Some(next) = alarms.timers.next().filter(|_| !mutated(Mutant::NextAlarmUnset)) {
             self.set(&mut alarms, next);
         }
     }

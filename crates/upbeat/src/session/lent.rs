@@ -10,6 +10,7 @@ use upbeat_core::limits::{
     LONG_BYTES_MAX, LONG_KEPT_MAX, MEDIUM_BYTES_MAX, MESSAGE_BYTES_MAX, SHORT_BYTES,
     SLAB_GENERATION, SLABS_MAX,
 };
+use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_memory::slab::{Allowance, Borrowed, ReturnCallback, is_slab};
 use upbeat_transport::carrier::Segment;
 
@@ -40,7 +41,7 @@ const LONG_KEPT_BYTES: u64 = LONG_BYTES_MAX as u64 / 2;
 /// give it up.
 fn kept_of(count: u32, each: usize, long: &Arc<Allowance>) -> (Arc<Allowance>, u64) {
     let least = LONG_KEPT_BYTES / LONG_KEPT_MAX as u64;
-    let half = u64::from(count / 2);
+    let half = u64::from(if mutated(Mutant::AllKept) { count } else { count / 2 });
     match count {
         1 => (Arc::clone(long), (each as u64).clamp(least, LONG_KEPT_BYTES)),
         _ if each > MEDIUM_BYTES_MAX => {

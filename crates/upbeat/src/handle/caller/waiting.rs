@@ -13,6 +13,7 @@ use crate::wake::MAIN;
 use crate::wire::{Input, WireError};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::task::Waker;
+use upbeat_core::mutant::{Mutant, mutated};
 
 use upbeat_core::frame::CallNumber;
 use upbeat_environment::time::now_ns;
@@ -162,7 +163,7 @@ impl Caller {
     pub(in crate::handle) fn stands(&mut self, until: Option<Until>) -> bool {
         let now = ticks();
         let idle = now.saturating_sub(std::mem::replace(&mut self.used, now));
-        if idle > ticks_per_second() / IDLE_PARTS {
+        if idle > ticks_per_second() / IDLE_PARTS && !mutated(Mutant::IdleUnread) {
             self.hear();
         }
         if self.session.carrier.is_suspended() {

@@ -9,6 +9,7 @@ use crate::wake::ForeignWaker;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use upbeat_core::method::Signature;
+use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_environment::turns::Mutex;
 
 /// The shortest sleep before the thread gives up idle memory.
@@ -42,7 +43,9 @@ pub(super) fn tell(
     let mut sides = lock(sides);
     let state = std::mem::replace(sides.states.get_mut(&number)?, next);
     drop(sides);
-    if let State::Opening(queue) = state {
+    if let State::Opening(queue) = state
+        && !mutated(Mutant::OpenedUntold)
+    {
         queue.wakers.into_values().for_each(ForeignWaker::wake);
     }
     bell
