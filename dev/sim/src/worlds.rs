@@ -160,9 +160,10 @@ impl Figures {
 
 /// Returns the lines that show a plan and what is wrong with its world.
 fn shown(seed: u64, violations: &[String]) -> Vec<String> {
-    let Plan { servers, clients, faults, resume_ms, wait_ms, .. } = Plan::new(seed);
-    let mut lines =
-        vec![format!("seed {seed}: sessions wait for {resume_ms} ms, callers for {wait_ms} ms")];
+    let Plan { servers, clients, faults, resume_ms, wait_ms, accesses_max, .. } = Plan::new(seed);
+    let mut lines = vec![format!(
+        "seed {seed}: sessions wait for {resume_ms} ms, callers for {wait_ms} ms; turns end behind {accesses_max:?} accesses"
+    )];
     lines.extend(servers.iter().map(|server| format!("{server:?}")));
     lines.extend(clients.iter().map(|client| format!("{client:?}")));
     lines.extend(faults.iter().map(|(at, fault)| format!("at {at} ms: {fault:?}")));

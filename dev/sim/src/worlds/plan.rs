@@ -2,6 +2,7 @@
 
 use super::history::{Id, Process};
 use crate::random::Random;
+use std::num::NonZero;
 use upbeat_environment::process::Resource;
 
 /// The hosts of a world, by their numbers.
@@ -26,6 +27,8 @@ pub(crate) struct Plan {
     pub(crate) resume_ms: u64,
     /// The time for which a caller waits for a server that is not there.
     pub(crate) wait_ms: u64,
+    /// The most accesses to shared memory in a turn, if turns end there.
+    pub(crate) accesses_max: Option<NonZero<usize>>,
 }
 
 #[derive(Debug)]
@@ -201,6 +204,7 @@ impl Plan {
             faults: Vec::new(),
             resume_ms: random.pick(&[0, 400, 60_000, 60_000]),
             wait_ms: random.pick(&[0, 500, 10_000, 10_000]),
+            accesses_max: NonZero::new(random.pick(&[0, 0, 30, 1_000])),
         };
         for client in 0..random.within(1, 3) as usize {
             plan.add_client(client, hosts, &mut random);

@@ -24,6 +24,9 @@ fn client_name(number: usize) -> String {
 /// Runs a plan. Its record has what happened.
 pub(crate) fn run(sim: &Sim, plan: &Arc<Plan>, record: &Record) {
     let scene = Scene { plan: Arc::clone(plan), record: record.clone() };
+    if let Some(accesses_max) = plan.accesses_max {
+        sim.interleave(accesses_max);
+    }
     let hosts = HOSTS.map(|host| sim.host(host));
     for (me, server) in plan.servers.iter().enumerate() {
         record.begins(Disturbance::Down(me));

@@ -49,6 +49,7 @@ fn plan() -> Plan {
         faults: Vec::new(),
         resume_ms: 0,
         wait_ms: 0,
+        accesses_max: None,
     }
 }
 
