@@ -1,7 +1,7 @@
 //! The peer's slabs, and payloads that lie in their buffers.
 
 use super::{Fault, Session, broken, misbehaved, unusable};
-use crate::wire::{Hold, Input, Unread, reserved};
+use crate::wire::{Hold, Input, Unread};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use upbeat_core::fault::Rule;
@@ -180,10 +180,8 @@ impl Session {
             self.carrier.lanes.reader().read(from, &mut copy[..bytes]);
             return Body::Short(copy, bytes as u8);
         }
-        let Ok(mut copy) = reserved(bytes) else { return Body::Lost(bytes) };
-        copy.resize(bytes, 0);
-        self.carrier.lanes.reader().read(from, &mut copy);
-        Body::Copied(copy.into_boxed_slice())
+        let copy = self.carrier.lanes.reader().read_items(from, bytes);
+        copy.map_or(Body::Lost(bytes), |copy: Vec<u8>| Body::Copied(copy.into_boxed_slice()))
     }
 
     /// Returns the location of the open frame's payload in a buffer.

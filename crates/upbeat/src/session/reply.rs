@@ -11,7 +11,7 @@ use super::tolerant::Tolerant;
 use super::{Fault, Session, Waiter, misbehaved};
 use crate::error::{CallError, Called};
 use crate::wake::{ForeignWaker, NO_TASK, TaskId};
-use crate::wire::{Hold, Input, WireError, reserved};
+use crate::wire::{Hold, Input, WireError};
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use upbeat_core::channel::call::{Abandon, Answered};
@@ -311,13 +311,12 @@ impl Session {
     /// Copies a reply out of the buffer in which it lies, and counts the copy.
     fn copied(&self, form: Form, hold: Hold) -> OtherWaiter {
         let bytes = hold.len();
-        let Ok(mut copy) = reserved(bytes) else {
-            self.core.was_read(bytes);
-            return OtherWaiter::Kept(form, Body::Lost(bytes));
-        };
-        copy.resize(bytes, 0);
-        match hold.with(|loan| loan.read(0, &mut copy)) {
-            Ok(()) => OtherWaiter::Kept(form, Body::Copied(copy.into_boxed_slice())),
+        match hold.with(|loan| loan.read_items(0, bytes)) {
+            Ok(Some(copy)) => OtherWaiter::Kept(form, Body::Copied(copy.into_boxed_slice())),
+            Ok(None) => {
+                self.core.was_read(bytes);
+                OtherWaiter::Kept(form, Body::Lost(bytes))
+            }
             Err(_) => {
                 self.core.was_read(bytes);
                 OtherWaiter::Kept(form, Body::Held(hold))
