@@ -125,8 +125,9 @@ impl<'c, A: Content, T: Plain, K> Loaning<'c, A, T, K> {
 /// A client has a `loan_…` method beside each method whose last argument is an [`InPlace`](crate::InPlace):
 /// `loan_put` beside `put`. A method with another argument by reference has none, nor has a method under
 /// `#[method(nack)]`, nor a handle. Until a loan is sent or dropped, it holds one of the session's buffers, which
-/// messages of about its length cannot use meanwhile. Items that are not written have the bytes of earlier messages to
-/// the same node, or zeros.
+/// messages of about its length cannot use meanwhile. While a loan is awaited, later messages of its session wait
+/// behind it, as they do behind a message that waits for room. Items that are not written have the bytes of earlier
+/// messages to the same node, or zeros.
 ///
 /// ```
 /// use upbeat::InPlace;

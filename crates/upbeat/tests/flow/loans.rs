@@ -1,9 +1,10 @@
 //! Messages that their sender builds in place, in a loaned buffer.
 
 use crate::common::server::KINDS;
-use crate::common::{Watchdog, first, over_network};
+use crate::common::{Watchdog, first, over_network, soon};
 use crate::depot::{DepotClient, Make, Stand, bytes_of, is_lost, sum, with_each_kind};
 use std::io::Write;
+use std::pin::pin;
 use std::time::Duration;
 use upbeat::error::Called;
 use upbeat::{CallError, Waiting};
@@ -82,16 +83,21 @@ fn loans_go_round_and_round_in_order() {
 }
 
 /// Takes all loans of about this length that there are.
-async fn take_all(depot: &DepotClient, len: usize) -> usize {
+async fn hold_all(depot: &DepotClient, len: usize) -> Vec<impl Sized> {
     let mut loans = Vec::new();
     loop {
         // So long that a busy peer grants a buffer meanwhile.
         let wait = upbeat::sleep(Duration::from_millis(200));
         match first(depot.loan_mirror(len), wait).await {
             Ok(loan) => loans.push(loan.unwrap()),
-            Err(()) => break,
+            Err(()) => return loans,
         }
     }
+}
+
+/// Takes all loans of about this length, gives them back, and returns how many there are.
+async fn take_all(depot: &DepotClient, len: usize) -> usize {
+    let mut loans = hold_all(depot, len).await;
     // A loan that is dropped makes room for a message that waits.
     let (count, one) = (loans.len(), loans.pop());
     let drops = async {
@@ -118,6 +124,27 @@ fn loans_that_are_dropped_are_loaned_again() {
             // Replies have buffers of their own, and messages of another size are not held up.
             assert_eq!(depot.echo(vec![1; 3 * len]).await.unwrap().len(), 3 * len);
         }
+    });
+}
+
+/// Later messages of the session, of any length, are sent once the loan is there that was awaited before them.
+#[test]
+fn messages_wait_behind_a_loan_that_is_awaited() {
+    let _watchdog = Watchdog::new("loans");
+    let make = Make::new(Waiting::Adaptive);
+    let stand = Stand::new(KINDS[0], make, make);
+    stand.open(true);
+    stand.node.block_on(async {
+        let depot = stand.client().await;
+        let loans = hold_all(&depot, 500).await;
+        let mut late = pin!(depot.loan_mirror(500));
+        crate::long::begin(late.as_mut()).await;
+        let mut behind = pin!(depot.echo(vec![1]));
+        let waits = upbeat::within(Duration::from_millis(100), behind.as_mut()).await;
+        assert!(waits.is_err(), "{waits:?}");
+        drop(loans);
+        assert!(soon(late).await.is_ok());
+        assert_eq!(soon(behind).await, Ok(vec![1]));
     });
 }
 
