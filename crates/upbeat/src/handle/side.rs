@@ -309,7 +309,7 @@ impl Side {
         &self,
         generation: u32,
     ) -> Result<Option<(Segment, Option<u32>)>, String> {
-        let found = self.with(|caller| caller.session.export(generation));
+        let found = self.with(|caller| caller.export(generation));
         found.unwrap_or_else(|| Err("the session has ended".to_owned()))
     }
 

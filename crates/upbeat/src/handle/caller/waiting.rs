@@ -21,6 +21,7 @@ use upbeat_environment::waiting::{looks_again, poll};
 use upbeat_memory::doorbell::may_leave;
 use upbeat_memory::sync::{FenceProof, fence_full};
 use upbeat_memory::ticks::{ticks, ticks_per_second};
+use upbeat_transport::carrier::Segment;
 
 /// The socket of a session that lay idle for this part of a second, 20 us, is read before the session is used. The
 /// read takes a hundredth of that time.
@@ -310,6 +311,16 @@ impl Caller {
             self.sampling.looked_in_vain();
             std::hint::spin_loop();
         }
+    }
+
+    /// Returns the segment with exports of this generation, as [`Session::export`](crate::session::Session::export) does.
+    pub(in crate::handle) fn export(
+        &self,
+        generation: u32,
+    ) -> Result<Option<(Segment, Option<u32>)>, String> {
+        // The rings for other replies may be read with it.
+        self.noted.heard.set(true);
+        self.session.export(generation)
     }
 
     /// Records that a future leaves the session, which is not polled from here on. Returns whether the thread of the
