@@ -132,7 +132,10 @@ impl Scene {
             record.updated(me, first);
             for number in first + 1..=first + plan.updates {
                 upbeat::sleep(ms(plan.pause_ms)).await;
-                owned.update(number, || record.updates(me, number)).await?;
+                if let Err(error) = owned.update(number, || record.updates(me, number)).await {
+                    record.withdraws(me, first);
+                    return Err(error);
+                }
                 record.updated(me, number);
             }
             if export + 1 == plan.exports {

@@ -20,7 +20,9 @@
 //! | nothing is left of callers that are gone, and idle nodes rest | failures.md | [`run`](super::run) |
 //!
 //! Promises without a judgement: the order of the requests of several tasks; the bounds of memory, and the budgets of
-//! flow.md; the bill; identities, name look-up and the limits on strangers (hosts.md).
+//! flow.md; the bill; streams that are passed on or stand in other types, and the places for streams (streams.md);
+//! identities, name look-up and the limits on strangers (hosts.md); exports that are raw or for named nodes, pointers,
+//! expressions, who an owner is, and the memory of exports (remote-memory.md).
 
 mod causes;
 
