@@ -126,7 +126,11 @@ fn the_driving_future_may_panic_and_the_node_can_be_driven_again() {
         }
         // The polling flag of a node that nobody drives is cleared: its callers ring the doorbell.
         let panicked = catch_unwind(AssertUnwindSafe(|| stand.node.block_on(async { panic!() })));
-        assert!(panicked.is_err() && stand.node.may_wait());
+        assert!(panicked.is_err());
+        // The peer may have sent something more.
+        while !stand.node.may_wait() {
+            stand.node.turn();
+        }
     }
 }
 
