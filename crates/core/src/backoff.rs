@@ -155,6 +155,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_call_is_sent_back_a_bounded_number_of_times() {
+        let sent_back = |refusals: &u64| is_refusable(*refusals).then(|| again(*refusals, 7).0);
+        let refusals = core::iter::successors(Some(0), sent_back).take(1 + REFUSALS_MAX as usize);
+        assert_eq!(refusals.last(), Some(REFUSALS_MAX));
+        assert!(!is_refusable(REFUSALS_MAX));
+    }
+
+    #[test]
     fn delays_double_and_have_a_bound() {
         for refusals in 0..=64 {
             let least = delay_ns(refusals, 0);

@@ -212,8 +212,9 @@ mod tests {
         lease.ask(300, 'a');
         lease.ask(300, 'b');
         assert_eq!(sent(&mut lease), [Next::Send(300)]);
-        let refused: Vec<_> = lease.close().map(|told| (told.whose, told.granted)).collect();
-        assert_eq!(refused, [('a', false), ('b', false)]);
+        let refused: Vec<_> =
+            lease.close().map(|told| (told.whose, told.granted, told.end)).collect();
+        assert_eq!(refused, [('a', false, None), ('b', false, None)]);
         assert_eq!((lease.answered(Some(900)), lease.end()), (None, 100));
         assert_eq!(Loan::asked(None, 300, CallingHandler::Nobody), Step::Refused);
     }

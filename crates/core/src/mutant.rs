@@ -1,30 +1,29 @@
 //! Faults that a test can put into this crate and those above it, to check that it detects them.
 //!
-//! In a build with `RUSTFLAGS="--cfg upbeat_mutants"` a thread may [`put`] a fault in. In all other builds there is
-//! none, and the compiler removes every check for one. The simulator (`dev/sim`) runs histories with each fault of this
-//! crate; the tests of `crates/sim` run programs with those of the others.
+//! In a build with `RUSTFLAGS="--cfg upbeat_mutants"` a thread may [`put`] a fault in, and a process begins with the one
+//! that `UPBEAT_FAULT` names. In all other builds there is none, and the compiler removes every check for one. Programs in
+//! simulated worlds and unit tests find the faults: `crates/sim/tests/programs/faults.txt` says which finds which.
 //! Invariant: without a fault, the crates behave as in a build without that cfg.
 
 #[cfg(upbeat_mutants)]
 use std::cell::Cell;
 
 macro_rules! mutants {
-    ($($(#[$about:meta])* $list:ident { $($name:ident, $what:literal;)* })*) => {
+    ($($name:ident, $what:literal;)*) => {
         /// A fault that can be put in.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Mutant {
-            $($(#[doc = $what] $name,)*)*
+            $(#[doc = $what] $name,)*
         }
 
         impl Mutant {
-            $($(#[$about])* pub const $list: &[(Mutant, &'static str)] = &[$((Mutant::$name, $what),)*];)*
+            /// The faults, with their descriptions.
+            pub const ALL: &[(Mutant, &'static str)] = &[$((Mutant::$name, $what),)*];
         }
     };
 }
 
 mutants! {
-    /// The faults of this crate, with their descriptions.
-    OF_CORE {
     FlagsUnread, "the flags of a call are not read";
     NumberSkipped, "the sender skips a number";
     ReserveForgotten, "the sender forgets that it has asked for room";
@@ -180,10 +179,6 @@ mutants! {
     OverloadedAlways, "no reply may wait";
     DroppedAlways, "every unread reply is dropped";
     GivenUpRuns, "a deferred call that is given up keeps its time";
-    }
-
-    /// The faults of the crates above, with their descriptions.
-    OF_RUNTIME {
     RequestUnasked, "a request does not ask the session whether it may go";
     FullUnqueued, "a message that finds no room does not stand in the line";
     LikelyTrusted, "a message that is longer than is likely is not written with its true length";
@@ -235,7 +230,6 @@ mutants! {
     ResumedUnread, "what has come before a session resumes is not looked at";
     OpeningUnarmed, "an opening that has gone a step is not waited for";
     OutputUnawaited, "a socket that takes no more bytes is not waited for";
-    }
 }
 
 /// Whether faults can be put in. Other builds run without them.
@@ -243,7 +237,15 @@ pub const ARE_POSSIBLE: bool = cfg!(upbeat_mutants);
 
 #[cfg(upbeat_mutants)]
 thread_local! {
-    static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) };
+    static ACTIVE: Cell<Option<Mutant>> = Cell::new(named());
+}
+
+/// Returns the fault that the environment names, which all threads begin with.
+#[cfg(upbeat_mutants)]
+fn named() -> Option<Mutant> {
+    let name = std::env::var("UPBEAT_FAULT").ok()?;
+    let fault = Mutant::ALL.iter().find(|(fault, _)| format!("{fault:?}") == name);
+    Some(fault.unwrap_or_else(|| panic!("there is no fault {name}")).0)
 }
 
 /// Sets the fault of this thread, in place of the one before.
@@ -290,3 +292,6 @@ pub fn mutated(mutant: Mutant) -> bool {
 pub const fn mutated(_: Mutant) -> bool {
     false
 }
+
+#[cfg(all(test, upbeat_mutants))]
+mod tests;

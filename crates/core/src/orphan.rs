@@ -76,3 +76,26 @@ pub fn expires_at(outlives: Option<u64>, now: u64, end: Option<u64>) -> Option<u
 pub fn oneway_expires_at(outlives_ns: Option<u64>, now_ns: u64) -> u64 {
     now_ns.saturating_add(outlives_ns.unwrap_or(ONEWAY_ORPHAN_MS * 1_000_000))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_handler_has_more_time_than_its_caller() {
+        for (own, left) in [(Some(500), 300), (Some(100), 300), (None, 300), (None, 0)] {
+            let has = inherited(own, Some(left));
+            assert_eq!(has, Some(own.unwrap_or(u64::MAX).min(left)));
+            assert_eq!(is_too_late(has), left == 0);
+        }
+        assert!(!is_too_late(inherited(None, None)));
+    }
+
+    #[test]
+    fn a_handler_outlives_its_caller_by_what_its_method_says_and_not_its_deadline() {
+        assert_eq!(expires_at(Some(500), 1_000, None), Some(1_500));
+        assert_eq!(expires_at(Some(500), 1_000, Some(1_200)), Some(1_200));
+        assert_eq!(expires_at(Some(500), 1_000, Some(9_000)), Some(1_500));
+        assert_eq!(expires_at(None, 1_000, Some(9_000)), None);
+    }
+}

@@ -41,3 +41,15 @@ impl Sweeps {
         self.last.saturating_add(self.interval)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_sweeps_are_an_interval_and_a_turn_apart_at_most() {
+        let mut sweeps = Sweeps::new(100, 0);
+        let swept = (0..41).map(|turn| turn * 30).filter(|now| sweeps.take_due(*now));
+        assert_eq!(swept.count(), 10, "at each fourth turn");
+    }
+}

@@ -1,66 +1,30 @@
-//! `cargo run --release -p sim -- …`: histories of a seeded world, explored, replayed, or run with
-//! injected faults.
+//! `cargo run --release -p sim -- …`: generated programs of nodes and handles in simulated worlds, judged, and the same
+//! with faults that are put into the product.
 #![forbid(unsafe_code)]
 
 mod random;
-mod value;
-mod plan;
-mod check;
-mod count;
-mod wire;
-mod world;
-mod explore;
+
+mod search;
+
 mod worlds;
 
+mod mutants;
+
+use clap::{Parser, Subcommand};
+use search::Length;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
-
-/// Runs Upbeat's state machines in a simulated world of faults, which heals at the end
+/// Runs generated programs of Upbeat in simulated worlds of faults
 #[derive(Parser)]
 #[command(version, about)]
 struct Arguments {
     #[command(subcommand)]
-    command: Option<Command>,
-    #[command(flatten)]
-    length: Length,
-}
-
-/// For how long to explore.
-#[derive(Args)]
-struct Length {
-    /// Explore for this many seconds
-    #[arg(long, default_value_t = 10)]
-    seconds: u64,
-    /// Explore this many histories instead
-    #[arg(long, conflicts_with = "seconds")]
-    histories: Option<u64>,
-    /// The first seed; each history has another. The default is the time of day
-    #[arg(long)]
-    seed: Option<u64>,
-    /// The number of threads that explore
-    #[arg(long)]
-    threads: Option<usize>,
-}
-
-impl Length {
-    fn extent(self) -> explore::Extent {
-        let Length { seconds, histories, seed, threads } = self;
-        explore::Extent { time: Duration::from_secs(seconds), histories, seed, threads }
-    }
+    command: Command,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run the history of one seed again and print its events
-    Replay {
-        /// The seed
-        seed: u64,
-        /// Print all events, not only the last ones
-        #[arg(long)]
-        all: bool,
-    },
     /// Run generated programs of nodes and handles in simulated worlds, and judge them
     Worlds {
         #[command(flatten)]
@@ -72,29 +36,25 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Replay the seeds of `corpus.txt`, in a build with faults also with those that each is said to find
-    Corpus,
-    /// Inject each fault and run histories until it is caught, in a build with `RUSTFLAGS="--cfg upbeat_mutants"`
+    /// Put each fault in and run worlds until one is judged wrong, in a build with `RUSTFLAGS="--cfg upbeat_mutants"`
     Mutants {
-        /// Give up after this many histories
-        #[arg(long, default_value_t = 200_000)]
-        most: u64,
-        /// Inject only faults whose names contain this
+        /// Look for each fault for this many seconds
+        #[arg(long, default_value_t = 10)]
+        seconds: u64,
+        /// The first seed. The default is the time of day
         #[arg(long)]
-        only: Option<String>,
+        seed: Option<u64>,
+        /// Put in these faults alone
+        only: Vec<String>,
     },
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let fine = match arguments.command {
-        None => explore::explore(&arguments.length.extent()),
-        Some(Command::Replay { seed, all }) => explore::replay(seed, all),
-        Some(Command::Worlds { length, least, json }) => {
-            worlds::explore(&length.extent(), least, json)
+    let fine = match Arguments::parse().command {
+        Command::Worlds { length, least, json } => worlds::explore(&length, least, json),
+        Command::Mutants { seconds, seed, only } => {
+            mutants::search(Duration::from_secs(seconds), seed, &only)
         }
-        Some(Command::Corpus) => explore::corpus(),
-        Some(Command::Mutants { most, only }) => explore::mutants(most, only.as_deref()),
     };
     if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -15,7 +15,7 @@ mod run;
 
 mod judge;
 
-use crate::explore::{Extent, on_threads, silence};
+use crate::search::{Length, on_threads, seed_of_day, silence};
 use history::sights::{Seen, Sight, export_of};
 use history::{Did, Failure, History, Loss, Record, RunEnd, Told};
 use plan::{Act, Plan};
@@ -23,7 +23,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use upbeat::Why;
 
 /// After so many worlds every event has occurred.
@@ -38,14 +38,14 @@ struct Figures {
 }
 
 /// The end of one world.
-struct Judged {
+pub(crate) struct Judged {
     steps: u64,
     counts: BTreeMap<&'static str, u64>,
-    violations: Vec<String>,
+    pub(crate) violations: Vec<String>,
 }
 
 /// Runs the world of a seed, and judges it.
-fn world(seed: u64) -> Judged {
+pub(crate) fn world(seed: u64) -> Judged {
     let plan = Arc::new(Plan::new(seed));
     let record = Mutex::new(None);
     let outcome = upbeat_sim::play(seed, |sim| {
@@ -172,21 +172,23 @@ fn shown(seed: u64, violations: &[String]) -> Vec<String> {
     lines
 }
 
-/// Runs the worlds of an extent on threads, so many at least, until one has a violation.
-pub(crate) fn explore(extent: &Extent, least: u64, is_json: bool) -> bool {
+/// Runs worlds on threads for this length, so many at least, until one has a violation.
+pub(crate) fn explore(length: &Length, least: u64, is_json: bool) -> bool {
     silence();
-    let day = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let first = extent.seed.unwrap_or(day.as_micros() as u64);
+    let first = length.seed.unwrap_or_else(seed_of_day);
     let begun = Instant::now();
     let next = AtomicU64::new(0);
     let has_failed = AtomicBool::new(false);
-    let done = || match extent.histories {
+    let done = || match length.histories {
         Some(most) => next.load(Ordering::Relaxed) >= most,
-        None => begun.elapsed() >= extent.time && next.load(Ordering::Relaxed) >= least,
+        None => {
+            begun.elapsed() >= Duration::from_secs(length.seconds)
+                && next.load(Ordering::Relaxed) >= least
+        }
     };
     let total = Mutex::new((Figures::default(), None));
     let threads = AtomicUsize::new(0);
-    on_threads(extent.threads, || {
+    on_threads(length.threads, || {
         stay_on_processor(threads.fetch_add(1, Ordering::Relaxed));
         while !has_failed.load(Ordering::Relaxed) && !done() {
             let seed = first.wrapping_add(next.fetch_add(1, Ordering::Relaxed));

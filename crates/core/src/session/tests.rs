@@ -131,6 +131,7 @@ fn a_request_waits_behind_queued_senders_and_there_is_no_credit() {
     assert_eq!(outbound.admits(|| 1), Ok(true));
     outbound.record_sent_slowly();
     outbound.line().take_turn(None);
+    assert!(outbound.handle_progress(2).unwrap() > 0 && !outbound.has_credit(), "a sender stands");
     outbound.leave(first, |_| panic!("no other sender is queued"));
     assert_eq!((outbound.handle_progress(3), outbound.has_credit()), (Ok(2), true));
     assert_eq!(outbound.handle_progress(5), Err(Rule::CreditAhead { seen: 5, out: 4 }));
@@ -265,12 +266,12 @@ fn requests_are_accepted_at_once_until_one_waits_and_the_count_is_published() {
     inbound.with_share(|share| budget.release(share, 600));
     assert!(!inbound.look_clear(&budget, true), "two requests wait");
     assert_eq!(inbound.step(&mut budget, false), None, "too many replies wait");
-    let bytes = Budget::price(8);
-    let accepted = ReceiverAction::Accept { request: "short", bytes };
+    let accepted = ReceiverAction::Accept { request: "short", bytes: Budget::price(8) };
     assert_eq!(inbound.step(&mut budget, true), Some(accepted));
     assert!(inbound.is_unshown());
     assert_eq!((inbound.show(), inbound.show()), (Some(3), None));
     assert!(inbound.step(&mut budget, true).is_some() && inbound.look_clear(&budget, true));
+    assert_eq!([false, true].map(|waits| inbound.show_to(waits)), [None, Some(4)]);
     assert!(!inbound.look_clear(&budget, false));
 }
 
@@ -327,7 +328,6 @@ fn replies_queue_by_class_and_many_waiting_replies_hold_up_requests() {
     assert_eq!((longer.frame, owed.release(&longer, &mut budget)), ("longer", true));
     let cancel = owed.pop_frame().unwrap();
     owed.put_back_frame(cancel);
-    assert_eq!(owed.iter().copied().collect::<Vec<_>>(), ["a cancel", "short", "long"]);
     let cancel = owed.pop_frame().unwrap();
     assert_eq!((cancel.frame, owed.release(&cancel, &mut budget)), ("a cancel", false));
     owed.clear(&mut budget);

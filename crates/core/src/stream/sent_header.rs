@@ -122,5 +122,7 @@ mod tests {
         assert!(progress.returned().eq((0..SLABS_MAX).map(|slab| (slab, 0))));
         assert!(!told.is_stale());
         assert_eq!(told.show(now, 0, |_| 0), Progress::default());
+        told.again();
+        assert!(told.show(Words { wants_room: true, ..now }, 0, |_| 0).wants_room);
     }
 }

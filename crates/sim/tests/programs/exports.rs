@@ -2,8 +2,12 @@
 
 use crate::common::{besiege, remote};
 use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use upbeat::{Counter, Shared};
+use upbeat::export::{FixedVec, ReadError};
+use upbeat::{Counter, Import, Shared};
 use upbeat_sim::{Sim, check};
 
 /// A session outlives what happens to the network.
@@ -126,6 +130,94 @@ pub(crate) fn lists(sim: &Sim) {
     });
     sim.pause(Duration::from_secs(5));
     assert!(!sim.is_running("prices") && !sim.is_running("reader"));
+}
+
+#[derive(Clone, Debug, Shared)]
+struct Table {
+    rows: [Row; 20],
+    /// As many numbers as the round says.
+    list: FixedVec<u64, 8>,
+    large: [u64; 2],
+}
+
+#[derive(Clone, Copy, Debug, Shared)]
+struct Row {
+    size: u64,
+    number: u32,
+}
+
+impl Table {
+    fn new(round: u64) -> Table {
+        let rows = std::array::from_fn(|at| Row { size: 1_000 * round, number: at as u32 });
+        Table { rows, list: FixedVec::new(), large: [u64::MAX; 2] }
+    }
+}
+
+/// Exports stand under one name after another, and their owner dies: readers see one of them or none, and what they ask of
+/// it is answered rightly.
+pub(crate) fn asked(sim: &Sim) {
+    let rounds = Arc::new(AtomicU64::new(1));
+    sim.start("tables", move |sim| {
+        let node = sim.node("tables").build().unwrap();
+        node.block_on(async {
+            loop {
+                let round = rounds.fetch_add(1, Relaxed);
+                let table = node.export("table", Table::new(round)).unwrap();
+                for number in 0..round % 9 {
+                    table.list().push(number).unwrap();
+                }
+                assert!(node.export("table", 0_u64).is_err(), "the name is taken");
+                upbeat::sleep(Duration::from_millis(5 + sim.below(60))).await;
+            }
+        });
+        Ok::<_, Infallible>(())
+    });
+    let is_shared = sim.below(2) == 0;
+    sim.start("reader", move |sim| {
+        let node = sim.node("reader").shared_memory(is_shared).build().unwrap();
+        node.block_on(async {
+            for _ in 0..40 {
+                upbeat::sleep(Duration::from_millis(sim.below(30))).await;
+                assert!(node.import::<u64>("tables/table").await.is_err(), "it has another type");
+                if let Ok(table) = node.import::<Table>("tables/table").await {
+                    let _ = ask(&table, Duration::from_millis(sim.below(100))).await;
+                }
+            }
+        });
+        Ok::<_, Infallible>(())
+    });
+    while sim.is_running("reader") {
+        sim.pause(Duration::from_millis(40 + sim.below(100)));
+        sim.kill("tables");
+        sim.restart("tables");
+    }
+}
+
+/// Asks for parts of a table until it ends.
+async fn ask(table: &Import<Table>, pause: Duration) -> Result<(), ReadError> {
+    let size = table.rows().index(0).size().read().await?;
+    let listed = size / 1_000 % 9;
+    let rows = || table.rows().range(2..);
+    assert_eq!(rows().sum(|row| row.size()).await?, 18 * size);
+    assert_eq!(rows().filter(|row| row.number().less_than(5)).count().await?, 3);
+    assert_eq!(rows().max(|row| row.number()).await?, Some(19));
+    let overflow = table.large().range(..).sum(|number| number.itself()).await;
+    assert!(overflow.is_err(), "{overflow:?}");
+    upbeat::sleep(pause).await;
+    assert_eq!(table.rows().index(19).size().read().await?, size, "it is still the same export");
+    for at in 0..8 {
+        match table.list().index(at).read().await {
+            Ok(number) => assert!(number == at as u64 && number < listed, "{at} of {listed}"),
+            Err(ReadError::Index { .. }) => assert!(at as u64 >= listed, "{at} of {listed}"),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn tables_are_read_rightly_or_not_at_all() {
+    check(10, asked);
 }
 
 #[test]

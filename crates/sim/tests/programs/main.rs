@@ -11,6 +11,7 @@ mod network;
 mod quiet;
 mod reached;
 mod room;
+mod streams;
 mod terms;
 
 #[cfg(upbeat_mutants)]

@@ -151,6 +151,8 @@ pub(crate) fn extended(sim: &Sim) {
             assert_eq!(call.await, Ok(true), "it has the time already");
             let refused = back.more(wants, 0).deadline(ms(has)).extendable(ms(1)).await;
             assert_eq!(refused, Ok(false));
+            let refused = front.more_there(has + 50, wants, 0).deadline(ms(has)).extendable(ms(1));
+            assert_eq!(refused.await, Ok(false), "its caller has no more time");
         }
     });
     let back: WorkHandle = sim.handles().connect("back").unwrap();
@@ -192,6 +194,26 @@ pub(crate) fn left(sim: &Sim) {
         finished.sort_unstable();
         assert_eq!((finished, waits), (alone, 0));
         assert_eq!(streams.load(Relaxed), 0, "all readers have gone");
+    });
+}
+
+/// A handler that outlives its caller ends at its deadline, and when its method says so.
+pub(crate) fn outlived(sim: &Sim) {
+    worker(sim, "front");
+    let node = sim.node("client").build().unwrap();
+    node.block_on(async {
+        let front = connected(&node, "front").await;
+        let has = 200 + sim.below(300);
+        let (long, short) = (front.finish_alone(1, 100_000), front.finish_alone(2, 30_000));
+        drop(upbeat::within(ms(20), long).await);
+        drop(upbeat::within(ms(20), short.deadline(ms(has))).await);
+        assert_eq!(front.finished().await, Ok((vec![], 2)));
+        upbeat::sleep(ms(has + 100)).await;
+        assert_eq!(front.finished().await, Ok((vec![], 1)), "the deadline of one is past");
+        upbeat::sleep(ms(58_000)).await;
+        assert_eq!(front.finished().await, Ok((vec![], 1)));
+        upbeat::sleep(ms(4_000)).await;
+        assert_eq!(front.finished().await, Ok((vec![], 0)), "a minute is over");
     });
 }
 
@@ -442,6 +464,7 @@ fn callees_get_the_time_that_their_callers_grant() {
 fn handlers_end_with_their_callers_unless_they_may_outlive_them() {
     check(10, left);
     check(10, orphaned);
+    check(10, outlived);
 }
 
 #[test]

@@ -29,3 +29,13 @@ impl Ending {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_may_have_run_if_it_was_sent() {
+        assert_eq!([true, false].map(Ending::of), [Ending::Unknown, Ending::NotSent]);
+    }
+}

@@ -283,6 +283,12 @@ fn an_export_is_found_by_its_name_and_type_until_it_is_withdrawn() {
 }
 
 #[test]
+fn two_nodes_of_a_name_do_not_number_their_exports_alike() {
+    let [one, other] = [8, 1 << 20].map(|random| export(&mut Directory::new(random), "first"));
+    assert_ne!(one.unwrap(), other.unwrap());
+}
+
+#[test]
 fn parts_that_are_asked_for_at_once_have_bounds() {
     let check = |count, words| {
         let parts = std::iter::repeat_n(Part { at: 0, words }, count);

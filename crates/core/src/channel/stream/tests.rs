@@ -230,6 +230,9 @@ fn a_writer_stops_when_nobody_wants_more() {
     let mut feed = ArgumentWriter::default();
     feed.begin_push(true);
     assert_eq!(feed.leave(), Some(Control::Abandon));
+    let mut feed = ArgumentWriter::default();
+    feed.begin_push(true);
+    assert!(!feed.handle_answer(Wanted::More), "nothing is left to be sent");
 }
 
 #[test]

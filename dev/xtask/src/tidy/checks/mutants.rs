@@ -79,8 +79,8 @@ fn declared(tokens: &[Token]) -> impl Iterator<Item = &Token> {
 mod tests {
     use super::*;
 
-    const DECLARED: &str = "macro_rules! mutants { () => {} }\nmutants! {\n    OF_CORE {\n    First, \
-                            \"a\";\n    Second, \"b\";\n    }\n}\nfn mutated(_: Mutant) -> bool { false }\n";
+    const DECLARED: &str = "macro_rules! mutants { () => {} }\nmutants! {\n    First, \"a\";\n    Second, \
+                            \"b\";\n}\nfn mutated(_: Mutant) -> bool { false }\n";
 
     fn messages(files: &[(&str, &str)]) -> Vec<String> {
         check(&Tree::of(files)).iter().map(ToString::to_string).collect()
@@ -93,7 +93,7 @@ mod tests {
         let asks = "fn f() -> bool { mutated(Mutant::First) }\n";
         let found = messages(&[(LIST, DECLARED), ("crates/core/src/call.rs", asks)]);
         assert_eq!(found.len(), 1);
-        assert!(found[0].starts_with("crates/core/src/mutant.rs:5") && found[0].contains("Second"));
+        assert!(found[0].starts_with("crates/core/src/mutant.rs:4") && found[0].contains("Second"));
     }
 
     #[test]

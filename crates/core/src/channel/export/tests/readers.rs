@@ -80,6 +80,8 @@ fn is_denied(asker: &impl Asker, denial: &Denial) {
     let (open, ()) = directory.open("open", "[u64; 3]", asker).unwrap();
     assert!(directory.part(open, WHOLE, asker).is_ok());
     assert!(directory.expression(open, &sum(), asker).is_ok());
+    let beyond = directory.expression(open, &Expression { first: 9, ..sum() }, asker);
+    assert_eq!(beyond.err(), Some(NotRead::NoPart));
 }
 
 #[test]
