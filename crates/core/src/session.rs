@@ -1,9 +1,9 @@
 //! The decisions of one side of a session: which request may be sent, how, and in which order; which request of
 //! the peer is accepted; which replies and handlers wait, and for how long.
 //!
-//! A driver of sessions (a node, a handle or the simulator) has one [`Session`] for each of them and executes its
-//! decisions. The session does no I/O, holds no payload and reads no clock; time is an argument. A [`Side`]
-//! defines the types that a driver keeps in the session.
+//! A driver of sessions (a node or a handle) has one [`Session`] for each of them and executes its decisions. The
+//! session does no I/O, holds no payload and reads no clock; time is an argument. A [`Side`] defines the types that a
+//! driver keeps in the session.
 //!
 //! On the common path two plain cells replace all decisions. *Credit* is the number of requests that may be sent
 //! without asking ([`Outbound::has_credit`]); it is 0 whenever anything is unusual. *Open* says that a request may be
@@ -318,11 +318,6 @@ impl<S: Side> Session<S> {
     pub fn owed(&self) -> (usize, u64) {
         let owed = self.owed.borrow();
         (owed.len(), owed.held())
-    }
-
-    /// Calls `with` for each waiting frame, the ordered ones first.
-    pub fn each_owed(&self, with: impl FnMut(&S::Frame)) {
-        self.owed.borrow().iter().for_each(with);
     }
 
     /// Returns whether a reply of `bytes` bytes may wait.

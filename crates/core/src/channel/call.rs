@@ -458,7 +458,6 @@ const fn next_generation(generation: u32) -> u32 {
 ///
 /// let deadline = Deadline::after(1_000, 250).min(Deadline::NEVER);
 /// assert_eq!(deadline.remaining(1_100), Some(150));
-/// assert!(deadline.is_past(1_250) && !Deadline::NEVER.is_past(1_250));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Deadline(u64);
@@ -477,12 +476,6 @@ impl Deadline {
     #[inline]
     pub const fn remaining(self, now: u64) -> Option<u64> {
         if self.0 == u64::MAX { None } else { Some(self.0.saturating_sub(now)) }
-    }
-
-    /// Returns whether the deadline has come.
-    #[inline]
-    pub const fn is_past(self, now: u64) -> bool {
-        self.0 != u64::MAX && self.0 <= now
     }
 }
 

@@ -88,7 +88,7 @@ impl ReplyBudget {
     }
 
     /// Creates a budget in which each session may have `ahead` bytes waiting in any case.
-    pub fn with_ahead(bytes: u64, ahead: u64) -> ReplyBudget {
+    pub(crate) fn with_ahead(bytes: u64, ahead: u64) -> ReplyBudget {
         ReplyBudget { limit: bytes.max(ahead), held: Arc::default() }
     }
 

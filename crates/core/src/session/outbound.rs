@@ -441,11 +441,6 @@ impl<W: Clone> Outbound<W> {
         (machine.sender.out(), machine.sender.safe())
     }
 
-    /// Returns whether the request of this number has asked for room and was not sent.
-    pub fn has_asked(&self, number: u64) -> bool {
-        self.machine.borrow().reservations.has(number)
-    }
-
     /// Returns the number of senders that have asked for room and have not sent.
     pub fn asking(&self) -> usize {
         self.machine.borrow().reservations.len()

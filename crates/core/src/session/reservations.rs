@@ -47,10 +47,6 @@ impl<W: Clone> Reservations<W> {
         self.asking.len()
     }
 
-    pub(super) fn has(&self, number: u64) -> bool {
-        self.asking.contains_key(&number)
-    }
-
     pub(super) fn ask(&mut self, number: u64, bytes: usize, waiter: W) {
         let reservation = Reservation { bytes, waiter, granted: false, woken_since: None };
         self.asking.insert(number, reservation);

@@ -186,12 +186,6 @@ impl<F> SendQueue<F> {
             budget.release(&mut self.share, held);
         }
     }
-
-    /// Iterates over the waiting frames, the ordered ones first.
-    pub fn iter(&self) -> impl Iterator<Item = &F> {
-        let replies = self.replies.iter().flatten();
-        self.frames.iter().chain(replies).map(|waiting| &waiting.frame)
-    }
 }
 
 impl<F> Default for SendQueue<F> {
