@@ -29,9 +29,6 @@ enum Command {
     Worlds {
         #[command(flatten)]
         length: Length,
-        /// Go on for as long as fewer worlds have run than this
-        #[arg(long, default_value_t = 0)]
-        least: u64,
         /// Print the figures as JSON
         #[arg(long)]
         json: bool,
@@ -51,7 +48,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let fine = match Arguments::parse().command {
-        Command::Worlds { length, least, json } => worlds::explore(&length, least, json),
+        Command::Worlds { length, json } => worlds::explore(&length, json),
         Command::Mutants { seconds, seed, only } => {
             mutants::search(Duration::from_secs(seconds), seed, &only)
         }

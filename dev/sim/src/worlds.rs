@@ -172,8 +172,8 @@ fn shown(seed: u64, violations: &[String]) -> Vec<String> {
     lines
 }
 
-/// Runs worlds on threads for this length, so many at least, until one has a violation.
-pub(crate) fn explore(length: &Length, least: u64, is_json: bool) -> bool {
+/// Runs worlds on threads for this length, until one has a violation.
+pub(crate) fn explore(length: &Length, is_json: bool) -> bool {
     silence();
     let first = length.seed.unwrap_or_else(seed_of_day);
     let begun = Instant::now();
@@ -181,10 +181,7 @@ pub(crate) fn explore(length: &Length, least: u64, is_json: bool) -> bool {
     let has_failed = AtomicBool::new(false);
     let done = || match length.histories {
         Some(most) => next.load(Ordering::Relaxed) >= most,
-        None => {
-            begun.elapsed() >= Duration::from_secs(length.seconds)
-                && next.load(Ordering::Relaxed) >= least
-        }
+        None => begun.elapsed() >= Duration::from_secs(length.seconds),
     };
     let total = Mutex::new((Figures::default(), None));
     let threads = AtomicUsize::new(0);

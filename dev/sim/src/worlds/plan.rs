@@ -204,7 +204,7 @@ impl Plan {
             faults: Vec::new(),
             resume_ms: random.pick(&[0, 400, 60_000, 60_000]),
             wait_ms: random.pick(&[0, 500, 10_000, 10_000]),
-            accesses_max: NonZero::new(random.pick(&[0, 0, 30, 1_000])),
+            accesses_max: None,
         };
         for client in 0..random.within(1, 3) as usize {
             plan.add_client(client, hosts, &mut random);
@@ -215,6 +215,7 @@ impl Plan {
             let fault = plan.fault(hosts, &mut random);
             plan.faults.push((at, fault));
         }
+        plan.accesses_max = NonZero::new(random.pick(&[0, 0, 30, 1_000]));
         plan
     }
 
