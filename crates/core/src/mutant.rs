@@ -221,7 +221,7 @@ mutants! {
     NextAlarmUnset, "the next alarm of a handle is not set after one";
     IdleUnread, "an idle session of a blocking handle is not read before it is used";
     OpenedUntold, "futures that wait for the session of their handle are not woken";
-    PutOffUnseen, "a blocking call does not see that it has got more time";
+    PutOffUnseen, "a caller does not see that its call has got more time";
     AllKept, "all buffers of a slab may be kept";
     TurnTakenTwice, "a message that has a sample takes the turn of the next one";
     DiversionEnds, "messages are sampled no longer after the first that was diverted";

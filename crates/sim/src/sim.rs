@@ -307,9 +307,8 @@ impl Sim {
         process().always(invariant);
     }
 
-    /// Has the turns of threads that start from then on end also between two accesses to memory that is shared, behind so
-    /// many accesses at most. Others see the work of a thread half done then, and may kill it there. In builds without
-    /// `RUSTFLAGS="--cfg upbeat_mutants"` turns go on to end at waits alone.
+    /// Has turns of this thread and of later ones end also between two accesses to shared memory, behind so many at most:
+    /// others see work half done, and may kill it there. Only builds with `RUSTFLAGS="--cfg upbeat_mutants"` do so.
     ///
     /// # Panics
     /// Outside of the world.
@@ -360,7 +359,8 @@ impl Sim {
     fn begin(&self, host: u32, name: &str, body: Arc<dyn Fn() + Send + Sync>) {
         let first = Arc::clone(&body);
         let process = Process::start_on(host, name, move || first());
-        self.processes().insert(name.to_owned(), Named { body, host, process });
+        // A body that is replaced is dropped when others can ask for processes again.
+        let _old = self.processes().insert(name.to_owned(), Named { body, host, process });
     }
 
     /// Returns the directory of the calling thread's host.

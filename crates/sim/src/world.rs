@@ -5,7 +5,7 @@ use crate::outcome::{Ended, Outcome};
 pub(crate) use crate::schedule::Log;
 use crate::schedule::{Number, Schedule};
 use rustix::io::Errno;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZero;
@@ -63,6 +63,8 @@ pub(crate) fn run_logged<R: Send>(
 thread_local! {
     /// The process of the thread.
     static CURRENT: RefCell<Option<Arc<Simulated>>> = const { RefCell::new(None) };
+    /// The readings of the clock since the thread has last waited.
+    static READINGS: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Returns the process of the calling thread, if it is in a world.
@@ -110,8 +112,6 @@ struct State {
     sockets: Vec<(u32, OwnedElsewhere)>,
     /// The files that processes have locked.
     locks: BTreeMap<FileNumber, u32>,
-    /// The readings of the clock since a thread has last waited.
-    readings: u64,
     /// The most accesses to shared memory in a turn; none if turns end at waits alone.
     accesses_max: Option<NonZero<usize>>,
     invariants: Vec<Invariant>,
@@ -136,7 +136,6 @@ impl Shared {
             schedule: Schedule::new(seed),
             sockets: Vec::new(),
             locks: BTreeMap::new(),
-            readings: 0,
             accesses_max: None,
             invariants: Vec::new(),
             is_checking: false,
@@ -233,9 +232,10 @@ impl Simulated {
         self.world().is_over();
     }
 
-    /// Has turns end behind so many accesses to shared memory at most, in threads that start from then on.
+    /// Has turns end behind so many accesses to shared memory at most, in this thread and those that start from then on.
     pub(crate) fn interleave(&self, accesses_max: NonZero<usize>) {
         self.world().accesses_max = Some(accesses_max);
+        end_after(self.turn());
     }
 
     fn world(&self) -> MutexGuard<'_, State> {
@@ -309,7 +309,6 @@ impl State {
         if self.schedule.is_over() {
             return self.is_over();
         }
-        self.readings = 0;
         match self.schedule.next() {
             Ok(()) => self.schedule.wake_running(),
             Err(text) => {
@@ -351,8 +350,9 @@ impl World for Simulated {
     fn now_ns(&self) -> u64 {
         let mut state = self.world();
         state.schedule.now_ns += READING_NS;
-        state.readings += 1;
-        if state.readings > READINGS_MAX && state.end.is_none() {
+        let readings = READINGS.get() + 1;
+        READINGS.set(readings);
+        if readings > READINGS_MAX && state.end.is_none() {
             let name = state.schedule.running_name();
             let text =
                 format!("thread `{name}` looks at the clock again and again, and never waits");
@@ -375,6 +375,7 @@ impl World for Simulated {
         if !std::thread::panicking() {
             self.shared.check();
         }
+        READINGS.set(0);
         let mut state = self.world();
         if std::thread::panicking() {
             // The thread unwinds, and waits for nobody: all others unwind as well, and its time passes at once.
@@ -389,8 +390,11 @@ impl World for Simulated {
 
     fn end_turn(&self) {
         let mut state = self.world();
-        state.schedule.waits(Awaited::Nothing, Some(0));
-        self.shared.wait(state);
+        // An invariant does not see the work of others, as it would if its turn ended.
+        if !state.is_checking {
+            state.schedule.waits(Awaited::Nothing, Some(0));
+            self.shared.wait(state);
+        }
     }
 
     fn turn(&self) -> Option<u64> {

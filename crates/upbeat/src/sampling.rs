@@ -137,7 +137,8 @@ impl Sampling {
     }
 
     fn set_left(&self, left: u32) {
-        self.left.set(if self.is_diverted() { EACH | left } else { left.wrapping_sub(1) });
+        let goes_on = self.is_diverted() && !mutated(Mutant::DiversionEnds);
+        self.left.set(if goes_on { EACH | left } else { left.wrapping_sub(1) });
     }
 
     fn is_diverted(&self) -> bool {
@@ -164,9 +165,6 @@ impl Sampling {
         }
         let run = if self.run.get() == 0 { RUN } else { self.run.get() } - 1;
         self.run.set(run);
-        if self.is_diverted() && mutated(Mutant::DiversionEnds) {
-            self.divert(false);
-        }
         self.set_left(if run == 0 { self.stride() } else { 1 });
         let turns = &self.turns[usize::from(way.number())];
         let turn = turns.get() / RUN as usize;

@@ -306,7 +306,7 @@ pub(crate) fn broken(sim: &Sim) {
             task.await.unwrap();
         }
         siege.end();
-        // What was sent behind the last break goes on as well.
+        // Messages that were sent behind the last break go on as well.
         assert_eq!(depot.take(parcel(3 << 20), 0).await, Ok(3 << 20));
         upbeat::sleep(Duration::from_secs(5)).await;
     });

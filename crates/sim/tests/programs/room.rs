@@ -107,7 +107,7 @@ pub(crate) fn held(sim: &Sim) {
             for call in calls {
                 assert_eq!(call.await.unwrap(), Ok(bytes));
             }
-            // What handlers keep in place leaves buffers to what comes behind.
+            // Handlers that keep messages in place leave buffers to those that come behind.
             let slow: Vec<_> = (0..300)
                 .map(|_| {
                     let depot = depot.clone();

@@ -33,7 +33,6 @@ use upbeat_core::context::Context;
 use upbeat_core::flow::ReplyBudget;
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::method::Signature;
-use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_environment::time::now_ns;
 use upbeat_memory::sync::fence_full;
 use upbeat_memory::ticks::ticks;
@@ -212,9 +211,7 @@ impl Caller {
                 return result;
             }
             if let Some(mut until) = given.until {
-                if !mutated(Mutant::PutOffUnseen) {
-                    until.put_off(|| self.session.end_of(call));
-                }
+                until.put_off(|| self.session.end_of(call));
                 self.until.set(Some(until));
             }
             if self.is_late() {

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::lease::{CallingHandler, Loan};
+use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_core::term::{Step, Term};
 use upbeat_memory::local::Local;
 use upbeat_memory::pool::Key;
@@ -60,7 +61,8 @@ impl Session {
 
     /// Returns the end of a call, if its callee may ask for more time.
     pub(crate) fn end_of(&self, call: CallNumber) -> Option<u64> {
-        self.answers.loans.borrow().get(&call.as_u64()).map(|(loan, _)| loan.end())
+        let end = self.answers.loans.borrow().get(&call.as_u64()).map(|(loan, _)| loan.end());
+        end.filter(|_| !mutated(Mutant::PutOffUnseen))
     }
 
     /// Decides the answer to the callee of a call that asks for an extension until `wanted`. The decision may need

@@ -13,7 +13,7 @@ pub(crate) const PATH: &str = "dev/xtask/instructions.gate";
 /// How far a figure may exceed the gate, as a fraction of it.
 const SLACK: f64 = 0.03;
 
-/// The same for null calls by turns, in which nothing depends on the time that passes.
+/// How far that of a null call by turns may, in which nothing depends on the time that passes.
 const NULL_SLACK: f64 = 0.005;
 
 const HEADER: &str = "\
