@@ -88,6 +88,32 @@ fn a_long_call_is_sent_without_delay() {
     check(5, long_call);
 }
 
+/// A task connects while another one's session is being opened, again and again, on a node that computes meanwhile: some
+/// still look up the host when that session stands. They share it.
+fn connections_at_once(sim: &Sim) {
+    ledger(sim, ms(5_000));
+    let client = client(sim, ms(5_000));
+    client.block_on(async {
+        let mut tasks = Vec::new();
+        for _ in 0..8 {
+            let node = client.clone();
+            tasks.push(client.spawn(async move { connect(&node).await }));
+            upbeat::yield_now().await;
+            sim.pause(Duration::from_micros(sim.below(2_000)));
+        }
+        let mut ledgers = Vec::new();
+        for task in tasks {
+            ledgers.push(task.await.unwrap());
+        }
+        assert_eq!(client.sessions(), 1);
+    });
+}
+
+#[test]
+fn tasks_that_connect_at_once_share_a_session() {
+    check(50, connections_at_once);
+}
+
 /// The answers to eight tasks about the numbers that they entered.
 #[derive(Default)]
 struct Told {

@@ -224,13 +224,17 @@ impl Dispatcher {
         self.join(to, Whose::Remote, call).await
     }
 
-    /// Begins to open a session, or joins an attempt that has begun, and waits for it.
+    /// Uses a session that was opened meanwhile, as while the host was looked up, or joins an attempt that has begun, or
+    /// begins to open a session. Waits for it.
     async fn join(
         self: &Rc<Self>,
         to: &NodeAddress,
         whose: Whose,
         call: impl FnOnce(&LocalNode, usize, u64) -> Result<Opening, OpenError>,
     ) -> Result<Rc<Session>, OpenError> {
+        if let Some(session) = self.session_with(to) {
+            return Ok(session);
+        }
         let connecting: Rc<Connecting> = self.connect(to, whose, call)?;
         poll_fn(|context| match connecting.poll(context.waker()) {
             Some(outcome) => Poll::Ready(outcome),
