@@ -2,7 +2,8 @@
 //!
 //! In a build with `RUSTFLAGS="--cfg upbeat_mutants"` a thread may [`put`] a fault in, and a process begins with the one
 //! that `UPBEAT_FAULT` names. In all other builds there is none, and the compiler removes every check for one. Programs in
-//! simulated worlds and unit tests find the faults: `crates/sim/tests/programs/faults.txt` says which finds which.
+//! simulated worlds and unit tests find the faults: `crates/sim/tests/programs/faults.txt` says which finds which, and `faults.rs` beside it names the unit
+//! tests of `crates/upbeat` and `crates/transport`.
 //! Invariant: without a fault, the crates behave as in a build without that cfg.
 
 #[cfg(upbeat_mutants)]

@@ -1,7 +1,7 @@
 //! Turns that change between two accesses to memory, and mutexes that know of them.
 //!
-//! A thread of a world runs until it waits. In a build with `--cfg upbeat_mutants` its turn may also end between any two
-//! accesses to memory that threads or processes share, so that others see its work half done, and it may die there.
+//! A thread of a world runs until it waits. In a build with `--cfg upbeat_mutants` its turn may also end at accesses to the
+//! atomics of memory that threads or processes share, so that others see its work half done, and it may die there.
 //! Invariants: a turn does not end while the thread holds one of these [mutexes](Mutex), so nobody ever blocks on it; other
 //! builds have none of this.
 

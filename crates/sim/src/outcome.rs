@@ -13,7 +13,7 @@ pub struct Outcome<R> {
     pub passed: Duration,
     /// A digest of the run: two runs of a seed have the same one, if the program follows from its seed.
     pub history: u64,
-    /// How often a thread has waited or ended.
+    /// How often a turn has ended: a thread has waited or ended, or [`Sim::interleave`](crate::Sim::interleave) has cut it.
     pub steps: u64,
 }
 

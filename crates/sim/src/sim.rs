@@ -154,8 +154,8 @@ impl Sim {
         self.process(name).go_on();
     }
 
-    /// Has a process lack a resource: most of what its nodes take of it is refused, with the system's error. Several may be
-    /// lacking.
+    /// Has a process lack a resource: memory and room are refused to its nodes, and most descriptors, with the system's error.
+    /// Several may be lacking.
     ///
     /// # Panics
     /// If no process of this name was started.
@@ -262,7 +262,7 @@ impl Sim {
         Duration::from_nanos(process().now_ns())
     }
 
-    /// Returns how often a thread of the world has waited or ended: seldom, while its nodes have nothing to do.
+    /// Returns how often a turn has ended: seldom, while the nodes of the world have nothing to do.
     ///
     /// # Panics
     /// Outside of the world.
@@ -284,7 +284,7 @@ impl Sim {
         spawn(&format!("at {time:?}"), body).expect("the system has a thread left");
     }
 
-    /// Checks something after each step of the world, which is over when `invariant` panics. It may not wait, and a value
+    /// Checks something whenever a thread waits or ends. The world is over when `invariant` panics. It may not wait, and a value
     /// that it looks at is one that no thread keeps locked while that waits.
     ///
     /// ```

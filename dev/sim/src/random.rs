@@ -1,6 +1,6 @@
 //! Random numbers that follow from a seed and are the same on every machine.
 
-/// The generator of one history.
+/// The generator of a plan, or of a payload.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 

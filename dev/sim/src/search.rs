@@ -12,7 +12,7 @@ pub(crate) struct Length {
     pub(crate) seconds: u64,
     /// Run this many worlds instead
     #[arg(long, conflicts_with = "seconds")]
-    pub(crate) histories: Option<u64>,
+    pub(crate) worlds: Option<u64>,
     /// The first seed; each world has another. The default is the time of day
     #[arg(long)]
     pub(crate) seed: Option<u64>,

@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use upbeat::Why;
+use upbeat_core::mutant::ARE_POSSIBLE;
 
 /// After so many worlds every event has occurred.
 const ENOUGH: u64 = 2_000;
@@ -168,7 +169,10 @@ fn shown(seed: u64, violations: &[String]) -> Vec<String> {
     lines.extend(clients.iter().map(|client| format!("{client:?}")));
     lines.extend(faults.iter().map(|(at, fault)| format!("at {at} ms: {fault:?}")));
     lines.extend(violations.iter().map(|violation| format!("VIOLATION: {violation}")));
-    lines.push(format!("again: cargo run --release -p sim -- worlds --seed {seed} --histories 1"));
+    let flags = if ARE_POSSIBLE { "RUSTFLAGS=\"--cfg upbeat_mutants\" " } else { "" };
+    lines.push(format!(
+        "again: {flags}cargo run --release -p sim -- worlds --seed {seed} --worlds 1 --threads 1"
+    ));
     lines
 }
 
@@ -179,16 +183,20 @@ pub(crate) fn explore(length: &Length, is_json: bool) -> bool {
     let begun = Instant::now();
     let next = AtomicU64::new(0);
     let has_failed = AtomicBool::new(false);
-    let done = || match length.histories {
-        Some(most) => next.load(Ordering::Relaxed) >= most,
+    let is_over = |number| match length.worlds {
+        Some(most) => number >= most,
         None => begun.elapsed() >= Duration::from_secs(length.seconds),
     };
     let total = Mutex::new((Figures::default(), None));
     let threads = AtomicUsize::new(0);
     on_threads(length.threads, || {
         stay_on_processor(threads.fetch_add(1, Ordering::Relaxed));
-        while !has_failed.load(Ordering::Relaxed) && !done() {
-            let seed = first.wrapping_add(next.fetch_add(1, Ordering::Relaxed));
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if has_failed.load(Ordering::Relaxed) || is_over(number) {
+                return;
+            }
+            let seed = first.wrapping_add(number);
             let judged = world(seed);
             let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
             total.0.worlds += 1;

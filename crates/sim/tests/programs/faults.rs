@@ -1,5 +1,6 @@
-//! The faults that can be put into the product, but for those in [`NOT_FOUND`], are each found by one of the programs, under
-//! the seed that `faults.txt` names, or by a unit test. The process that ends the world belongs to the run of a seed.
+//! The faults that can be put into the product are each found by one of the programs, under the seed that `faults.txt` names, or
+//! by a unit test: one of the core that stands there too, or one of [`OF_UNIT_TESTS`]. The process that ends the world
+//! belongs to the run of a seed.
 
 use crate::{exports, flood, mixed, network, quiet, reached, room, streams, terms, turns};
 use std::collections::BTreeSet;
@@ -73,8 +74,8 @@ pub(crate) const PROGRAMS: &[(&str, Program)] = &[
 /// a piece of what that says.
 const FOUND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/faults.txt");
 
-/// Faults that no program finds, each with the unit test that finds it under `--cfg upbeat_mutants`.
-const NOT_FOUND: &[(Mutant, &str)] = &[
+/// The faults that unit tests of `crates/upbeat` and `crates/transport` find, each with its test.
+const OF_UNIT_TESTS: &[(Mutant, &str)] = &[
     (
         Mutant::EarlierAttemptJoined,
         "dispatch::reconnect::tests::fault_is_found_earlier_attempt_joined",
@@ -99,7 +100,7 @@ fn lines() -> Vec<[String; 4]> {
 
 /// Returns whether a test is to find a fault.
 fn is_expected(fault: Mutant) -> bool {
-    NOT_FOUND.iter().all(|(other, _)| *other != fault)
+    OF_UNIT_TESTS.iter().all(|(other, _)| *other != fault)
 }
 
 /// The longest search for a fault.

@@ -218,8 +218,8 @@ impl Dispatcher {
     /// Sleeps until something arrives. Returns false if something has arrived before.
     fn sleep(self: &Rc<Self>) -> bool {
         self.come_to_rest();
-        let came = self.anything_came() && !mutated(Mutant::LastLookLeft);
-        let sleeps = self.work.roster.may_sleep() && !came;
+        let sleeps = self.work.roster.may_sleep()
+            && (mutated(Mutant::LastLookLeft) || !self.anything_came());
         let mut sources = self.events.sources.take();
         if sleeps {
             self.count(Counter::Sleeps);

@@ -8,18 +8,19 @@
 //! | a call fails for a cause alone, with the error of that cause | failures.md | [`Judge::has_cause`] |
 //! | a deadline ends a call, not before its time and not much later | backpressure.md | [`Judge::is_in_time`] |
 //! | a handler ends with its deadline, its caller and its session, soon after it and never before | failures.md | [`Judge::handler`] |
-//! | requests of a session run in their order, those of handlers too | flow.md | [`Judge::order`] |
+//! | requests run behind the one-way messages that their task has sent before | flow.md | [`Judge::order`] |
 //! | a one-way message that was sent runs once, unless its session is lost | hosts.md | [`Judge::order`] |
 //! | the items of a stream come once and in order, and all before its end | streams.md | [`Judge::stream`], `Scene::read` |
-//! | a writer is ahead of its reader by three parts | streams.md | [`Judge::stream`] |
+//! | a writer is ahead of its reader by three parts at most | streams.md | [`Judge::stream`] |
 //! | no stream outlives its reader, and its writer is dropped in time | streams.md | [`Judge::stream`] |
 //! | a session outlives outages that are shorter than `peer_timeout` and `resume_within` | hosts.md | [`Judge::lost`] |
 //! | a client reaches a server that serves | hosts.md | [`judge`] |
 //! | a read finds a whole value, none that is older than one that was set before | remote-memory.md | `Record::sees`, `exports` |
-//! | a watch tells each change, and a read fails for a cause alone | remote-memory.md | [`Judge::seen`] |
+//! | a watch tells that its value has changed, and a read fails for a cause alone | remote-memory.md | [`Judge::seen`] |
 //! | nothing is left of callers that are gone, and idle nodes rest | failures.md | [`run`](super::run) |
 //!
-//! Promises without a judgement: the order of the requests of several tasks; the bounds of memory, and the budgets of
+//! Promises without a judgement: the order of the requests of several tasks, and behind calls that were dropped; one-way
+//! messages with deadlines; the bounds of memory, and the budgets of
 //! flow.md; the bill; streams that are passed on or stand in other types, and the places for streams (streams.md);
 //! identities, name look-up and the limits on strangers (hosts.md); exports that are raw or for named nodes, pointers,
 //! expressions, who an owner is, and the memory of exports (remote-memory.md).

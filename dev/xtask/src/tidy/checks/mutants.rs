@@ -99,10 +99,10 @@ mod tests {
     #[test]
     fn no_fault_lies_elsewhere() {
         let own = "enum Mutant { Own }\nfn f() -> bool { mutated(Own::First) }\n";
-        let found = messages(&[("dev/sim/src/world.rs", own)]);
+        let found = messages(&[("dev/sim/src/worlds.rs", own)]);
         assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found.iter().all(|it| it.starts_with("dev/sim/src/world.rs:")));
+        assert!(found.iter().all(|it| it.starts_with("dev/sim/src/worlds.rs:")));
         let puts = "fn f() { mutant::put(Some(Mutant::First)); }\n";
-        assert_eq!(messages(&[("dev/sim/src/explore.rs", puts)]).len(), 0);
+        assert_eq!(messages(&[("dev/sim/src/mutants.rs", puts)]).len(), 0);
     }
 }
