@@ -42,12 +42,18 @@ fn a_message_arrives_as_it_was_built() {
     });
 }
 
-#[test]
-fn a_message_in_a_buffer_is_not_copied_again() {
-    let _watchdog = Watchdog::new("loans");
+/// Returns a client and an open depot.
+fn opened() -> Stand {
     let make = Make::new(Waiting::Adaptive);
     let stand = Stand::new(KINDS[0], make, make);
     stand.open(true);
+    stand
+}
+
+#[test]
+fn a_message_in_a_buffer_is_not_copied_again() {
+    let _watchdog = Watchdog::new("loans");
+    let stand = opened();
     stand.node.block_on(async {
         let depot = stand.client().await;
         let mut loan = depot.loan_mirror(60_000).await.unwrap();
@@ -112,9 +118,7 @@ async fn take_all(depot: &DepotClient, len: usize) -> usize {
 #[test]
 fn loans_that_are_dropped_are_loaned_again() {
     let _watchdog = Watchdog::new("loans");
-    let make = Make::new(Waiting::Adaptive);
-    let stand = Stand::new(KINDS[0], make, make);
-    stand.open(true);
+    let stand = opened();
     stand.node.block_on(async {
         let depot = stand.client().await;
         for len in [500, 60_000] {
@@ -131,9 +135,7 @@ fn loans_that_are_dropped_are_loaned_again() {
 #[test]
 fn messages_wait_behind_a_loan_that_is_awaited() {
     let _watchdog = Watchdog::new("loans");
-    let make = Make::new(Waiting::Adaptive);
-    let stand = Stand::new(KINDS[0], make, make);
-    stand.open(true);
+    let stand = opened();
     stand.node.block_on(async {
         let depot = stand.client().await;
         let loans = hold_all(&depot, 500).await;
