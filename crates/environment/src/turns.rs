@@ -54,10 +54,7 @@ mod at_accesses {
         } else if HELD.get() == 0 && !std::thread::panicking() {
             // The accesses of the world itself do not count.
             end_after(None);
-            if let Some(world) = current() {
-                world.end_turn();
-                end_after(world.turn());
-            }
+            end_after(current().and_then(|world| world.end_turn()));
         }
     }
 

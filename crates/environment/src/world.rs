@@ -25,11 +25,9 @@ pub trait World: Send + Sync {
     /// Has the calling thread wait until this has come, or until a time.
     fn wait(&self, awaited: Awaited<'_>, until_ns: Option<u64>);
 
-    /// Ends the turn of the calling thread, which goes on in its next one.
-    fn end_turn(&self);
-
-    /// Returns the accesses to shared memory behind which a turn ends that begins now; none if it ends when the thread waits.
-    fn turn(&self) -> Option<u64>;
+    /// Ends the turn of the calling thread. Returns, in its next one, the accesses to shared memory behind which that ends;
+    /// none if it ends when the thread waits.
+    fn end_turn(&self) -> Option<u64>;
 
     /// Starts a thread of the process.
     fn start(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>>;

@@ -238,6 +238,13 @@ impl Simulated {
         end_after(self.turn());
     }
 
+    /// Returns the accesses to shared memory behind which a turn ends that begins now; none if it ends when the thread waits.
+    fn turn(&self) -> Option<u64> {
+        let mut state = self.world();
+        let most = state.accesses_max?.get();
+        Some(state.schedule.random.below(most) as u64)
+    }
+
     fn world(&self) -> MutexGuard<'_, State> {
         self.shared.lock()
     }
@@ -388,19 +395,15 @@ impl World for Simulated {
         self.shared.wait(state);
     }
 
-    fn end_turn(&self) {
+    fn end_turn(&self) -> Option<u64> {
         let mut state = self.world();
-        // An invariant does not see the work of others, as it would if its turn ended.
-        if !state.is_checking {
-            state.schedule.waits(Awaited::Nothing, Some(0));
-            self.shared.wait(state);
+        if state.is_checking {
+            // The turn ends behind the invariants, which do not see the work of others.
+            return Some(0);
         }
-    }
-
-    fn turn(&self) -> Option<u64> {
-        let mut state = self.world();
-        let most = state.accesses_max?.get();
-        Some(state.schedule.random.below(most) as u64)
+        state.schedule.waits(Awaited::Nothing, Some(0));
+        self.shared.wait(state);
+        self.turn()
     }
 
     fn start(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>> {
