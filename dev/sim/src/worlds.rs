@@ -123,7 +123,8 @@ fn count(plan: &Plan, history: &History, counts: &mut BTreeMap<&'static str, u64
     add("clients that could not connect", !history.unconnected.is_empty());
 }
 
-/// Keeps the calling thread, and the threads of its worlds, of which one runs at a time, on one of the processors.
+/// Has the calling thread run on one processor alone. The threads that its worlds start inherit that, and one of them runs at a
+/// time.
 fn stay_on_processor(number: usize) {
     // Elsewhere the worlds are slower, and the same.
     let Ok(allowed) = sched_getaffinity(None) else { return };

@@ -23,7 +23,7 @@
 //! messages with deadlines; the bounds of memory, and the budgets of
 //! flow.md; the bill; streams that are passed on or stand in other types, and the places for streams (streams.md);
 //! identities, name look-up and the limits on strangers (hosts.md); exports that are raw or for named nodes, pointers,
-//! expressions, who an owner is, and the memory of exports (remote-memory.md).
+//! expressions, the process that `owner()` names, and the memory that exports take (remote-memory.md).
 
 mod causes;
 

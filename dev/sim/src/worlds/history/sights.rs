@@ -79,7 +79,7 @@ impl Record {
         history.exports.entry((server, export)).or_default().withdrawn = Some(now);
     }
 
-    /// A client begins to look at an export, of which it has seen this number last.
+    /// A client begins to read an export of a server, where the last number that the client has read is `last`.
     pub(crate) fn looks(&self, process: Process, server: Process, last: Option<u64>) -> Look {
         let history = self.lock();
         let its = history.exports.range((server, 0)..=(server, u64::MAX));
