@@ -2,9 +2,11 @@
 //!
 //! In a build with `RUSTFLAGS="--cfg upbeat_mutants"` a thread may [`put`] a fault in, and a process begins with the one
 //! that `UPBEAT_FAULT` names. In all other builds there is none, and the compiler removes every check for one. Programs in
-//! simulated worlds and unit tests find the faults: `crates/sim/tests/programs/faults.txt` says which finds which, and `faults.rs` beside it names the unit
-//! tests of `crates/upbeat` and `crates/transport`.
+//! simulated worlds and unit tests find the faults: `crates/sim/tests/programs/faults.txt` says which finds which.
 //! Invariant: without a fault, the crates behave as in a build without that cfg.
+
+#[cfg(upbeat_mutants)]
+pub mod units;
 
 #[cfg(upbeat_mutants)]
 use std::cell::Cell;
@@ -255,15 +257,6 @@ pub fn put(mutant: Option<Mutant>) {
     ACTIVE.set(mutant);
 }
 
-/// Returns whether a test fails on this thread with the fault.
-#[cfg(upbeat_mutants)]
-pub fn is_found_by(mutant: Mutant, test: impl FnOnce()) -> bool {
-    put(Some(mutant));
-    let is_found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(test)).is_err();
-    put(None);
-    is_found
-}
-
 /// Does nothing, since this build has no faults.
 #[cfg(not(upbeat_mutants))]
 pub const fn put(_: Option<Mutant>) {}
@@ -293,6 +286,3 @@ pub fn mutated(mutant: Mutant) -> bool {
 pub const fn mutated(_: Mutant) -> bool {
     false
 }
-
-#[cfg(all(test, upbeat_mutants))]
-mod tests;

@@ -88,3 +88,9 @@ pub mod shared;
 pub mod remote;
 
 pub mod local;
+
+#[cfg(all(test, upbeat_mutants))]
+#[test]
+fn each_fault_is_found_by_its_unit_test() {
+    upbeat_core::mutant::units::find_faults("transport");
+}

@@ -380,3 +380,9 @@ pub mod __private {
     pub use serde;
     pub use zerocopy;
 }
+
+#[cfg(all(test, upbeat_mutants))]
+#[test]
+fn each_fault_is_found_by_its_unit_test() {
+    upbeat_core::mutant::units::find_faults("upbeat");
+}

@@ -2,6 +2,9 @@
 //!
 //! Invariant: data goes over a network unprotected only if the application has said that this is safe there.
 
+#[cfg(test)]
+pub(crate) mod tests;
+
 mod attempts;
 
 mod lookup;

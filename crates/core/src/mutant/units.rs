@@ -1,4 +1,4 @@
-//! Unit tests of this crate find the faults that `faults.txt` assigns to them.
+//! Unit tests of a crate find the faults that `faults.txt` assigns to it.
 
 use std::env;
 use std::fs;
@@ -9,7 +9,7 @@ use std::thread;
 
 const FOUND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sim/tests/programs/faults.txt");
 
-/// Runs one test in a process with a fault. Returns what it prints if it fails.
+/// Runs one test of the calling program in a process with a fault. Returns what it prints if it fails.
 fn fails(fault: &str, test: &str) -> Option<String> {
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(["--exact", test]).env("UPBEAT_FAULT", fault);
@@ -19,11 +19,16 @@ fn fails(fault: &str, test: &str) -> Option<String> {
     (!run.status.success()).then(|| String::from_utf8_lossy(&run.stdout).into_owned())
 }
 
-#[test]
-fn each_fault_of_a_unit_test_is_found_by_it() {
+/// Runs the unit tests to which `faults.txt` assigns faults of this crate, each with its fault. The test program of the
+/// crate calls this.
+///
+/// # Panics
+/// If a test passes, or does not say what stands in its line.
+pub fn find_faults(of: &str) {
     let found = fs::read_to_string(FOUND).unwrap();
     let lines = found.lines().map(|line| line.splitn(4, ' ').collect::<Vec<_>>());
-    let units: Vec<_> = lines.filter(|words| words[1] == "unit").collect();
+    let units: Vec<_> = lines.filter(|words| words[1] == of).collect();
+    assert!(!units.is_empty(), "{FOUND} assigns no fault to {of}");
     let (next, threads) =
         (AtomicUsize::new(0), thread::available_parallelism().map_or(1, NonZero::get));
     thread::scope(|scope| {
@@ -41,4 +46,12 @@ fn each_fault_of_a_unit_test_is_found_by_it() {
             });
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn each_fault_is_found_by_its_unit_test() {
+        super::find_faults("core");
+    }
 }

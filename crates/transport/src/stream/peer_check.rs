@@ -109,11 +109,4 @@ mod tests {
         });
         assert!(is_extended);
     }
-
-    #[cfg(upbeat_mutants)]
-    #[test]
-    fn fault_is_found_closed_window_open() {
-        let test = a_host_whose_program_reads_nothing_is_given_more_time;
-        assert!(upbeat_core::mutant::is_found_by(Mutant::ClosedWindowOpen, test));
-    }
 }

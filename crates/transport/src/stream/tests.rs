@@ -4,8 +4,6 @@ use std::os::fd::OwnedFd;
 use upbeat_core::bill::clock::Timestamps;
 use upbeat_core::frame::Head;
 use upbeat_core::limits::SLAB_GENERATION;
-#[cfg(upbeat_mutants)]
-use upbeat_core::mutant::{Mutant, is_found_by};
 use upbeat_core::stream::{
     Chunk, Progress, write_chunk, write_clock, write_frame, write_padding, write_segment,
 };
@@ -141,16 +139,4 @@ fn a_long_receive_buffer_is_charged() {
     assert!(quota.held() > READ_BYTES as u64, "{} bytes", quota.held());
     stream.rest(&lanes);
     assert_eq!(quota.held(), 0);
-}
-
-#[cfg(upbeat_mutants)]
-#[test]
-fn fault_is_found_asked_forgotten() {
-    assert!(is_found_by(Mutant::AskedForgotten, a_question_in_an_earlier_report_is_answered));
-}
-
-#[cfg(upbeat_mutants)]
-#[test]
-fn fault_is_found_receive_uncharged() {
-    assert!(is_found_by(Mutant::ReceiveUncharged, a_long_receive_buffer_is_charged));
 }

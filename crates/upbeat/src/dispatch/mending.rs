@@ -264,11 +264,11 @@ impl Dispatcher {
 
 #[cfg(all(test, not(miri)))]
 mod tests {
+    use crate::remote::tests::relay;
     use crate::{Node, Waiting};
     use rustix::event::PollFlags;
     use std::future::Future;
-    use std::io::copy;
-    use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+    use std::net::{Shutdown, TcpListener};
     use std::os::fd::AsFd;
     use std::pin::pin;
     use std::sync::mpsc::channel;
@@ -288,16 +288,6 @@ mod tests {
         async fn echo(&self, number: u64) -> u64 {
             number
         }
-    }
-
-    /// Passes one connection on. Returns the socket of its caller, and the other one.
-    fn relay(listener: &TcpListener, to: SocketAddr) -> [TcpStream; 2] {
-        let sockets = [listener.accept().unwrap().0, TcpStream::connect(to).unwrap()];
-        for [from, to] in [[0, 1], [1, 0]] {
-            let [mut from, mut to] = [from, to].map(|side| sockets[side].try_clone().unwrap());
-            thread::spawn(move || copy(&mut from, &mut to));
-        }
-        sockets
     }
 
     /// Turns both nodes until a task of the first one is done.
@@ -337,12 +327,5 @@ mod tests {
             server.may_wait() && poll([(server.as_fd(), PollFlags::IN)], Some(0)) == [false]
         };
         assert!((0..100).any(|_| rests()), "something wakes it again and again");
-    }
-
-    #[cfg(upbeat_mutants)]
-    #[test]
-    fn fault_is_found_old_unheard() {
-        let test = a_listener_keeps_nothing_of_a_connection_whose_end_it_has_not_seen;
-        assert!(upbeat_core::mutant::is_found_by(upbeat_core::mutant::Mutant::OldUnheard, test));
     }
 }

@@ -264,11 +264,4 @@ mod tests {
         assert!(matches!(polled(&third), Some(WaitEnd::Failed(_))));
         assert!(matches!(polled(&last), Some(WaitEnd::Missed { until_ns: 10 })));
     }
-
-    #[cfg(upbeat_mutants)]
-    #[test]
-    fn fault_is_found_earlier_attempt_joined() {
-        let test = no_caller_fails_by_an_attempt_that_began_before_it_came;
-        assert!(upbeat_core::mutant::is_found_by(Mutant::EarlierAttemptJoined, test));
-    }
 }

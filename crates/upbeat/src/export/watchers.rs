@@ -185,13 +185,6 @@ mod tests {
         assert!(watchers.watched.borrow().is_empty() && !watchers.is_awaited.get());
     }
 
-    #[cfg(upbeat_mutants)]
-    #[test]
-    fn fault_is_found_watcher_stays() {
-        let test = a_change_looks_at_the_tasks_alone_that_watch_what_it_changes;
-        assert!(upbeat_core::mutant::is_found_by(Mutant::WatcherStays, test));
-    }
-
     #[test]
     fn a_task_is_woken_when_the_change_is_over() {
         let (watchers, woken) = (Watchers::default(), Arc::<Woken>::default());

@@ -152,10 +152,10 @@ fn unknown(address: &Address, text: String) -> OpenError {
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
+    use crate::remote::tests::relay;
     use crate::{CallError, Node, Waiting, handle, within};
     use std::future::pending;
-    use std::io::copy;
-    use std::net::{Shutdown, TcpListener, TcpStream};
+    use std::net::{Shutdown, TcpListener};
     use std::thread;
     use std::time::Duration;
     use upbeat_environment::waiting::sleep;
@@ -176,16 +176,6 @@ mod tests {
 
     /// The tests share the look-up threads of the process.
     static ALONE: Mutex<()> = Mutex::new(());
-
-    /// Passes one connection on. Returns both of its sockets.
-    fn relay(listener: &TcpListener, to: SocketAddr) -> [TcpStream; 2] {
-        let sockets = [listener.accept().unwrap().0, TcpStream::connect(to).unwrap()];
-        for [from, to] in [[0, 1], [1, 0]] {
-            let [mut from, mut to] = [from, to].map(|side| sockets[side].try_clone().unwrap());
-            thread::spawn(move || copy(&mut from, &mut to));
-        }
-        sockets
-    }
 
     /// The thread that connects the session of a handle again also rings the deadlines of the handle's awaited calls, so
     /// it does not wait until somebody answers for the host's name.

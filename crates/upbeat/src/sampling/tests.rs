@@ -68,20 +68,6 @@ fn a_message_that_has_a_sample_takes_no_turn() {
     assert!(sampling.is_due() && sampling.next(CALL, false).is_some());
 }
 
-#[cfg(upbeat_mutants)]
-#[test]
-fn fault_is_found_turn_taken_twice() {
-    let test = a_message_that_has_a_sample_takes_no_turn;
-    assert!(upbeat_core::mutant::is_found_by(Mutant::TurnTakenTwice, test));
-}
-
-#[cfg(upbeat_mutants)]
-#[test]
-fn fault_is_found_diversion_ends() {
-    let test = diverted_messages_are_sampled_as_often;
-    assert!(upbeat_core::mutant::is_found_by(Mutant::DiversionEnds, test));
-}
-
 #[test]
 fn full_samples_and_every_pair_have_their_turns() {
     let sampling = self::sampling(1);
