@@ -37,15 +37,18 @@ mod happened;
 
 mod sim;
 
+mod host;
+
 mod faults;
 
 mod check;
 
 pub use check::{check, play};
 pub use faults::{Fault, Faults, Siege};
+pub use host::Host;
 pub use outcome::{Ended, Outcome};
 pub use process::Process;
-pub use sim::{Host, Sim};
+pub use sim::Sim;
 pub use upbeat_environment::process::Resource;
 pub use upbeat_environment::thread::{Thread, spawn};
 /// Makes a test of an async function, which runs in a world for each of 100 seeds, or as many as `seeds = …` says, as
