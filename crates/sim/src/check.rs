@@ -1,23 +1,33 @@
 //! Programs under many seeds.
 
 use crate::happened::{FaultNumber, Happened};
-use crate::outcome::Outcome;
-use crate::sim::Sim;
+use crate::outcome::{Ended, Outcome};
+use crate::real::Real;
+use crate::real::processes::tell;
+use crate::sim::{Sim, new_place};
 use crate::world::{Log, run_logged};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 use std::mem::discriminant;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use upbeat_environment::chance;
+use upbeat_environment::network::name_hosts;
 
 /// The seeds that run twice, to see whether the program follows from its seed. One that fails does as well.
 const TWICE: u64 = 2;
 /// The real time for which shorter histories of a failure are looked for.
 const SHORTENING: Duration = Duration::from_secs(60);
+/// The last faults that a failure of a test with real processes has.
+const FAULTS_TOLD: usize = 20;
 /// The value of `UPBEAT_SIM_FAULTS` with which no fault happens.
 const NO_FAULTS: &str = "none";
 
 /// Runs a program in a world for each of so many seeds. When the program returns, all its threads
 /// and processes end.
+///
+/// With `UPBEAT_SIM=real` the program runs once, and its processes are real ones: the guide's page on tests says how.
 ///
 /// `UPBEAT_SIM_SEED` names the only seed to run, and `UPBEAT_SIM_SEEDS` another number of them. A seed that fails runs again
 /// without some of its [faults](Sim::faults), until none can be left out: the message has those that are left, and
@@ -65,6 +75,9 @@ const NO_FAULTS: &str = "none";
 pub fn check(seeds: u64, program: impl Fn(&Sim) + Sync) {
     let number = |text: &str| text.parse::<u64>().ok();
     let only = setting("UPBEAT_SIM_SEED", number);
+    if setting("UPBEAT_SIM", |text| (text == "real").then_some(())).is_some() {
+        return check_processes(only, &program);
+    }
     let count = setting("UPBEAT_SIM_SEEDS", number).unwrap_or(seeds);
     let kept = only.and_then(|_| setting("UPBEAT_SIM_FAULTS", faults_of));
     let seeds = only.map_or(0..count, |seed| seed..seed.saturating_add(1));
@@ -91,6 +104,52 @@ pub fn check(seeds: u64, program: impl Fn(&Sim) + Sync) {
     let never = |(what, times): (&'static str, u64)| (times == 0).then_some(what);
     let never: Vec<_> = reached.into_iter().filter_map(never).collect();
     assert!(only.is_some() || never.is_empty(), "under none of {count} seeds: {never:?}");
+}
+
+/// Runs a program once, with real processes.
+fn check_processes<P: Fn(&Sim) + Sync>(seed: Option<u64>, program: &P) {
+    /// Held while a test runs: the names of its hosts are those of the process.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let path = path_of::<P>();
+    let seed = seed.unwrap_or_else(|| {
+        let drawn = chance::random().expect("the system has random numbers");
+        u64::from(u16::from_le_bytes(drawn))
+    });
+    let Some(real) = Real::of_test(&path, new_place()) else { return };
+    name_hosts(Some(Box::new(real.names())));
+    let sim = Sim::of_processes(seed, real);
+    let real = sim.real().expect("it has just been given");
+    let Some(processes) = real.processes() else {
+        program(&sim);
+        real.never_begins();
+    };
+    let ended = std::thread::scope(|scope| {
+        scope.spawn(|| processes.supervise());
+        let ended = catch_unwind(AssertUnwindSafe(|| program(&sim)));
+        processes.ends();
+        ended
+    });
+    let passed = sim.time();
+    name_hosts(None);
+    let (happened, reached) = sim.clear();
+    let left_out = processes.left_out();
+    if !left_out.is_empty() {
+        tell(&format!("{path}, with real processes: left out are {}", left_out.join(", ")));
+    }
+    for (what, _) in reached.iter().filter(|(_, times)| **times == 0) {
+        tell(&format!("{path}, with real processes: not in this run: {what}"));
+    }
+    let panic = ended.err().map(|panic| Ended::Panicked(panic).to_string());
+    let mut texts: Vec<_> = [processes.failure(), panic].into_iter().flatten().collect();
+    texts.dedup();
+    if !texts.is_empty() {
+        let mut text = format!("with real processes, after {passed:.1?}: {}", texts.join("\n"));
+        let last = &happened[happened.len().saturating_sub(FAULTS_TOLD)..];
+        let _ = last.iter().try_for_each(|fault| write!(text, "\n  {fault}"));
+        let setting = format!("UPBEAT_SIM=real UPBEAT_SIM_SEED={seed}");
+        panic!("{text}\nto run it again, with faults at such times: {}", command(&setting, &path));
+    }
 }
 
 /// Runs a program in the world of one seed, as [`check`] does, and returns its end.
@@ -159,7 +218,7 @@ impl Run {
     }
 
     /// Returns how the run has failed, the faults that it needs for that, and the command that repeats it.
-    fn report(self, is_shortest: bool, program: &(impl Fn(&Sim) + Sync)) -> String {
+    fn report<P: Fn(&Sim) + Sync>(self, is_shortest: bool, program: &P) -> String {
         let all = self.happened.len();
         let shortest = if is_shortest { self } else { self.shortened(program) };
         let mut text = shortest.to_string();
@@ -168,19 +227,14 @@ impl Run {
             let left = shortest.happened.len();
             let _ = write!(text, "\nit needs {left} of its {all} faults:");
             let mut numbers = Vec::new();
-            for Happened { number, at, what } in &shortest.happened {
-                let _ = write!(text, "\n  after {at:.1?}, {what}");
-                numbers.push(number.to_string());
+            for fault in &shortest.happened {
+                let _ = write!(text, "\n  {fault}");
+                numbers.push(fault.number.to_string());
             }
             let numbers = if left == 0 { NO_FAULTS.to_owned() } else { numbers.join(",") };
             let _ = write!(setting, " UPBEAT_SIM_FAULTS={numbers}");
         }
-        let package = std::env::var("CARGO_PKG_NAME").map(|name| format!(" -p {name}"));
-        let package = package.unwrap_or_default();
-        let thread = std::thread::current();
-        // The test harness gives the thread of a test its name.
-        let test = thread.name().filter(|name| *name != "main").unwrap_or_default();
-        text + &format!("\nto repeat it: {setting} cargo test{package} {test}")
+        text + &format!("\nto repeat it: {}", command(&setting, &path_of::<P>()))
     }
 }
 
@@ -194,6 +248,26 @@ impl fmt::Display for Run {
             Err(ended) => ended.fmt(f),
         }
     }
+}
+
+/// Returns the name of the test that the calling thread runs, as its binary knows it.
+fn path_of<P>() -> String {
+    // The test harness gives the thread of a test its name, unless it runs one test at a time.
+    let thread = std::thread::current();
+    thread.name().filter(|name| *name != "main").map_or_else(
+        || {
+            let program = std::any::type_name::<P>();
+            let inside = program.split_once("::").map_or(program, |(_, inside)| inside);
+            inside.split("::{{closure}}").next().unwrap_or(inside).to_owned()
+        },
+        str::to_owned,
+    )
+}
+
+/// Returns the command that runs a test with settings.
+fn command(settings: &str, path: &str) -> String {
+    let package = std::env::var("CARGO_PKG_NAME").map(|name| format!(" -p {name}"));
+    format!("{settings} cargo test{} {path}", package.unwrap_or_default())
 }
 
 /// Returns the numbers of faults, as a report writes them.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use upbeat_environment::process::Resource;
-use upbeat_environment::thread::{Thread, spawn};
+use upbeat_environment::thread::Thread;
 
 /// The most faults of a siege. A program that waits for ever is told behind them.
 const FAULTS_MAX: u32 = 5_000;
@@ -37,6 +37,19 @@ pub enum Fault {
     Silence,
     /// Bytes between two hosts take more or less time than before.
     Delay,
+}
+
+impl Fault {
+    /// Returns the name of faults that real processes cannot have.
+    fn simulated_alone(self) -> Option<&'static str> {
+        match self {
+            Fault::Kill | Fault::Stop => None,
+            Fault::Starve => Some("processes that lack resources"),
+            Fault::Break => Some("broken connections"),
+            Fault::Part | Fault::Silence => Some("hosts that are parted"),
+            Fault::Delay => Some("delays of the network"),
+        }
+    }
 }
 
 /// Faults that [`Sim::faults`] makes: their kinds, on what they act, and how often.
@@ -247,32 +260,34 @@ pub struct Siege {
 }
 
 impl Siege {
-    fn begin(sim: &Sim, faults: Faults) -> Siege {
+    fn begin(sim: &Sim, mut faults: Faults) -> Siege {
         assert!(!faults.kinds.is_empty(), "a siege has faults of at least one kind");
-        let (sim, is_over) = (sim.clone(), Arc::new(AtomicBool::new(false)));
+        faults
+            .kinds
+            .retain(|kind| !kind.simulated_alone().is_some_and(|what| sim.leaves_out(what)));
+        let is_over = Arc::new(AtomicBool::new(faults.kinds.is_empty()));
         let (siege, seed) = sim.siege();
         let mut random = Random::new(seed);
         let ends = Arc::clone(&is_over);
-        let body = move || {
+        let body = move |sim: &Sim| {
             for fault in 0..FAULTS_MAX {
                 sim.pause(within(&faults.every, random.next()));
-                if ends.load(Ordering::Relaxed) {
+                if ends.load(Ordering::Relaxed) || sim.is_over() {
                     return;
                 }
                 let number = FaultNumber { siege, fault };
-                let fault = faults.draw(&sim, &mut random);
+                let fault = faults.draw(sim, &mut random);
                 if fault.on.is_empty() || !sim.is_kept(number) {
                     sim.pause(fault.lasts);
                     continue;
                 }
                 sim.happens(number, fault.to_string());
-                fault.begin(&sim);
+                fault.begin(sim);
                 sim.pause(fault.lasts);
-                fault.end(&sim);
+                fault.end(sim);
             }
         };
-        let thread = spawn("makes faults", body).expect("the system has a thread left");
-        Siege { is_over, thread }
+        Siege { is_over, thread: sim.run_beside("makes faults", body) }
     }
 
     /// Ends the siege. Returns when its last fault is over: all processes run that it has killed or stopped, and the network

@@ -33,3 +33,9 @@ pub(crate) struct Happened {
     pub(crate) at: Duration,
     pub(crate) what: String,
 }
+
+impl fmt::Display for Happened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "after {:.1?}, {}", self.at, self.what)
+    }
+}

@@ -35,6 +35,8 @@ mod process;
 
 mod happened;
 
+mod real;
+
 mod sim;
 
 mod host;

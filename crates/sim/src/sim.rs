@@ -3,6 +3,7 @@
 use crate::happened::{FaultNumber, Happened};
 use crate::process::Process;
 use crate::random::{mix, within};
+use crate::real::Real;
 use crate::schedule::Schedule;
 use crate::world::{Simulated, current, current_host};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +20,7 @@ use std::time::Duration;
 use upbeat::handle::HandleBuilder;
 use upbeat::{Builder, Node};
 use upbeat_environment::process::Resource;
-use upbeat_environment::thread::spawn;
+use upbeat_environment::thread::{Thread, spawn};
 use upbeat_environment::{World, chance, is_simulated, waiting};
 
 /// The program of the nodes of a world.
@@ -43,6 +44,8 @@ struct Inner {
     processes: Mutex<BTreeMap<String, Named>>,
     /// How often each thing that is to happen sometimes has happened.
     reached: Mutex<BTreeMap<&'static str, u64>>,
+    /// The part of this process, where the processes of the program are real ones.
+    real: Option<Real>,
 }
 
 /// A process that can be started again.
@@ -54,19 +57,43 @@ struct Named {
 
 impl Sim {
     pub(crate) fn new(seed: u64, kept: Option<BTreeSet<FaultNumber>>) -> Sim {
-        static PLACES: AtomicU32 = AtomicU32::new(0);
-        let number = PLACES.fetch_add(1, Ordering::Relaxed);
-        let name = format!("upbeat-sim-{}-{number}", std::process::id());
+        Sim::of(seed, kept, new_place(), None)
+    }
+
+    /// Returns the program of a test whose processes are real ones.
+    pub(crate) fn of_processes(seed: u64, real: Real) -> Sim {
+        Sim::of(seed, None, real.place().to_owned(), Some(real))
+    }
+
+    fn of(
+        seed: u64,
+        kept: Option<BTreeSet<FaultNumber>>,
+        place: PathBuf,
+        real: Option<Real>,
+    ) -> Sim {
         let inner = Inner {
             seed,
             kept,
             happened: Mutex::default(),
             sieges: AtomicU32::new(0),
-            place: std::env::temp_dir().join(name),
+            place,
             processes: Mutex::default(),
             reached: Mutex::default(),
+            real,
         };
         Sim { inner: Arc::new(inner) }
+    }
+
+    /// Returns the part of this process, if the processes of the program are real ones.
+    pub(crate) fn real(&self) -> Option<&Real> {
+        self.inner.real.as_ref()
+    }
+
+    /// Returns whether something cannot be done because the processes are real ones, and takes note of it.
+    pub(crate) fn leaves_out(&self, what: &'static str) -> bool {
+        let processes = self.real().and_then(Real::processes);
+        processes.inspect(|processes| processes.leave_out(what));
+        self.real().is_some()
     }
 
     /// Returns the builder of a node, which is found on the calling thread's host of this world.
@@ -74,12 +101,16 @@ impl Sim {
     /// # Panics
     /// Outside of the world.
     pub fn node(&self, name: &str) -> Builder {
-        schedule(|world| world.has_node(name));
+        match self.real() {
+            Some(real) => real.acts("build a node"),
+            None => schedule(|world| world.has_node(name)),
+        }
         Node::builder(name).program(PROGRAM).directory(self.directory())
     }
 
     /// Returns the builder of handles that find the nodes of the calling thread's host.
     pub fn handles(&self) -> HandleBuilder {
+        self.real().inspect(|real| real.acts("build a handle"));
         upbeat::handle::builder().program(PROGRAM).directory(self.directory())
     }
 
@@ -93,13 +124,13 @@ impl Sim {
     /// returns ends the world, as a panic does, unless the process is [starved](Sim::starve).
     ///
     /// # Panics
-    /// If a process of this name runs.
+    /// If a process of this name runs. With real processes, also behind anything else that the test does.
     pub fn start<E: Display>(
         &self,
         name: &str,
         body: impl Fn(&Sim) -> Result<(), E> + Send + Sync + 'static,
     ) {
-        self.start_on(current_host(), name, body);
+        self.start_on(self.own_host(), name, body);
     }
 
     /// Starts a process on a host.
@@ -109,15 +140,19 @@ impl Sim {
         name: &str,
         body: impl Fn(&Sim) -> Result<(), E> + Send + Sync + 'static,
     ) {
-        assert!(!self.is_running(name), "a process `{name}` runs already");
         let (sim, called) = (self.clone(), name.to_owned());
-        let body = Arc::new(move || {
+        let body = move || {
             if let Err(error) = body(&sim)
-                && !process().is_starved()
+                && !current().is_some_and(|process| process.is_starved())
             {
                 panic!("process `{called}` has ended: {error}");
             }
-        });
+        };
+        if let Some(real) = self.real() {
+            return real.start(host, name, body);
+        }
+        assert!(!self.is_running(name), "a process `{name}` runs already");
+        let body = Arc::new(body);
         self.begin(host, name, body);
     }
 
@@ -126,7 +161,10 @@ impl Sim {
     /// # Panics
     /// If no process of this name was started.
     pub fn kill(&self, name: &str) {
-        self.process(name).kill();
+        match self.real() {
+            Some(real) => real.drive("kill a process", |processes| processes.kill(name)),
+            None => self.process(name).kill(),
+        }
     }
 
     /// Stops a process where its threads wait, as SIGSTOP does. What is sent to it waits.
@@ -134,7 +172,10 @@ impl Sim {
     /// # Panics
     /// If no process of this name was started.
     pub fn stop(&self, name: &str) {
-        self.process(name).stop();
+        match self.real() {
+            Some(real) => real.drive("stop a process", |processes| processes.stop(name)),
+            None => self.process(name).stop(),
+        }
     }
 
     /// Has a stopped process go on.
@@ -142,7 +183,10 @@ impl Sim {
     /// # Panics
     /// If no process of this name was started.
     pub fn go_on(&self, name: &str) {
-        self.process(name).go_on();
+        match self.real() {
+            Some(real) => real.drive("have a process go on", |processes| processes.go_on(name)),
+            None => self.process(name).go_on(),
+        }
     }
 
     /// Has a process lack a resource: memory and room are refused to its nodes, and most descriptors, with the system's error.
@@ -151,7 +195,9 @@ impl Sim {
     /// # Panics
     /// If no process of this name was started.
     pub fn starve(&self, name: &str, resource: Resource) {
-        self.process(name).starve(Some(resource));
+        if !self.leaves_out("processes that lack resources") {
+            self.process(name).starve(Some(resource));
+        }
     }
 
     /// Has a starved process lack nothing any more.
@@ -159,7 +205,9 @@ impl Sim {
     /// # Panics
     /// If no process of this name was started.
     pub fn supply(&self, name: &str) {
-        self.process(name).starve(None);
+        if self.real().is_none() {
+            self.process(name).starve(None);
+        }
     }
 
     /// Starts a process again that was killed or has ended.
@@ -167,6 +215,9 @@ impl Sim {
     /// # Panics
     /// If no process of this name was started, or if it runs.
     pub fn restart(&self, name: &str) {
+        if let Some(real) = self.real() {
+            return real.drive("start a process again", |processes| processes.restart(name));
+        }
         assert!(!self.is_running(name), "the process `{name}` runs");
         let named = self.processes().get(name).map(|named| (named.host, Arc::clone(&named.body)));
         let (host, body) = named.unwrap_or_else(|| panic!("no process `{name}` was started"));
@@ -176,7 +227,10 @@ impl Sim {
     /// Returns whether a process of this name runs.
     #[must_use]
     pub fn is_running(&self, name: &str) -> bool {
-        self.processes().get(name).is_some_and(|named| named.process.is_running())
+        match self.real() {
+            Some(real) => real.drive("look at a process", |processes| processes.is_running(name)),
+            None => self.processes().get(name).is_some_and(|named| named.process.is_running()),
+        }
     }
 
     /// Drives a future in the calling thread, on a node that no other one reaches: `upbeat::sleep` and calls of handles
@@ -185,12 +239,19 @@ impl Sim {
     /// # Panics
     /// If the node cannot be built.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
-        let node = Node::builder("test").program(PROGRAM).local_only().build();
-        node.expect("a node needs little").block_on(future)
+        let node = || {
+            let node = Node::builder("test").program(PROGRAM).local_only().build();
+            node.expect("a node needs little")
+        };
+        match self.real() {
+            Some(real) => real.block_on(future, |future| node().block_on(future)),
+            None => node().block_on(future),
+        }
     }
 
     /// Has the calling thread do nothing for a time.
     pub fn pause(&self, time: Duration) {
+        self.real().inspect(|real| real.acts("pause"));
         waiting::sleep(time);
     }
 
@@ -200,16 +261,18 @@ impl Sim {
     /// Outside of the world.
     #[must_use]
     pub fn time(&self) -> Duration {
-        Duration::from_nanos(process().now_ns())
+        let in_world = || Duration::from_nanos(process().now_ns());
+        self.real().map_or_else(in_world, Real::time)
     }
 
-    /// Returns how often a turn has ended: seldom, while the nodes of the world have nothing to do.
+    /// Returns how often a turn has ended: seldom, while the nodes of the world have nothing to do. There are no turns with real
+    /// processes.
     ///
     /// # Panics
     /// Outside of the world.
     #[must_use]
     pub fn steps(&self) -> u64 {
-        schedule(|world| world.steps)
+        if self.real().is_some() { 0 } else { schedule(|world| world.steps) }
     }
 
     /// Acts in a thread of its own, so long after the beginning of the world, unless the program ends before.
@@ -217,12 +280,13 @@ impl Sim {
     /// # Panics
     /// If the system has no thread left.
     pub fn at(&self, time: Duration, act: impl FnOnce(&Sim) + Send + 'static) {
-        let sim = self.clone();
-        let body = move || {
-            sim.pause(time.saturating_sub(sim.time()));
-            act(&sim);
+        let acts = move |sim: &Sim| {
+            waiting::sleep(time.saturating_sub(sim.time()));
+            if !sim.is_over() {
+                act(sim);
+            }
         };
-        spawn(&format!("at {time:?}"), body).expect("the system has a thread left");
+        self.run_beside(&format!("at {time:?}"), acts);
     }
 
     /// Checks something whenever a thread waits or ends. The world is over when `invariant` panics. It may not wait, and a value
@@ -245,7 +309,15 @@ impl Sim {
     /// # Panics
     /// Outside of the world.
     pub fn always(&self, invariant: impl Fn() + Send + Sync + 'static) {
-        process().always(invariant);
+        match self.real() {
+            Some(real) => {
+                let processes = real.of_test_alone("have something checked always");
+                if let Some(processes) = processes {
+                    processes.always(invariant);
+                }
+            }
+            None => process().always(invariant),
+        }
     }
 
     /// Has turns of this thread and of later ones end also between two accesses to shared memory, behind so many at most:
@@ -254,7 +326,9 @@ impl Sim {
     /// # Panics
     /// Outside of the world.
     pub fn interleave(&self, accesses_max: NonZero<usize>) {
-        process().interleave(accesses_max);
+        if !self.leaves_out("turns that end between accesses to shared memory") {
+            process().interleave(accesses_max);
+        }
     }
 
     /// Returns a number below `end`, which follows from the seed.
@@ -263,8 +337,11 @@ impl Sim {
     /// If `end` is 0, and outside of the world.
     #[must_use]
     pub fn below(&self, end: u64) -> u64 {
-        assert!(is_simulated(), "chance follows from the seed in a world alone");
-        let drawn = chance::random().expect("a world has random numbers");
+        assert!(
+            self.real().is_some() || is_simulated(),
+            "chance follows from the seed in a world alone"
+        );
+        let drawn = chance::random().expect("a world, or the system, has random numbers");
         u64::from_le_bytes(drawn) % end
     }
 
@@ -308,13 +385,38 @@ impl Sim {
     fn directory(&self) -> PathBuf {
         // A node makes its own directory alone, and says what is wrong if it cannot.
         let _ = DirBuilder::new().mode(0o700).create(&self.inner.place);
-        self.inner.place.join(current_host().to_string())
+        self.inner.place.join(self.own_host().to_string())
+    }
+
+    /// Returns the number of the calling thread's host.
+    fn own_host(&self) -> u32 {
+        self.real().map_or_else(current_host, Real::own_host)
     }
 
     /// Returns the number of a new siege, and a seed that depends on nothing which happens in the world.
     pub(crate) fn siege(&self) -> (u32, u64) {
         let number = self.inner.sieges.fetch_add(1, Ordering::Relaxed);
         (number, mix(self.inner.seed ^ mix(1 + u64::from(number))))
+    }
+
+    /// Runs something in a thread of its own.
+    ///
+    /// # Panics
+    /// If the system has no thread left.
+    pub(crate) fn run_beside(&self, name: &str, act: impl FnOnce(&Sim) + Send + 'static) -> Thread {
+        self.real().inspect(|real| real.drive("act beside itself", |_| ()));
+        let sim = self.clone();
+        let body = move || match sim.real() {
+            Some(real) => real.run(|| act(&sim)),
+            None => act(&sim),
+        };
+        spawn(name, body).expect("the system has a thread left")
+    }
+
+    /// Returns whether the test has returned. A world ends with it.
+    pub(crate) fn is_over(&self) -> bool {
+        let processes = self.real().and_then(Real::processes);
+        processes.is_some_and(|processes| processes.is_over())
     }
 
     /// Returns whether a fault is to happen.
@@ -329,6 +431,9 @@ impl Sim {
 
     /// Returns the names of the processes that run.
     pub(crate) fn running(&self) -> Vec<String> {
+        if let Some(real) = self.real() {
+            return real.drive("look at processes", |processes| processes.running());
+        }
         let all = self.processes();
         let running = all.iter().filter(|(_, named)| named.process.is_running());
         running.map(|(name, _)| name.clone()).collect()
@@ -356,4 +461,11 @@ fn process() -> Arc<Simulated> {
 /// Does something with the schedule of the calling thread's world.
 pub(crate) fn schedule<R>(act: impl FnOnce(&mut Schedule) -> R) -> R {
     process().schedule(act)
+}
+
+/// Returns the directory of a new program.
+pub(crate) fn new_place() -> PathBuf {
+    static PLACES: AtomicU32 = AtomicU32::new(0);
+    let number = PLACES.fetch_add(1, Ordering::Relaxed);
+    std::env::temp_dir().join(format!("upbeat-sim-{}-{number}", std::process::id()))
 }
