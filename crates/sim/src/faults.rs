@@ -2,6 +2,7 @@
 
 use crate::happened::FaultNumber;
 use crate::random::{Random, within};
+use crate::real::{BROKEN, DELAYED, PARTED, STARVED};
 use crate::sim::Sim;
 use std::fmt;
 use std::ops::Range;
@@ -44,10 +45,10 @@ impl Fault {
     fn simulated_alone(self) -> Option<&'static str> {
         match self {
             Fault::Kill | Fault::Stop => None,
-            Fault::Starve => Some("processes that lack resources"),
-            Fault::Break => Some("broken connections"),
-            Fault::Part | Fault::Silence => Some("hosts that are parted"),
-            Fault::Delay => Some("delays of the network"),
+            Fault::Starve => Some(STARVED),
+            Fault::Break => Some(BROKEN),
+            Fault::Part | Fault::Silence => Some(PARTED),
+            Fault::Delay => Some(DELAYED),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The hosts of a program, and the network between them.
 
+use crate::real::{BROKEN, DELAYED, PARTED};
 use crate::schedule::Schedule;
 use crate::sim::{Sim, schedule};
 use std::fmt::Display;
@@ -87,7 +88,7 @@ impl Sim {
     /// # Panics
     /// If one of the hosts is not in the world.
     pub fn break_connections(&self, one: &str, other: &str) {
-        if self.leaves_out("broken connections") {
+        if self.leaves_out(BROKEN) {
             return;
         }
         between([one, other], |world, [one, other]| {
@@ -109,14 +110,14 @@ impl Sim {
     /// # Panics
     /// If one of the hosts is not in the world.
     pub fn silence(&self, from: &str, to: &str) {
-        if self.leaves_out("hosts that are parted") {
+        if self.leaves_out(PARTED) {
             return;
         }
         between([from, to], |world, [from, to]| world.network.cut(from, to, Some(world.now_ns)));
     }
 
     /// Heals the network between two hosts. What was under way arrives, unless its connection has ended: an end gives up
-    /// to which nothing is acknowledged for the time that [`Builder::peer_timeout`] says.
+    /// to which nothing is acknowledged for the time that [`Builder::peer_timeout`](upbeat::Builder::peer_timeout) says.
     ///
     /// # Panics
     /// If one of the hosts is not in the world.
@@ -135,7 +136,7 @@ impl Sim {
     /// # Panics
     /// If one of the hosts is not in the world.
     pub fn delay(&self, one: &str, other: &str, time: Range<Duration>) {
-        if self.leaves_out("delays of the network") {
+        if self.leaves_out(DELAYED) {
             return;
         }
         between([one, other], |world, [one, other]| {

@@ -32,6 +32,12 @@ const PROCESS: &str = "UPBEAT_SIM_PROCESS";
 /// The status with which a process ends whose closure has failed.
 const FAILED: i32 = 101;
 
+/// The faults that real processes cannot have, as a test tells which of them it has left out.
+pub(crate) const BROKEN: &str = "broken connections";
+pub(crate) const PARTED: &str = "hosts that are parted";
+pub(crate) const DELAYED: &str = "delays of the network";
+pub(crate) const STARVED: &str = "processes that lack resources";
+
 /// The part of a process in a test with real processes.
 pub(crate) struct Real {
     role: Role,
@@ -44,8 +50,20 @@ pub(crate) struct Real {
 
 enum Role {
     Test(Box<Processes>),
-    /// A process of this name, and whether its closure runs.
-    Process(String, AtomicBool),
+    Process(Own),
+}
+
+/// The process of a test that the calling one is.
+struct Own {
+    name: String,
+    has_begun: AtomicBool,
+}
+
+impl Own {
+    /// Returns whether the closure of the process runs. Before that the process looks for it.
+    fn has_begun(&self) -> bool {
+        self.has_begun.load(Ordering::Relaxed)
+    }
 }
 
 impl Real {
@@ -61,7 +79,7 @@ impl Real {
             let assignment = Assignment::read(&text).expect("a test assigns its processes");
             ends_with(assignment.parent);
             let Assignment { place, began, process, .. } = assignment;
-            let role = Role::Process(process, AtomicBool::new(false));
+            let role = Role::Process(Own { name: process, has_begun: AtomicBool::new(false) });
             return (assignment.check == check).then(|| Real::new(role, place, began));
         }
         let (parent, began) = (std::process::id(), now());
@@ -114,7 +132,7 @@ impl Real {
     pub(crate) fn processes(&self) -> Option<&Processes> {
         match &self.role {
             Role::Test(processes) => Some(processes),
-            Role::Process(..) => None,
+            Role::Process(_) => None,
         }
     }
 
@@ -123,9 +141,12 @@ impl Real {
     /// # Panics
     /// In the closure of a process.
     pub(crate) fn of_test_alone(&self, what: &str) -> Option<&Processes> {
-        if let Role::Process(name, has_begun) = &self.role {
-            let has_begun = has_begun.load(Ordering::Relaxed);
-            assert!(!has_begun, "process `{name}` is a real one, and only the test can {what}");
+        if let Role::Process(own) = &self.role {
+            let name = &own.name;
+            assert!(
+                !own.has_begun(),
+                "process `{name}` is a real one, and only the test can {what}"
+            );
         }
         self.processes()
     }
@@ -137,9 +158,8 @@ impl Real {
     pub(crate) fn acts(&self, what: &'static str) {
         match &self.role {
             Role::Test(processes) => processes.acts(what),
-            Role::Process(name, has_begun) => {
-                let has_begun = has_begun.load(Ordering::Relaxed);
-                assert!(has_begun, "{}", processes::is_late(name, what));
+            Role::Process(own) => {
+                assert!(own.has_begun(), "{}", processes::is_late(&own.name, what));
             }
         }
     }
@@ -157,13 +177,10 @@ impl Real {
     pub(crate) fn start(&self, host: u32, name: &str, body: impl FnOnce()) {
         match &self.role {
             Role::Test(processes) => processes.start(host, name),
-            Role::Process(own, has_begun) => {
-                let begins = own == name && !has_begun.swap(true, Ordering::Relaxed);
-                assert!(
-                    begins || !has_begun.load(Ordering::Relaxed),
-                    "process `{own}` is a real one, and only the test can start `{name}`"
-                );
-                if begins {
+            Role::Process(own) => {
+                self.of_test_alone(&format!("start `{name}`"));
+                if own.name == name {
+                    own.has_begun.store(true, Ordering::Relaxed);
                     self.host.store(host, Ordering::Relaxed);
                     println!("\n{MARK}");
                     let ended = catch_unwind(AssertUnwindSafe(body));
@@ -180,8 +197,8 @@ impl Real {
         drive: impl FnOnce(std::pin::Pin<&mut dyn Future<Output = F::Output>>) -> F::Output,
     ) -> F::Output {
         let mut future = pin!(future);
-        if let Role::Process(_, has_begun) = &self.role
-            && !has_begun.load(Ordering::Relaxed)
+        if let Role::Process(own) = &self.role
+            && !own.has_begun()
         {
             let polled = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             return match polled {
@@ -205,7 +222,7 @@ impl Real {
     /// In each.
     pub(crate) fn never_begins(&self) -> ! {
         let name = match &self.role {
-            Role::Process(name, _) => name,
+            Role::Process(own) => &own.name,
             Role::Test(_) => "",
         };
         panic!("process `{name}` is not started where the test runs again in a process of its own")

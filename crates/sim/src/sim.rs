@@ -3,7 +3,7 @@
 use crate::happened::{FaultNumber, Happened};
 use crate::process::Process;
 use crate::random::{mix, within};
-use crate::real::Real;
+use crate::real::{Real, STARVED};
 use crate::schedule::Schedule;
 use crate::world::{Simulated, current, current_host};
 use std::collections::{BTreeMap, BTreeSet};
@@ -195,7 +195,7 @@ impl Sim {
     /// # Panics
     /// If no process of this name was started.
     pub fn starve(&self, name: &str, resource: Resource) {
-        if !self.leaves_out("processes that lack resources") {
+        if !self.leaves_out(STARVED) {
             self.process(name).starve(Some(resource));
         }
     }

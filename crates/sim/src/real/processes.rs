@@ -38,7 +38,7 @@ pub(crate) struct Processes {
     all: Mutex<BTreeMap<String, Running>>,
     invariants: Mutex<Vec<Invariant>>,
     failure: Mutex<Option<String>>,
-    /// The first act of the test, behind which it starts no process.
+    /// The first thing that the test did besides starting processes. After that the test starts no new process.
     acted: OnceLock<&'static str>,
     left_out: Mutex<BTreeSet<&'static str>>,
     asks: Sender<Ask>,
@@ -365,7 +365,7 @@ pub(crate) fn is_late(name: &str, acted: &str) -> String {
 
 /// Writes a line on standard error, where the test harness does not catch it.
 pub(crate) fn tell(line: &str) {
-    // Nobody reads it if this fails.
+    // If the write fails, standard error is closed, and no reader misses the line.
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
