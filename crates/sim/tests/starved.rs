@@ -4,6 +4,7 @@
 mod common;
 
 use common::{ms, remote};
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::time::Duration;
 use upbeat::{BuildError, Node};
@@ -14,6 +15,29 @@ use upbeat_sim::{Fault, Faults, Resource, Siege, Sim, check};
 trait Echo {
     /// Returns the bytes.
     async fn echo(&self, bytes: Vec<u8>) -> Vec<u8>;
+}
+
+/// Counts messages.
+#[upbeat::service]
+trait Count {
+    /// Counts one.
+    #[oneway]
+    async fn note(&self);
+    /// Returns the count.
+    async fn noted(&self) -> u64;
+}
+
+#[derive(Default)]
+struct Counted(Cell<u64>);
+
+impl Count for Counted {
+    async fn note(&self) {
+        self.0.set(self.0.get() + 1);
+    }
+
+    async fn noted(&self) -> u64 {
+        self.0.get()
+    }
 }
 
 struct Echoes;
@@ -118,6 +142,40 @@ fn calls_between_starved_processes_are_answered_or_told() {
             Ok::<_, BuildError>(())
         });
         sim.pause(Duration::from_secs(120));
+        assert!(!sim.is_running("client"));
+    });
+}
+
+/// A sender whose lane is full again and again, and that has no memory or descriptor for a longer one, keeps its session: its
+/// messages wait for room in the lane.
+#[test]
+fn a_lane_that_cannot_grow_serves_as_it_is() {
+    const MESSAGES: u64 = 3_000;
+    check(20, |sim| {
+        sim.start("count", |sim| {
+            let node = sim.node("count").build().unwrap();
+            node.serve(CountServer::new(Counted::default())).unwrap();
+            node.block_on(std::future::pending::<()>());
+            Ok::<_, Infallible>(())
+        });
+        sim.start("client", |sim| {
+            let on_lost = |lost: &upbeat::Lost| panic!("{lost}");
+            let node = sim.node("client").on_lost(on_lost).build().unwrap();
+            let count: CountClient = node.block_on(async {
+                let connects = node.connect("count").wait_for(ms(5_000));
+                connects.await.unwrap()
+            });
+            sim.starve("client", ALL[sim.below(2) as usize]);
+            node.block_on(async {
+                for _ in 0..MESSAGES {
+                    count.note().await.unwrap();
+                }
+                assert_eq!(count.noted().await, Ok(MESSAGES));
+            });
+            sim.supply("client");
+            Ok::<_, Infallible>(())
+        });
+        sim.pause(Duration::from_secs(60));
         assert!(!sim.is_running("client"));
     });
 }

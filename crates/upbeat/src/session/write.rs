@@ -427,7 +427,8 @@ impl Session {
                     }
                     match self.grow(keep) {
                         Ok(true) => self.growth.grew(),
-                        Ok(false) | Err(SendError::Full) => {
+                        // The lane serves as it is.
+                        Ok(false) | Err(SendError::Full | SendError::Memory(_)) => {
                             return Err(self.missing_slots(span, keep));
                         }
                         Err(put) => return Err(put),
@@ -459,7 +460,8 @@ impl Session {
     }
 
     /// Continues the lane in a larger segment. Returns false if lanes do not grow further, or the peer has no room
-    /// for the segment, and `Full` if there is no slot for the frame that announces it, or the peer has not answered.
+    /// for the segment, `Memory` if this process has none, and `Full` if there is no slot for the frame that announces
+    /// it, or the peer has not answered.
     fn grow(&self, keep: u32) -> Result<bool, SendError> {
         let lanes = &self.carrier.lanes;
         let Some((generation, bytes)) = lanes.next_growth() else { return Ok(false) };
@@ -478,7 +480,11 @@ impl Session {
         // The slot is claimed first, because a segment that has been sent must be announced.
         let Ok(claim) = lanes.claim(1, 0) else { return Err(self.missing_slots(1, keep)) };
         let segment = self.carrier.make_segment("upbeat-lane", bytes);
-        let segment = segment.map_err(|error| SendError::Ended(broken(&error)))?;
+        let segment = segment.map_err(|error| {
+            self.growth.declined();
+            let text = error.to_string().into();
+            SendError::Memory(Box::new(NoMemory { bytes, text }))
+        })?;
         if let Err(error) = self.carrier.send_segment(u32::from(generation), &segment) {
             return Err(self.growth_error(error));
         }
