@@ -29,6 +29,7 @@ use upbeat_core::hello::{Hello, Networked, Parsed, Record, Refusal, RefusalCode,
 use upbeat_core::limits::REMOTE_HANDSHAKE_MS_MAX;
 use upbeat_core::name::NodeName;
 use upbeat_core::resume::Agreed;
+use upbeat_core::stream;
 use upbeat_memory::ticks::{ticks, ticks_per_second};
 
 use greeting::Greeted;
@@ -446,14 +447,28 @@ impl RemoteHandshake {
         }
     }
 
-    /// Sends a refusal, if the connection takes it.
+    /// Sends a refusal, if the connection takes it. A listener reads what comes behind a caller's question as the
+    /// session's own records. A caller that gives up an attempt to resume only closes the connection, because its
+    /// session goes on over another.
     pub(crate) fn refuse(&self, code: RefusalCode, text: &str) {
         let is_early = matches!(self.state, State::Greeting | State::Greeted | State::Agreement);
         if is_early && code == RefusalCode::TooSlow {
             self.pipe.give_way();
         }
+        let has_asked = matches!(self.state, State::Welcome | State::Number { .. });
+        let record = Record::Refusal(Refusal::new(code, text)).encode();
+        let refusal = match &self.role {
+            Role::Caller { again: Some(_), .. } if has_asked => return,
+            Role::Caller { .. } if has_asked => {
+                let mut behind = Vec::new();
+                stream::write_refusal(record.len() as u32, &mut behind);
+                behind.extend_from_slice(&record);
+                behind
+            }
+            _ => record,
+        };
         if !self.wants_output() {
-            let _ = self.pipe.send(&Record::Refusal(Refusal::new(code, text)).encode());
+            let _ = self.pipe.send(&refusal);
         }
     }
 }

@@ -5,15 +5,19 @@ mod common;
 
 use common::{Fixture, Pair, frame, receive};
 use rustix::event::PollFlags;
+use std::io::Read;
+use std::net::{Ipv4Addr, TcpListener};
 use upbeat_core::frame::Head;
-use upbeat_core::hello::RefusalCode;
+use upbeat_core::hello::{Parsed, Record, RefusalCode};
 use upbeat_core::limits::{
     EXPORT_GENERATION, PENDING_HANDSHAKES_MAX, REMOTE_SESSIONS_MAX, SESSIONS_PER_NODE_MAX,
 };
+use upbeat_core::stream;
 use upbeat_memory::segment::{self, Writers};
 use upbeat_transport::carrier::{Carrier, Kind, OwnSegment, SocketError, WakeResult};
 use upbeat_transport::error::OpenError;
 use upbeat_transport::opening::{OpeningTimes, Step};
+use upbeat_transport::remote;
 use upbeat_transport::tls::TlsError;
 
 /// Runs a case over every carrier.
@@ -328,6 +332,37 @@ fn a_session_number_beyond_the_board_is_refused() {
         let error = Fixture::new(kind, "number").connect(most, 0).err().unwrap();
         assert!(matches!(error, OpenError::Session { .. }), "{error}");
     });
+}
+
+/// A listener that was busy for long reads what its caller sends behind its question as records of the session: it reads
+/// why the caller has given up.
+#[test]
+fn a_caller_that_gives_up_is_no_peer_that_breaks_a_rule() {
+    let _alone = common::alone();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let at = listener.local_addr().unwrap();
+    let (name, client) = ("late/1".parse().unwrap(), common::home("client"));
+    let terms = common::terms(None);
+    let mut near = remote::connect(&client, &name, at, 1, [0, 1_000], &terms).unwrap();
+    assert!(matches!(common::step(&mut near).unwrap(), Step::Waiting));
+    let error = near.step(60_000).err().expect("a timeout");
+    let OpenError::TooSlow { .. } = error else { panic!("{error}") };
+    drop(near);
+    let mut said = Vec::new();
+    listener.accept().unwrap().0.read_to_end(&mut said).unwrap();
+    let mut next = said.as_slice();
+    for kind in ["hello", "network"] {
+        let Ok(Parsed::Complete(record, bytes)) = Record::parse(next) else { panic!("{next:?}") };
+        assert_eq!(record.kind().name(), kind);
+        next = &next[bytes..];
+    }
+    let Ok(Parsed::Complete(stream::Head::Refusal { bytes }, head)) = stream::parse(next) else {
+        panic!("{next:?}");
+    };
+    let record = &next[head..];
+    assert_eq!(record.len(), bytes as usize);
+    let Ok(Record::Refusal(refusal)) = Record::decode(record) else { panic!("{record:?}") };
+    assert_eq!(refusal.text(), error.to_string());
 }
 
 /// A caller whose handshake is dropped in favour of others is told so, whether it has spoken or not, and may retry.

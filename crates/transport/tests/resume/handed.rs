@@ -1,6 +1,6 @@
 //! Callers that resume a session of another node of the name than the one that has accepted them.
 
-use crate::common::{Directory, home, step, terms, wait};
+use crate::common::{Directory, Pair, home, step, terms, wait};
 use rustix::event::PollFlags;
 use std::net::Ipv4Addr;
 use upbeat_core::hello::{RefusalCode, Ticket};
@@ -74,6 +74,25 @@ fn callers_of_a_stuck_node_take_no_place_of_another() {
     let Asking { mut caller, resuming } = Asking::of(&stuck, (&healthy, &at));
     at.hand_over(resuming);
     assert!(matches!(caller.step(0), Ok(Step::Waiting)));
+}
+
+/// A listener that was busy for long resumes a session over a connection that its caller has given up by then. The
+/// session waits for the caller's next attempt.
+#[test]
+fn a_session_outlives_an_attempt_that_its_caller_gives_up() {
+    let directory = Directory::new();
+    let node = home("cores/3");
+    let _name = shared::Listener::bind(&directory.place(), &node).unwrap();
+    let at = Listener::bind((Ipv4Addr::LOCALHOST, 0).into(), &node, terms(None)).unwrap();
+    let (_stand, Pair { far, .. }) = crate::suspended();
+    let Asking { mut caller, resuming } = Asking::of(&node, (&node, &at));
+    assert!(matches!(step(&mut caller), Ok(Step::Waiting)), "the node has named itself");
+    let error = caller.step(60_000).err().expect("a timeout");
+    assert!(error.to_string().contains("has not answered"), "{error}");
+    resuming.with(&far).unwrap();
+    wait(far.socket().unwrap(), PollFlags::IN);
+    let drained = far.drain().unwrap();
+    assert!(drained.suspended && !drained.closed && drained.refusal.is_none());
 }
 
 /// A caller whose node is gone hears that there is no such session.
