@@ -115,11 +115,13 @@ impl Session {
     #[cold]
     pub(super) fn growth_error(&self, fault: SocketError) -> SendError {
         match fault {
-            // A peer that has closed its end has told the reason in its lane: the owner reads the end from the socket.
-            SocketError::System {
-                error: Errno::AGAIN | Errno::NOBUFS | Errno::PIPE | Errno::CONNRESET,
-                ..
-            } => self.missing(MissingResource::Slot),
+            SocketError::System { error: Errno::AGAIN | Errno::NOBUFS, .. } => {
+                self.missing(MissingResource::Slot)
+            }
+            // A peer that has closed its end has told the reason in its lane. Senders wait until the owner reads the end.
+            SocketError::System { error: Errno::PIPE | Errno::CONNRESET, .. } => {
+                self.ended_or_full()
+            }
             SocketError::System { .. } => SendError::Ended(Box::new(Why::Died)),
             fault => SendError::Ended(broken(&fault)),
         }
