@@ -21,9 +21,8 @@ impl Dispatcher {
         let loses = at_stake.iter().filter(|session| sends && session.has_bytes_under_way());
         let loses: HashSet<_> = loses.map(Rc::as_ptr).collect();
         at_stake.iter().chain(&others).for_each(|session| session.say_goodbye());
-        leave_all(others, Duration::ZERO, || self.now_ns());
         let most = if Dispatcher::is_driving() { Duration::ZERO } else { most };
-        for (session, leaving) in leave_all(at_stake, most, || self.now_ns()) {
+        for (session, leaving) in leave_all(at_stake, others, most, || self.now_ns()) {
             if loses.contains(&Rc::as_ptr(&session)) {
                 session.warn_of_unsent(leaving, most);
             }

@@ -48,34 +48,43 @@ impl Session {
     }
 }
 
-/// Ends sessions in order. Blocks until the hosts of their peers have everything, for `most` at most. Returns how far
-/// those have come whose peers' hosts do not.
+/// Ends sessions in order. Blocks until the hosts of the peers have everything or, where nothing is at stake, until the
+/// system has the end of the session, which its peer would take for a death without; for `most` at most. Returns how far
+/// those have come whose peers' hosts do not have everything that is at stake.
 pub(crate) fn leave_all<S: Borrow<Session>>(
-    sessions: impl IntoIterator<Item = S>,
+    at_stake: impl IntoIterator<Item = S>,
+    others: impl IntoIterator<Item = S>,
     most: Duration,
     now_ns: impl Fn() -> u64,
 ) -> Vec<(S, Leaving)> {
     let until = now_ns().saturating_add(most.as_nanos() as u64);
-    let mut all: Vec<_> = sessions.into_iter().map(|session| (session, Leaving::Sending)).collect();
+    let begin = |session| (session, Leaving::Sending);
+    let mut at_stake: Vec<_> = at_stake.into_iter().map(begin).collect();
+    let mut others: Vec<_> = others.into_iter().map(begin).collect();
     loop {
-        for (session, leaving) in &mut all {
+        for (session, leaving) in others.iter_mut().chain(&mut at_stake) {
             // A connection that is gone does not come back.
             if *leaving != Leaving::Lost {
                 *leaving = S::borrow(session).carrier.leave();
             }
         }
-        all.retain(|(_, leaving)| *leaving != Leaving::Done);
+        others.retain(|(_, leaving)| *leaving == Leaving::Sending);
+        at_stake.retain(|(_, leaving)| *leaving != Leaving::Done);
         let left = until.saturating_sub(now_ns());
-        if left == 0 || all.iter().all(|(_, leaving)| *leaving == Leaving::Lost) {
-            return all;
+        let is_over = at_stake.iter().all(|(_, leaving)| *leaving == Leaving::Lost);
+        if left == 0 || is_over && others.is_empty() {
+            return at_stake;
         }
-        wait(&all, left.min(LOOK_NS));
+        wait(others.iter().chain(&at_stake), left.min(LOOK_NS));
     }
 }
 
 /// Waits for so long at most, until the socket of a session that still sends has an event.
-fn wait<S: Borrow<Session>>(sessions: &[(S, Leaving)], at_most_ns: u64) {
-    let sending = sessions.iter().filter(|(_, leaving)| *leaving == Leaving::Sending);
+fn wait<'s, S: Borrow<Session> + 's>(
+    sessions: impl Iterator<Item = &'s (S, Leaving)>,
+    at_most_ns: u64,
+) {
+    let sending = sessions.filter(|(_, leaving)| *leaving == Leaving::Sending);
     let carriers = sending.map(|(session, _)| &session.borrow().carrier);
     let sockets: Vec<_> =
         carriers.filter_map(|carrier| Some((carrier.socket()?, carrier.has_output()))).collect();

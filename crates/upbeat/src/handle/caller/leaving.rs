@@ -93,16 +93,18 @@ impl Caller {
             loses |= self.is_suspended() && self.session.carrier.has_unsent();
         }
         let most_ms = if sends { LEAVING_MS_MAX } else { CALLS_MS };
-        let waits = (is_at_stake || loses) && can_wait;
-        let most = if waits { Duration::from_millis(most_ms) } else { Duration::ZERO };
+        let is_at_stake = is_at_stake || loses;
+        let most = if can_wait { Duration::from_millis(most_ms) } else { Duration::ZERO };
         let until = Until::after(now_ns(), most);
-        if waits && sends && self.is_suspended() {
+        if is_at_stake && can_wait && sends && self.is_suspended() {
             self.mend_until(Some(until));
         }
         if self.ended().is_none() {
             self.session.say_goodbye();
             let left = Duration::from_nanos(until.left(now_ns()));
-            let lost = leave_all([&self.session], left, now_ns);
+            let session = Some(&self.session);
+            let (at_stake, other) = if is_at_stake { (session, None) } else { (None, session) };
+            let lost = leave_all(at_stake, other, left, now_ns);
             lost.iter()
                 .filter(|_| loses)
                 .for_each(|(session, leaving)| session.warn_of_unsent(*leaving, most));
