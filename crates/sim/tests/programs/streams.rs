@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use upbeat::{CallError, Node, Stream};
-use upbeat_sim::{Sim, check};
+use upbeat_sim::{Resource, Sim, check};
 
 /// A session outlives what happens to the network.
 const LONG: Duration = Duration::from_secs(60);
@@ -258,6 +258,68 @@ pub(crate) fn of_the_dead(sim: &Sim) {
         assert_eq!(open.load(Relaxed), 0, "all streams have ended");
         sim.restart("client");
     }
+}
+
+/// A press that reads heavy items.
+#[upbeat::service]
+trait Press {
+    /// Stays for a time, and reads all items. Returns how many have come, and whether their stream was whole.
+    async fn press(&self, weight: Vec<u8>, stays: u64, items: Stream<Vec<u8>>) -> (u64, bool);
+}
+
+struct Presses;
+
+impl Press for Presses {
+    async fn press(&self, _: Vec<u8>, stays: u64, mut items: Stream<Vec<u8>>) -> (u64, bool) {
+        upbeat::sleep(ms(stays)).await;
+        let mut read = 0;
+        while let Some(item) = items.next().await {
+            match item {
+                Ok(_) => read += 1,
+                Err(_) => return (read, false),
+            }
+        }
+        (read, true)
+    }
+}
+
+/// A writer that has no memory for its items tells its reader so, whose call has not been accepted yet.
+fn without_memory(sim: &Sim) {
+    sim.start("press", |sim| {
+        let node = sim.node("press").budget(1_000).session_budget(1_000).build().unwrap();
+        node.serve(PressServer::new(Presses)).unwrap();
+        node.block_on(std::future::pending::<()>());
+        Ok::<_, Infallible>(())
+    });
+    sim.start("writer", |sim| {
+        let node = sim.node("writer").build().unwrap();
+        node.block_on(async {
+            let press = node.connect::<PressClient>("press").wait_for(ms(10_000)).await.unwrap();
+            let items = |count| {
+                upbeat::stream(async move |sink| {
+                    for _ in 0..count {
+                        sink.send(vec![7; 60_000]).await;
+                    }
+                })
+            };
+            let (other, none) = (press.clone(), items(0));
+            let first = node.spawn(async move { other.press(vec![0; 900], 100, none).await });
+            upbeat::sleep(ms(sim.below(5))).await;
+            sim.starve("writer", Resource::Room);
+            let second = upbeat::within(ms(60_000), press.press(vec![0; 300], 0, items(9))).await;
+            assert!(matches!(second, Ok(Ok((_, false)) | Err(_))), "{second:?}");
+            assert_eq!(first.await.unwrap(), Ok((0, true)));
+        });
+        Ok::<_, Infallible>(())
+    });
+    while sim.is_running("writer") {
+        sim.pause(ms(100));
+    }
+}
+
+#[test]
+fn a_reader_learns_that_its_writer_has_no_memory() {
+    check(10, without_memory);
 }
 
 #[test]

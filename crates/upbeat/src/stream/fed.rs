@@ -1,6 +1,6 @@
 //! A stream of an argument, on the caller's side, which writes it.
 
-use super::batch::Batch;
+use super::batch::{Batch, End};
 use super::route::{AnyRoute, StreamEnd, StreamRoute};
 use super::source::Source;
 use crate::wire::{Content, Output, Wire, WireError};
@@ -34,7 +34,12 @@ async fn bring<W: StreamRoute, T: Wire>(
         let wanted = match answer {
             Ok(true) => Wanted::More,
             Ok(false) => Wanted::Nothing,
-            // The call itself reports the error.
+            // A reader that has not begun hears no control. The end comes to it behind its call, as items do.
+            Err(error) if !batch.borrow().is_broken() => {
+                batch.borrow_mut().end = Some(End::Broken(error.to_string()));
+                continue;
+            }
+            // The call itself reports the loss of its session.
             Err(_) => return,
         };
         if !left.state.handle_answer(wanted) {
