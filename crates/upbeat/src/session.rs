@@ -447,6 +447,11 @@ impl Session {
         self.ending.lost.get()
     }
 
+    /// Returns whether the session has ended because this node has.
+    pub(crate) fn is_shut_down(&self) -> bool {
+        self.ended().is_some_and(|lost| lost.why == Why::ShutDown)
+    }
+
     /// Ends the session. Every waiter is woken through `wake`, and gets the error when it is polled.
     pub(crate) fn end(&self, why: Why, mut wake: impl FnMut(Waiter)) {
         if self.ending.lost.set(Lost::new(&self.peer_text(), why)).is_err() {

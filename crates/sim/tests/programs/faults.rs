@@ -1,7 +1,7 @@
 //! Faults that can be put into the product: each is found by one of the programs, under the seed that `faults.txt` names, or
 //! by a unit test that stands there. The process that ends the world belongs to the run of a seed.
 
-use crate::{exports, flood, mixed, network, quiet, reached, room, streams, terms, turns};
+use crate::{exports, flood, library, mixed, network, quiet, reached, room, streams, terms, turns};
 use std::collections::BTreeSet;
 use std::env;
 use std::fs;
@@ -54,8 +54,8 @@ pub(crate) const PROGRAMS: &[(&str, Program)] = &[
     ("terms::sent_back", terms::sent_back),
     ("terms::limited", terms::limited),
     ("terms::closing", terms::closing),
-    ("terms::tolerant", terms::tolerant),
-    ("terms::admitted", terms::admitted),
+    ("library::tolerant", library::tolerant),
+    ("library::admitted", library::admitted),
     ("quiet::deadlines", quiet::deadlines),
     ("quiet::connects", quiet::connects),
     ("quiet::gives_up", quiet::gives_up),

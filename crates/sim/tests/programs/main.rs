@@ -6,6 +6,7 @@ mod common;
 
 mod exports;
 mod flood;
+mod library;
 mod mixed;
 mod network;
 mod quiet;
