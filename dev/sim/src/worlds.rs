@@ -102,11 +102,14 @@ fn count(plan: &Plan, history: &History, counts: &mut BTreeMap<&'static str, u64
     for Seen { sight, .. } in &history.seen {
         let failed = |of| matches!(sight, Sight::Failed(why, _) if *why == of);
         let number = match sight {
-            Sight::Number(number) | Sight::Unchanged(number) => Some(*number),
+            Sight::Number(number) | Sight::Changed(_, number) | Sight::Unchanged(number) => {
+                Some(*number)
+            }
             Sight::Busy | Sight::Failed(..) => None,
         };
         add("values read", number.is_some());
         add("values read that were not the first", number.is_some_and(|at| at != export_of(at)));
+        add("watches of a change", matches!(sight, Sight::Changed(..)));
         add("watches without a change", matches!(sight, Sight::Unchanged(_)));
         add("values that were not read without a call", *sight == Sight::Busy);
         add("exports that had ended", failed(Failure::Ended));

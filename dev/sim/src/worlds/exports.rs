@@ -14,7 +14,7 @@ use upbeat::export::{
 use upbeat::{Import, Node, Shared};
 
 /// The time for which a watch waits for a change.
-const WATCHED: Duration = Duration::from_millis(2_000);
+pub(crate) const WATCHED: Duration = Duration::from_millis(2_000);
 
 /// The value of an export, all parts of which follow from its number.
 #[derive(Clone, Debug, PartialEq, Shared)]
@@ -162,21 +162,22 @@ impl Scene {
         let (mut known, mut last) = (None, None);
         for _ in 0..rounds {
             upbeat::sleep(ms(pause_ms)).await;
-            let look = self.record.looks(me, server, last);
-            let is_new = known.is_none();
+            let since = known.as_ref().map(|(_, since)| *since);
+            let look = self.record.looks((me, server), since, last);
+            let began = since.unwrap_or(look.from());
             let import = match known.take() {
-                Some(import) => Ok((import, way)),
+                Some((import, _)) => Ok((import, way)),
                 None => imports(&name).await.map(|new| (new, Way::Whole)),
             };
             let sight = match import {
                 Ok((import, way)) => {
                     let found = self.look(&import, way).await;
-                    known = found.is_ok().then_some(import);
+                    known = found.is_ok().then_some((import, began));
                     found.unwrap_or_else(|error| not_read(&error))
                 }
                 Err(error) => not_imported(&error),
             };
-            last = self.record.sees(look, sight, is_new).or(last);
+            last = self.record.sees(look, sight).or(last);
         }
     }
 
@@ -210,7 +211,7 @@ impl Scene {
                 let mut watch = import.number().watch();
                 let first = watch.changed().await?;
                 match upbeat::within(WATCHED, watch.changed()).await {
-                    Ok(next) => next?,
+                    Ok(next) => return Ok(Sight::Changed(first, next?)),
                     Err(_) => return Ok(Sight::Unchanged(first)),
                 }
             }

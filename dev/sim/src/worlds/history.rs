@@ -153,7 +153,9 @@ pub(crate) struct Did {
 /// Something that disturbs a world for a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Disturbance {
-    /// A process is dead, shuts down, or has not begun to serve.
+    /// A server has not begun to serve for the first time.
+    Unborn(Process),
+    /// A process is dead, shuts down, or has not begun to serve again.
     Down(Process),
     /// A server shuts down.
     Closes(Process),
@@ -205,6 +207,8 @@ pub(crate) struct History {
     pub(crate) unconnected: Vec<Unconnected>,
     /// How often each thing has happened.
     pub(crate) counts: BTreeMap<&'static str, u64>,
+    /// How many panics of the plan each server has had since it has started.
+    pub(crate) panics: BTreeMap<Process, u64>,
     /// Violations that the processes themselves have seen.
     pub(crate) wrong: Vec<String>,
     /// The world is over: what its threads drop now tells nothing.
@@ -226,6 +230,7 @@ impl Record {
             seen: Vec::new(),
             unconnected: Vec::new(),
             counts: EVENTS.map(|what| (what, 0)).into(),
+            panics: BTreeMap::new(),
             wrong: Vec::new(),
             is_over: false,
         })))
@@ -239,6 +244,26 @@ impl Record {
     pub(crate) fn count(&self, what: &'static str) {
         let mut history = self.lock();
         *history.counts.get_mut(what).expect("EVENTS has all that is counted") += 1;
+    }
+
+    /// A process panics as the plan says.
+    pub(crate) fn panics(&self, process: Process) {
+        *self.lock().panics.entry(process).or_default() += 1;
+    }
+
+    /// A server begins a life, and has not panicked in it.
+    pub(crate) fn begins_life(&self, process: Process) {
+        self.lock().panics.remove(&process);
+    }
+
+    /// The panics that a process has contained are those of the plan.
+    pub(crate) fn has_contained(&self, process: Process, panics: u64) {
+        let planned = self.lock().panics.get(&process).copied().unwrap_or(0);
+        if panics != planned {
+            self.is_wrong(format!(
+                "{process} has contained {panics} panics, and {planned} were planned"
+            ));
+        }
     }
 
     /// Notes what no promise permits.

@@ -14,9 +14,11 @@
 //! | a writer is ahead of its reader by three parts at most | streams.md | [`Judge::stream`] |
 //! | no stream outlives its reader, and its writer is dropped in time | streams.md | [`Judge::stream`] |
 //! | a session outlives outages that are shorter than `peer_timeout` and `resume_within` | hosts.md | [`Judge::lost`] |
+//! | a node is told that a peer has died | failures.md | [`Judge::tells_of_deaths`] |
 //! | a client reaches a server that serves | hosts.md | [`judge`] |
 //! | a read finds a whole value, none that is older than one that was set before | remote-memory.md | `Record::sees`, `exports` |
 //! | a watch tells that its value has changed, and a read fails for a cause alone | remote-memory.md | [`Judge::seen`] |
+//! | no panic but those of the plan is contained | failures.md | [`run`](super::run) |
 //! | nothing is left of callers that are gone, and idle nodes rest | failures.md | [`run`](super::run) |
 //!
 //! Promises without a judgement: the order of the requests of several tasks, and behind calls that were dropped; one-way
@@ -26,21 +28,25 @@
 //! expressions, the process that `owner()` names, and the memory that exports take (remote-memory.md).
 
 mod causes;
+mod sessions;
+mod sights;
 
-use super::history::sights::{OF_EXPORT, Owned, Seen, Sight, export_of};
 use super::history::{
-    Did, Disturbance, Failure, History, Id, Loss, Process, Run, RunEnd, Streamed, Told, Unconnected,
+    Did, Disturbance, Failure, History, Id, Process, Run, RunEnd, Span, Streamed, Told, Unconnected,
 };
-use super::plan::{
-    Act, End, Items, Kind, ONEWAY_OUTLIVES_MS, OUTLIVES_MS, Operation, Plan, Step, process_name,
-};
+use super::plan::{Act, End, Items, ONEWAY_OUTLIVES_MS, OUTLIVES_MS, Operation, Plan, Step};
 use causes::{Causes, MS, SOON};
 use std::cell::RefCell;
-use upbeat::Why;
 
 /// The most items in one of the three parts of a stream that are not read, and their bytes.
 const PART_ITEMS: u64 = 256;
 const PART_BYTES: u64 = 32 << 10;
+/// The time after which an attempt to connect is given up.
+const HANDSHAKE_MS: u64 = 5_000;
+/// The time for which a process that leaves waits until its messages have arrived.
+const LEAVING_MS: u64 = 5_000;
+/// The longest time for which a message waits for the room that others take at its server.
+const QUEUED: u64 = 30_000 * MS;
 
 struct Judge<'w> {
     plan: &'w Plan,
@@ -74,6 +80,7 @@ pub(crate) fn judge(plan: &Plan, history: &History) -> Vec<String> {
         client.tasks.iter().for_each(|task| judge.order(task));
     }
     history.losses.iter().for_each(|loss| judge.lost(loss));
+    judge.tells_of_deaths();
     history.seen.iter().for_each(|seen| judge.seen(seen));
     for Unconnected { process, server, at, text } in &history.unconnected {
         let from = at.saturating_sub(plan.wait_ms * MS);
@@ -89,47 +96,6 @@ impl Judge<'_> {
         self.violations.borrow_mut().push(what);
     }
 
-    /// A session is lost for a cause alone.
-    fn lost(&self, loss: &Loss) {
-        let Loss { process, peer, why, at } = loss;
-        let (process, at) = (*process, *at);
-        // The peer is a handle if it has no name.
-        let is_meant = |other: Process| {
-            let name = process_name(self.plan, other);
-            let is_handle =
-                name.is_none() && !peer.starts_with("client") && !peer.starts_with("server");
-            is_handle || name.is_some_and(|name| peer.split(' ').next() == Some(&name))
-        };
-        let mut peers = (0..=self.plan.processes()).filter(|peer| is_meant(*peer));
-        let has_left = |peer| {
-            let within = (0, at.saturating_add(SOON));
-            peer == self.plan.processes()
-                || self.causes.overlaps(Disturbance::Left(peer), within)
-                || self.causes.overlaps(Disturbance::Closes(peer), within)
-        };
-        let since = |peer| at.saturating_sub(self.causes.lag(process, peer));
-        let is_explained = match why {
-            Why::ShutDown => has_left(process),
-            Why::HandleClosed => true,
-            Why::Closed => peers.any(has_left),
-            _ => peers.any(|peer| {
-                // An awaited handle that is dropped in a task does not wait until its peer knows.
-                self.is_awaited(peer) || self.causes.is_lossy(process, peer, (at, at))
-                    // A process that leaves while nothing comes from it tells its peers nothing.
-                    || has_left(peer) && self.causes.is_unreachable(process, peer, (since(peer), at))
-            }),
-        };
-        if !is_explained {
-            self.violated(format!("{process} has lost a session without a cause: {loss:?}"));
-        }
-    }
-
-    fn is_awaited(&self, process: Process) -> bool {
-        let client = process.checked_sub(self.plan.servers.len());
-        let client = client.and_then(|number| self.plan.clients.get(number));
-        client.is_some_and(|client| client.kind == Kind::Awaited)
-    }
-
     /// A call ends while its caller lives, soon after its handler has returned or its server has died.
     fn ends(&self, id: Id, operation: &Operation, did: &Did) {
         let Some(asked) = did.asked else { return };
@@ -140,24 +106,53 @@ impl Judge<'_> {
             }
             return;
         };
-        let Some(run) = did.runs.first().filter(|_| matches!(act, Act::Call | Act::Outlives))
-        else {
-            return;
-        };
-        let is_reply = matches!(
-            told,
-            Told::Done | Told::Failed { why: Failure::Method | Failure::Panicked, .. }
-        );
-        let latest = match self.causes.down(to, run.from).filter(|down| *down <= run.last) {
-            _ if is_reply => self.causes.comes(to, from, run.last),
-            Some(down) if run.end.is_none() => {
+        let latest = match (did.runs.first(), told) {
+            (
+                Some(run),
+                Told::Done | Told::Failed { why: Failure::Method | Failure::Panicked, .. },
+            ) if matches!(act, Act::Call | Act::Outlives) => self.causes.comes(to, from, run.last),
+            (Some(run), Told::Failed { .. }) if self.dies(to, run) => {
+                let down = self.causes.down(to, run.from).unwrap_or(run.last);
                 self.causes.comes(to, from, down + self.causes.lag(from, to))
+            }
+            // A call that was not sent may wait for a server that comes.
+            (_, Told::Failed { why: Failure::Unknown | Failure::Unreached, .. }) => {
+                let waits = (self.plan.wait_ms + 2 * HANDSHAKE_MS) * MS;
+                let known = self.causes.last(from, to, (asked, *at)) + self.causes.lag(from, to);
+                self.causes.comes(to, from, known + if did.runs.is_empty() { waits } else { 0 })
+            }
+            // A layer refuses a call as soon as it comes, and a server that closes does.
+            (None, Told::Failed { why: Failure::Refused | Failure::Closing, .. }) => {
+                let comes = self.causes.comes(from, to, asked + self.queues(to));
+                self.causes.comes(
+                    to,
+                    from,
+                    comes
+                        + if self.causes.is_lossy(from, to, (asked, *at)) {
+                            self.causes.lag(from, to) + self.plan.wait_ms * MS
+                        } else {
+                            0
+                        },
+                )
             }
             _ => return,
         };
         if *at > latest {
             self.violated(format!("{id} ends too late, behind {latest}: {}", self.shown(id)));
         }
+    }
+
+    /// Returns whether a server goes down while it runs an operation.
+    fn dies(&self, server: Process, run: &Run) -> bool {
+        let down = self.causes.down(server, run.from);
+        run.end.is_none() && down.is_some_and(|down| down <= run.last)
+    }
+
+    /// The longest time for which a message waits at a server until it runs.
+    fn queues(&self, server: Process) -> u64 {
+        let server = &self.plan.servers[server];
+        let is_limited = server.concurrent.is_some() || server.budget.is_some();
+        if is_limited { QUEUED } else { 0 }
     }
 
     /// A call runs at most once, at its server. Its end says whether it has.
@@ -281,7 +276,7 @@ impl Judge<'_> {
         if let Some(dead) = self.causes.down(from, asked) {
             let latest =
                 ends(dead.max(asked) + self.causes.grace(from) + self.causes.lag(from, to));
-            causes.push(("the death of its caller", dead.max(asked), latest));
+            causes.push(("the death of its caller", dead.max(asked) + goes_on, latest));
         }
         for (what, _, latest) in &causes {
             if run.last > *latest {
@@ -294,8 +289,13 @@ impl Judge<'_> {
         if run.end == Some(RunEnd::Dropped) {
             let is_due = causes.iter().any(|(_, first, _)| *first <= run.last);
             let until = run.last.saturating_sub(goes_on);
-            let is_lost = self.causes.is_lossy(from, to, (run.from.min(until), until));
-            if !is_due && !is_lost && down.is_none_or(|down| down > run.last) {
+            let is_lost = self.causes.is_cut_off(from, to, (run.from.min(until), until));
+            // A server that shuts down lets its handlers go on for its grace.
+            let ends = down.map(|down| match self.causes.closes(to, down) {
+                true => down + self.causes.grace(to),
+                false => down,
+            });
+            if !is_due && !is_lost && ends.is_none_or(|ends| ends > run.last) {
                 self.violated(format!(
                     "the handler of {id} is dropped without a cause: {}",
                     self.shown(id)
@@ -374,6 +374,17 @@ impl Judge<'_> {
         }
     }
 
+    /// Returns whether what a process has sent may be lost on its way to another one.
+    fn is_lost(&self, from: Process, to: Process, within: (u64, u64)) -> bool {
+        // A process that leaves does not wait for ever until its messages have arrived.
+        let leaves = |span: &&Span| span.from <= within.1;
+        let left = self.causes.spans(|what| what == Disturbance::Left(from)).find(leaves);
+        self.causes.is_lossy(from, to, within)
+            || left.is_some_and(|left| {
+                self.causes.is_unreachable(from, to, (left.from, left.from + LEAVING_MS * MS))
+            })
+    }
+
     /// Requests of a session run in their order, and messages that were sent do run.
     fn order(&self, task: &[Id]) {
         for (at, &first) in task.iter().enumerate() {
@@ -387,7 +398,8 @@ impl Judge<'_> {
             let is_due = end != End::Refuse && self.deadline(first).is_none();
             // Its memory may be missing.
             let is_due = is_due && !self.causes.is_starved(from, to, (0, sent));
-            if runs.is_none() && is_due && !self.causes.is_lossy(from, to, (sent, u64::MAX - 1)) {
+            let comes = self.causes.comes(from, to, sent).saturating_add(self.queues(to));
+            if runs.is_none() && is_due && !self.is_lost(from, to, (sent, comes)) {
                 self.violated(format!("{first} was sent and has not run: {}", self.shown(first)));
             }
             for &next in &task[at + 1..] {
@@ -410,54 +422,6 @@ impl Judge<'_> {
                     ));
                 }
             }
-        }
-    }
-
-    /// A watch misses no change of its export, and a read fails for a cause alone.
-    fn seen(&self, seen: &Seen) {
-        let Seen { process, server, from, at, sight } = seen;
-        let (process, server, within) = (*process, *server, (*from, *at));
-        let of_server = || self.history.exports.range((server, 0)..=(server, u64::MAX));
-        let is_down = |within| {
-            self.causes.overlaps(Disturbance::Down(server), within)
-                || self.causes.overlaps(Disturbance::Closes(server), within)
-        };
-        let is_right = match sight {
-            Sight::Number(_) | Sight::Busy => true,
-            Sight::Unchanged(number) => {
-                let owned = &self.history.exports[&(server, export_of(*number))];
-                let next = owned.set.get((number % OF_EXPORT) as usize + 1);
-                let comes = |from, to, time| self.causes.comes(from, to, time);
-                next.is_none_or(|next| {
-                    let asked = comes(process, server, *from);
-                    comes(server, process, asked.max(*next)) >= *at
-                }) || self.causes.is_lossy(process, server, within)
-            }
-            Sight::Failed(Failure::Ended, _) => {
-                is_down((0, *at))
-                    || of_server().any(|(_, owned)| owned.withdrawn.is_some_and(|time| time <= *at))
-            }
-            Sight::Failed(Failure::Absent, _) => {
-                let stands = |owned: &Owned| {
-                    owned.set.first().is_some_and(|first| first <= from && !is_down((*first, *at)))
-                        && owned.withdrawn.is_none_or(|time| time > *at)
-                };
-                is_down(within)
-                    || !of_server().any(|(_, owned)| stands(owned))
-                    || self.causes.is_lossy(process, server, within)
-            }
-            Sight::Failed(Failure::Replaced, _) => is_down((0, *at)),
-            Sight::Failed(Failure::Closing, _) => {
-                self.causes.overlaps(Disturbance::Closes(server), within)
-            }
-            Sight::Failed(why, _) => {
-                self.causes.is_lossy(process, server, within)
-                    || *why == Failure::Unreached
-                        && self.causes.is_unreachable(process, server, within)
-            }
-        };
-        if !is_right {
-            self.violated(format!("a reader sees what it may not: {seen:?}"));
         }
     }
 

@@ -10,7 +10,7 @@ use std::error::Error;
 use std::rc::Rc;
 use upbeat::export::ImportError;
 use upbeat::handle::HandleBuilder;
-use upbeat::{CallError, Import, Node, Stream};
+use upbeat::{CallError, Counter, Import, Node, Stream};
 use upbeat_sim::Sim;
 
 /// The time for which a client waits for a reference.
@@ -130,6 +130,7 @@ impl Scene {
                 }
             }
         });
+        self.record.has_contained(me, node.counted(Counter::Panics));
         self.record.begins(Disturbance::Left(me));
     }
 
@@ -185,12 +186,13 @@ impl Scene {
 
     /// Returns the stream of an operation.
     pub(crate) fn stream(&self, id: Id) -> Stream<Vec<u8>> {
-        let Operation { items, end, .. } = self.plan.operations[id];
-        let writing = self.record.streams(id);
+        let Operation { to, items, end, .. } = self.plan.operations[id];
+        let (record, writing) = (self.record.clone(), self.record.streams(id));
         upbeat::stream(async move |sink| {
             for number in 0..items.written {
                 if end == End::Panic && number == items.written / 2 {
                     writing.ends(RunEnd::Panicked);
+                    record.panics(to);
                     panic!("planned");
                 }
                 if number % 7 == 6 {

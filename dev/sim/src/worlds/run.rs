@@ -29,7 +29,7 @@ pub(crate) fn run(sim: &Sim, plan: &Arc<Plan>, record: &Record) {
     }
     let hosts = HOSTS.map(|host| sim.host(host));
     for (me, server) in plan.servers.iter().enumerate() {
-        record.begins(Disturbance::Down(me));
+        record.begins(Disturbance::Unborn(me));
         let (scene, lives) = (scene.clone(), AtomicU32::new(0));
         hosts[server.host]
             .start(&name(me), move |sim| scene.serve(sim, me, lives.fetch_add(1, Relaxed)));
@@ -191,7 +191,9 @@ impl Scene {
                 };
                 match left {
                     // Either of two servers may have opened a session.
-                    Ok((sessions, 0)) if (sessions as usize) < 2 * servers => {}
+                    Ok((sessions, 0, panics)) if (sessions as usize) < 2 * servers => {
+                        record.has_contained(server, panics);
+                    }
                     left => record.is_wrong(format!("server {server} has {left:?} at the end")),
                 }
             }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use upbeat::sync::Mutex;
-use upbeat::{Builder, CallInfo, Layer, Next, Node, Refusal, ServiceRef, Stream, Wire};
+use upbeat::{Builder, CallInfo, Counter, Layer, Next, Node, Refusal, ServiceRef, Stream, Wire};
 use upbeat_sim::Sim;
 
 /// The service of every server of a world.
@@ -27,8 +27,8 @@ pub(crate) trait Work {
     async fn items(&self, id: u64) -> Stream<Vec<u8>>;
     /// Reads a stream, also behind the end of its call, and returns the number of items that it has read.
     async fn take(&self, id: u64, items: Stream<Vec<u8>>) -> u64;
-    /// Returns the sessions and the streams of the server.
-    async fn left(&self) -> (u64, u64);
+    /// Returns the sessions, the streams and the contained panics of the server.
+    async fn left(&self) -> (u64, u64, u64);
     /// Returns a reference to a server, which this one has from that one.
     async fn refer(&self, to: u64) -> Option<ServiceRef<WorkClient>>;
 }
@@ -105,6 +105,8 @@ impl Scene {
             Some(most) => node.serve(works.max_concurrent(most))?,
             None => node.serve(works)?,
         }
+        self.record.begins_life(me);
+        self.record.ends(Disturbance::Unborn(me));
         self.record.ends(Disturbance::Down(me));
         let owns = self.clone().own(Rc::clone(&own.0), me, life);
         // A server that is starved has no room for its exports.
@@ -194,9 +196,9 @@ impl Work for Works {
         read.0
     }
 
-    async fn left(&self) -> (u64, u64) {
+    async fn left(&self) -> (u64, u64, u64) {
         let node = self.node();
-        (node.sessions() as u64, node.streams() as u64)
+        (node.sessions() as u64, node.streams() as u64, node.counted(Counter::Panics))
     }
 
     async fn refer(&self, to: u64) -> Option<ServiceRef<WorkClient>> {
@@ -235,6 +237,7 @@ impl Works {
             }
             End::Panic => {
                 running.ends(RunEnd::Panicked);
+                record.panics(self.me);
                 panic!("planned");
             }
             End::Refuse => {

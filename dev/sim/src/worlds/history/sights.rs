@@ -33,15 +33,25 @@ impl Owned {
 pub(crate) struct Look {
     process: Process,
     server: Process,
+    known: Option<u64>,
     from: u64,
     /// The numbers that were set in each export before.
     done: BTreeMap<u64, u64>,
+}
+
+impl Look {
+    /// The time at which the look has begun.
+    pub(crate) fn from(&self) -> u64 {
+        self.from
+    }
 }
 
 /// The end of a look at an export.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Sight {
     Number(u64),
+    /// A watch has found one number, and then another one.
+    Changed(u64, u64),
     /// Nothing is read without a call.
     Busy,
     /// A watch has found no other number behind this one.
@@ -54,6 +64,8 @@ pub(crate) enum Sight {
 pub(crate) struct Seen {
     pub(crate) process: Process,
     pub(crate) server: Process,
+    /// The time at which the client began to import what it reads, if that was before.
+    pub(crate) known: Option<u64>,
     pub(crate) from: u64,
     pub(crate) at: u64,
     pub(crate) sight: Sight,
@@ -79,8 +91,14 @@ impl Record {
         history.exports.entry((server, export)).or_default().withdrawn = Some(now);
     }
 
-    /// A client begins to read an export of a server, where the last number that the client has read is `last`.
-    pub(crate) fn looks(&self, process: Process, server: Process, last: Option<u64>) -> Look {
+    /// A client begins to read an export of a server, where the last number that the client has read is `last`, and the
+    /// import began at `known`.
+    pub(crate) fn looks(
+        &self,
+        (process, server): (Process, Process),
+        known: Option<u64>,
+        last: Option<u64>,
+    ) -> Look {
         let history = self.lock();
         let its = history.exports.range((server, 0)..=(server, u64::MAX));
         let done = its.filter_map(|((_, export), owned)| Some((*export, owned.done()?)));
@@ -89,34 +107,38 @@ impl Record {
             let known = done.entry(export_of(last)).or_default();
             *known = last.max(*known);
         }
-        Look { process, server, from: history.now(), done }
+        Look { process, server, known, from: history.now(), done }
     }
 
     /// A client sees a number that the owner has set, none that is older than one that was set or seen before, and by a new
     /// import none of an older export. Returns the number.
-    pub(crate) fn sees(&self, look: Look, sight: Sight, is_new: bool) -> Option<u64> {
+    pub(crate) fn sees(&self, look: Look, sight: Sight) -> Option<u64> {
         let mut history = self.lock();
-        let Look { process, server, from, done } = look;
+        let Look { process, server, known, from, done } = look;
         let at = history.now();
         if history.is_over {
             return None;
         }
         let number = match sight {
-            Sight::Number(number) | Sight::Unchanged(number) => Some(number),
+            Sight::Number(number) | Sight::Changed(_, number) | Sight::Unchanged(number) => {
+                Some(number)
+            }
             Sight::Busy | Sight::Failed(..) => None,
         };
         if let Some(number) = number {
             let export = export_of(number);
-            let begun = history.exports.get(&(server, export)).map_or(0, |owned| owned.begun);
+            let begun = history.exports.get(&(server, export)).map(|owned| owned.begun);
             let is_older = number < done.get(&export).copied().unwrap_or(0);
             let newest = done.last_key_value().map_or(0, |(export, _)| *export);
-            if is_older || number > begun || is_new && export < newest {
+            // Nobody has set a value that a guard has discarded.
+            let is_set = begun.is_some_and(|begun| number <= begun);
+            if is_older || !is_set || known.is_none() && export < newest {
                 history.wrong.push(format!(
-                    "{process} reads {number} of {server} at {at}, after {done:?} were set, and before {begun}"
+                    "{process} reads {number} of {server} at {at}, after {done:?} were set, and before {begun:?}"
                 ));
             }
         }
-        history.seen.push(Seen { process, server, from, at, sight });
+        history.seen.push(Seen { process, server, known, from, at, sight });
         number
     }
 }

@@ -53,6 +53,30 @@ impl<'w> Causes<'w> {
         down.filter(|span| span.to > from).map(|span| span.from).min()
     }
 
+    /// Returns whether a process that is down from a time on shuts down then.
+    pub(super) fn closes(&self, process: Process, down: u64) -> bool {
+        let closes = self.spans(|what| what == Disturbance::Closes(process));
+        closes.into_iter().any(|span| span.from.abs_diff(down) < MS)
+    }
+
+    /// Returns the last time in another one at which something delayed two processes, or one of them was gone.
+    pub(super) fn last(&self, one: Process, other: Process, (from, to): Within) -> u64 {
+        // A process that shuts down is gone once its handlers have had their time.
+        let gone_at = |of| {
+            let goes = move |what| [Disturbance::Down(of), Disturbance::Left(of)].contains(&what);
+            let time = move |span: &Span| {
+                let grace = if self.closes(of, span.from) { self.grace(of) } else { 0 };
+                (span.from + grace).min(to.max(span.from))
+            };
+            self.spans(goes).map(time)
+        };
+        let delayed =
+            self.spans(|what| self.delays(what, one, other)).filter(|span| from <= span.to);
+        let delayed = delayed.filter(|span| span.from <= to).map(|span| span.to.min(to));
+        let times = delayed.chain(gone_at(one)).chain(gone_at(other));
+        times.filter(|time| (from..=to).contains(time)).max().unwrap_or(from)
+    }
+
     /// The time for which the handlers of a process go on while it shuts down.
     pub(super) fn grace(&self, process: Process) -> u64 {
         let leaves = self.plan.servers.get(process).and_then(|server| server.leaves);
@@ -104,7 +128,10 @@ impl<'w> Causes<'w> {
             Disturbance::Cut(of) | Disturbance::Broken(of) => {
                 self.is_remote(one, other) && self.is_between(of, one, other)
             }
-            Disturbance::Down(_) | Disturbance::Closes(_) | Disturbance::Left(_) => false,
+            Disturbance::Unborn(_)
+            | Disturbance::Down(_)
+            | Disturbance::Closes(_)
+            | Disturbance::Left(_) => false,
         }
     }
 
@@ -162,12 +189,16 @@ impl<'w> Causes<'w> {
 
     /// Returns whether something has ended a session of two processes in a time.
     pub(super) fn is_lossy(&self, one: Process, other: Process, within: Within) -> bool {
-        self.has_died(one, other, within)
-            || self.has_died(other, one, within)
-            || self.is_starved(one, other, within)
+        self.has_died(other, one, within) || self.is_cut_off(one, other, within)
+    }
+
+    /// Returns whether something but the death of a process has ended its session with another one in a time.
+    pub(super) fn is_cut_off(&self, other: Process, process: Process, within: Within) -> bool {
+        self.has_died(other, process, within)
+            || self.is_starved(other, process, within)
             || self
-                .outages(one, other)
-                .any(|outage| self.ends_sessions(&outage, one, other, within))
+                .outages(other, process)
+                .any(|outage| self.ends_sessions(&outage, other, process, within))
     }
 
     /// Returns whether one of two processes lacks something in a time: it gives sessions up, or opens none.
@@ -230,12 +261,37 @@ impl<'w> Causes<'w> {
         outage.from <= to && from <= latest && length >= outlived
     }
 
+    /// Returns whether the connections of two processes were cut when one began to wait for another connection, for which
+    /// it has waited in vain until a time.
+    pub(super) fn was_cut_before_waiting(&self, one: Process, other: Process, until: u64) -> bool {
+        let resume = self.plan.resume_ms * MS;
+        let Some(from) = until.checked_sub(resume).filter(|_| resume != 0) else { return false };
+        let patience = PATIENCE_MS * MS + self.settles(one, other);
+        self.is_cut(one, other, (from.saturating_sub(patience), from))
+    }
+
+    /// Returns whether a handshake of two processes may take too long in a time.
+    pub(super) fn is_slow(&self, one: Process, other: Process, within: Within) -> bool {
+        let is_stopped = |process| self.stopped(process, within) >= HANDSHAKE;
+        is_stopped(one) || is_stopped(other) || self.is_cut(one, other, within)
+    }
+
+    /// Returns whether the network between two processes was cut in a time.
+    fn is_cut(&self, one: Process, other: Process, (from, to): Within) -> bool {
+        let cuts = |what| {
+            !matches!(what, Disturbance::Stopped(_) | Disturbance::Starved(_))
+                && self.delays(what, one, other)
+        };
+        self.spans(cuts).any(|span| span.from <= to && from <= span.to)
+    }
+
     /// Returns whether something kept a process from connecting with a server in a time.
     pub(super) fn is_unreachable(&self, one: Process, server: Process, (from, to): Within) -> bool {
         let since = |at| self.since(one, server, at);
         let since = since(since(from).saturating_sub(self.settles(one, server)));
         let is_away = |process| {
             self.overlaps(Disturbance::Down(process), (since, to))
+                || self.overlaps(Disturbance::Unborn(process), (since, to))
                 || self.stopped(process, (since, to)) >= HANDSHAKE
         };
         let disturbs =

@@ -1,8 +1,11 @@
 //! Tests that each judgement speaks where its promise is broken, and keeps silent where it is kept.
 
+mod sights;
+
 use super::*;
-use crate::worlds::history::{Record, Span};
+use crate::worlds::history::{Loss, Record};
 use crate::worlds::plan::{Client, Items, Kind, Server};
+use upbeat::Why;
 
 const NOTE: Id = 1;
 const STREAM: Id = 3;
@@ -96,6 +99,12 @@ fn has_lost(world: &mut History, at: u64, why: Why) {
         why,
         at: at * MS,
     });
+}
+
+/// The client is told that the server has died.
+fn is_told(world: &mut History, at: u64) {
+    let peer = "server-0 (process 1)".to_owned();
+    world.losses.push(Loss { process: 1, peer, why: Why::Died, at: at * MS });
 }
 
 fn unreachable() -> Why {
@@ -227,6 +236,50 @@ fn each_judgement_finds_what_breaks_its_promise() {
         ("0 has lost a session without a cause", |world| has_lost(world, 4, unreachable())),
         ("0 has lost a session without a cause", |world| has_lost(world, 4, Why::Died)),
         ("0 has lost a session without a cause", |world| has_lost(world, 4, Why::Closed)),
+        // The time before a server serves for the first time excuses no loss.
+        ("0 fails without a cause", |world| {
+            world.operations[0].told = Some((4 * MS, failed(Failure::Unknown, true)));
+            disturbs(world, Disturbance::Unborn(0), 0, 1);
+        }),
+        ("0 ends too late", |world| {
+            world.operations[0].runs.clear();
+            world.operations[0].told = Some((90 * MS, failed(Failure::Refused, false)));
+        }),
+        // The server has died and serves again, and the caller is told long after.
+        ("0 ends too late", |world| {
+            world.operations[0].told = Some((12_000 * MS, failed(Failure::Unknown, true)));
+            disturbs(world, Disturbance::Down(0), 3, 5);
+        }),
+        ("0 ends too late", |world| {
+            world.operations[0].runs.clear();
+            world.operations[0].told = Some((30_000 * MS, failed(Failure::Unreached, false)));
+            disturbs(world, Disturbance::Down(0), 3, 5);
+        }),
+        ("1 was sent and has not run", |world| {
+            world.operations[NOTE].runs.clear();
+            disturbs(world, Disturbance::Down(0), 5_000, 5_001);
+        }),
+        ("the handler of 0 is dropped without a cause", |world| {
+            world.operations[0].runs[0].end = Some(RunEnd::Dropped);
+            world.operations[0].told = None;
+            disturbs(world, Disturbance::Down(1), 4, 90);
+        }),
+        ("0 has lost a session without a cause", |world| {
+            has_lost(world, 4, Why::Broken(String::new()));
+            disturbs(world, Disturbance::Down(1), 3, 4);
+        }),
+        ("0 has lost a session without a cause", |world| {
+            has_lost(world, 4, Why::HandleClosed);
+        }),
+        ("0 has lost a session without a cause", |world| {
+            has_lost(world, 4, Why::GivenUp { text: String::new() });
+            disturbs(world, Disturbance::Down(1), 3, 4);
+        }),
+        ("0 has lost a session without a cause", |world| {
+            has_lost(world, 4, unreachable());
+            disturbs(world, Disturbance::Down(1), 3, 4);
+        }),
+        ("1 is not told that 0 has died", |world| disturbs(world, Disturbance::Down(0), 90, 92)),
         ("1 could not connect with 0", |world| {
             let text = String::new();
             world.unconnected.push(Unconnected { process: 1, server: 0, at: 5 * MS, text });
@@ -254,6 +307,66 @@ fn a_death_explains_what_it_may_cause_alone() {
         disturbs(world, Disturbance::Down(0), 40, 41);
     });
     finds("0 fails without a cause", &found);
+}
+
+/// A handler that goes on without its caller, and one of a server that shuts down, are not dropped at once.
+#[test]
+fn handlers_have_the_time_that_they_are_promised() {
+    let mut plan = plan();
+    plan.operations[0].act = Act::Outlives;
+    let dropped = |what, down| {
+        move |world: &mut History| {
+            let run = &mut world.operations[0].runs[0];
+            (run.last, run.end) = (30 * MS, Some(RunEnd::Dropped));
+            world.operations[0].told = None;
+            world.operations[1..].fill(Did::default());
+            disturbs(world, what, down, 900);
+        }
+    };
+    let left = dropped(Disturbance::Down(1), 20);
+    finds("the handler of 0 is dropped", &violations_of(&plan, left));
+    plan.operations[0].act = Act::Call;
+    plan.servers[0].leaves = Some((20, 50));
+    let closed = |world: &mut History| {
+        dropped(Disturbance::Down(0), 20)(world);
+        world.operations[0].told = Some((31 * MS, failed(Failure::Unknown, true)));
+        disturbs(world, Disturbance::Closes(0), 20, 70);
+    };
+    finds("the handler of 0 is dropped", &violations_of(&plan, closed));
+    plan.servers[0].leaves = Some((20, 10));
+    assert_eq!(violations_of(&plan, closed), [""; 0]);
+}
+
+/// A message of a client that leaves while nothing passes may be lost.
+#[test]
+fn a_message_of_a_client_that_leaves_in_an_outage_may_be_lost() {
+    let mut plan = plan();
+    plan.clients[0].host = 1;
+    plan.resume_ms = 60_000;
+    let leaves = |cut: u64| {
+        move |world: &mut History| {
+            world.operations[NOTE].runs.clear();
+            disturbs(world, Disturbance::Cut([0, 1]), 0, cut);
+            disturbs(world, Disturbance::Left(1), 50, u64::MAX / MS);
+        }
+    };
+    let lost = |found: Vec<String>| found.iter().any(|found| found.starts_with("1 was sent"));
+    assert!(!lost(violations_of(&plan, leaves(90))));
+    assert!(lost(violations_of(&plan, |world| {
+        leaves(1)(world);
+        world.spans.retain(|span| !matches!(span.what, Disturbance::Cut(_)));
+    })));
+}
+
+#[test]
+fn panics_that_were_not_planned_are_wrong() {
+    let record = Record::new(0);
+    record.panics(0);
+    record.has_contained(0, 1);
+    assert_eq!(record.lock().wrong, [""; 0]);
+    record.begins_life(0);
+    record.has_contained(0, 1);
+    finds("0 has contained 1 panics", &record.lock().wrong);
 }
 
 /// An outage explains the loss of a session that it outlasts: one that waits for so many milliseconds.
@@ -292,6 +405,35 @@ fn an_outage_explains_the_end_of_sessions_that_it_outlasts_alone() {
     }
 }
 
+/// A server keeps a session of which its caller does not know, because the connection broke before, and is told of its
+/// end by itself. It also learns that a caller has given up while it was stopped.
+#[test]
+fn a_server_alone_may_lose_a_session_that_was_just_opened() {
+    let mut plan = plan();
+    plan.clients[0].host = 1;
+    plan.resume_ms = 400;
+    let broken = |world: &mut History| {
+        disturbs(world, Disturbance::Broken([1, 0]), 3, 3);
+        has_lost(world, 404, unreachable());
+    };
+    assert_eq!(violations_of(&plan, broken), [""; 0]);
+    let both = violations_of(&plan, |world| {
+        broken(world);
+        let peer = "server-0 (10.0.0.1:7000)".to_owned();
+        world.losses.push(Loss { process: 1, peer, why: unreachable(), at: 404 * MS });
+    });
+    finds("0 has lost a session without a cause", &both);
+    let given_up = |world: &mut History| {
+        has_lost(world, 2_300, Why::GivenUp { text: String::new() });
+    };
+    finds("0 has lost a session without a cause", &violations_of(&plan, given_up));
+    let stopped = |world: &mut History| {
+        disturbs(world, Disturbance::Stopped(0), 20, 2_290);
+        given_up(world);
+    };
+    assert_eq!(violations_of(&plan, stopped), [""; 0]);
+}
+
 /// The messages that a handler sends are judged as those of a client.
 #[test]
 fn messages_of_handlers_run_in_their_order() {
@@ -302,77 +444,4 @@ fn messages_of_handlers_run_in_their_order() {
     finds("1 was sent", &violations_of(&plan, |world| world.operations[NOTE].runs.clear()));
     let found = violations_of(&plan, |world| world.operations[NOTE].runs[0].from = 30 * MS);
     finds("2 runs before 1", &found);
-}
-
-/// Two values of an export: the second is set later.
-fn is_exported(world: &mut History) {
-    let owned = Owned { begun: OF_EXPORT + 1, set: vec![2 * MS, 50 * MS], withdrawn: None };
-    world.exports.insert((0, OF_EXPORT), owned);
-}
-
-fn sees(world: &mut History, (from, at): (u64, u64), sight: Sight) {
-    is_exported(world);
-    world.seen.push(Seen { process: 1, server: 0, from: from * MS, at: at * MS, sight });
-}
-
-fn sight(why: Failure) -> Sight {
-    Sight::Failed(why, String::new())
-}
-
-#[test]
-fn readers_are_told_of_changes_and_of_ends_alone() {
-    const EXPECTED: &str = "a reader sees what it may not";
-    let refused: &[fn(&mut History)] = &[
-        // The watch waits behind the change.
-        |world| sees(world, (3, 300), Sight::Unchanged(OF_EXPORT)),
-        |world| sees(world, (3, 9), sight(Failure::Ended)),
-        |world| sees(world, (3, 9), sight(Failure::Absent)),
-        |world| sees(world, (3, 9), sight(Failure::Replaced)),
-        |world| sees(world, (3, 9), sight(Failure::Unknown)),
-        |world| sees(world, (3, 9), sight(Failure::Unreached)),
-        |world| sees(world, (3, 9), sight(Failure::Closing)),
-        |world| {
-            sees(world, (3, 9), sight(Failure::Ended));
-            world.exports.get_mut(&(0, OF_EXPORT)).unwrap().withdrawn = Some(10 * MS);
-        },
-    ];
-    for change in refused {
-        finds(EXPECTED, &violations(change));
-    }
-    let allowed: &[fn(&mut History)] = &[
-        |world| sees(world, (3, 300), Sight::Unchanged(OF_EXPORT + 1)),
-        |world| sees(world, (3, 45), Sight::Unchanged(OF_EXPORT)),
-        |world| sees(world, (0, 9), sight(Failure::Absent)),
-        |world| {
-            sees(world, (3, 9), sight(Failure::Ended));
-            world.exports.get_mut(&(0, OF_EXPORT)).unwrap().withdrawn = Some(8 * MS);
-        },
-        |world| {
-            sees(world, (55, 70), sight(Failure::Unknown));
-            disturbs(world, Disturbance::Down(0), 60, 70);
-        },
-    ];
-    for change in allowed {
-        assert_eq!(violations(change), [""; 0]);
-    }
-}
-
-#[test]
-fn a_reader_finds_no_value_that_is_older_than_one_before() {
-    let record = Record::new(0);
-    for number in [OF_EXPORT, OF_EXPORT + 1] {
-        record.updates(0, number);
-        record.updated(0, number);
-    }
-    record.updates(0, OF_EXPORT + 2);
-    let reads = |last, number, is_new| {
-        let look = record.looks(1, 0, last);
-        record.sees(look, Sight::Number(number), is_new);
-        record.lock().wrong.drain(..).count()
-    };
-    assert_eq!([OF_EXPORT + 1, OF_EXPORT + 2].map(|number| reads(None, number, true)), [0, 0]);
-    assert_eq!(reads(None, OF_EXPORT, false), 1, "a later value was set before");
-    assert_eq!(reads(Some(OF_EXPORT + 2), OF_EXPORT + 1, false), 1, "a later value was read");
-    assert_eq!(reads(None, OF_EXPORT + 3, false), 1, "nobody has set the value");
-    assert_eq!(reads(None, 7, true), 1, "the export is another one");
 }
