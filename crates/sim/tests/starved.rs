@@ -7,7 +7,7 @@ use common::{ms, remote};
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::time::Duration;
-use upbeat::{BuildError, Node};
+use upbeat::{BuildError, CallError, Node};
 use upbeat_sim::{Fault, Faults, Resource, Siege, Sim, check};
 
 /// An echo.
@@ -104,7 +104,7 @@ fn a_starved_server_accepts_its_callers_once_it_is_supplied() {
 }
 
 /// Both sides lack something again and again while calls of all sizes are under way: each is answered, or its error is told,
-/// and once nothing is lacking all are answered.
+/// and once nothing is lacking all calls of a new session are answered.
 #[test]
 fn calls_between_starved_processes_are_answered_or_told() {
     check(40, |sim| {
@@ -135,10 +135,16 @@ fn calls_between_starved_processes_are_answered_or_told() {
                     upbeat::sleep(ms(30)).await;
                 }
                 sieges.into_iter().for_each(Siege::end);
-                assert!(echoes(&node, to, ms(5_000)).await);
+                // A buffer for which a process had no memory is missing for as long as its session lasts.
+                let echo = node.connect::<EchoClient>(to).wait_for(ms(5_000)).await.unwrap();
+                let last = echo.echo(vec![7; 100_000]).deadline(ms(2_000)).await;
+                let is_told = |error: CallError| error.to_string().contains("no memory");
+                assert!(last.map_or_else(is_told, |bytes| bytes.len() == 100_000));
                 sim.sometimes("a call was answered", answered > 0);
                 sim.sometimes("a call was not answered", answered < 60);
             });
+            let other = remote(sim, "other", ms(5_000)).build()?;
+            other.block_on(async { assert!(echoes(&other, to, ms(5_000)).await) });
             Ok::<_, BuildError>(())
         });
         sim.pause(Duration::from_secs(120));
