@@ -51,7 +51,7 @@ pub use self::sent_header::{SentHeader, Words};
 use crate::bill::clock::Timestamps;
 use crate::fault::Rule;
 use crate::frame::{Kind, Placed};
-use crate::hello::{Parsed, Segment};
+use crate::hello::{Parsed, Record, Refusal, Segment};
 use crate::limits::{
     CHUNK_BYTES_MAX, HEAD_BYTES, HELLO_BYTES_MAX, IN_RING_BYTES_MAX, MESSAGE_BYTES_MAX, SLABS_MAX,
     SLOT_BYTES,
@@ -306,8 +306,15 @@ pub fn write_chunk(chunk: Chunk, out: &mut Vec<u8>) {
     push(out, u64::from(whole));
 }
 
+/// Appends a refusal, which ends the session.
+pub fn write_refusal(refusal: Refusal, out: &mut Vec<u8>) {
+    let record = Record::Refusal(refusal).encode();
+    write_refusal_head(record.len() as u32, out);
+    out.extend_from_slice(&record);
+}
+
 /// Appends the head of a refusal, whose `bytes` bytes follow.
-pub fn write_refusal(bytes: u32, out: &mut Vec<u8>) {
+pub fn write_refusal_head(bytes: u32, out: &mut Vec<u8>) {
     push(out, u64::from(REFUSAL) << KIND_SHIFT | u64::from(bytes) << LEN_SHIFT);
 }
 

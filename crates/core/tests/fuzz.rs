@@ -81,7 +81,7 @@ fn streamed() -> Vec<Vec<u8>> {
         written(&|out| stream::write_padding(7, out)),
         written(&|out| stream::write_segment(Segment { generation: 65_536, bytes: 8192 }, out)),
         written(&|out| stream::write_chunk(chunk, out)),
-        written(&|out| stream::write_refusal(40, out)),
+        written(&|out| stream::write_refusal_head(40, out)),
         written(&|out| stream::write_end(out)),
         progress,
     ]
@@ -120,7 +120,7 @@ fn parse_streamed(bytes: &[u8]) -> bool {
         }
         stream::Head::Refusal { bytes } => {
             assert!(bytes as usize <= HELLO_BYTES_MAX);
-            stream::write_refusal(bytes, &mut again);
+            stream::write_refusal_head(bytes, &mut again);
         }
         stream::Head::End => stream::write_end(&mut again),
         stream::Head::Clock { asks, stamps } => stream::write_clock(asks, stamps, &mut again),

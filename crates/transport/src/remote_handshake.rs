@@ -456,19 +456,15 @@ impl RemoteHandshake {
             self.pipe.give_way();
         }
         let has_asked = matches!(self.state, State::Welcome | State::Number { .. });
-        let record = Record::Refusal(Refusal::new(code, text)).encode();
-        let refusal = match &self.role {
+        let refusal = Refusal::new(code, text);
+        let mut bytes = Vec::new();
+        match &self.role {
             Role::Caller { again: Some(_), .. } if has_asked => return,
-            Role::Caller { .. } if has_asked => {
-                let mut behind = Vec::new();
-                stream::write_refusal(record.len() as u32, &mut behind);
-                behind.extend_from_slice(&record);
-                behind
-            }
-            _ => record,
-        };
+            Role::Caller { .. } if has_asked => stream::write_refusal(refusal, &mut bytes),
+            _ => Record::Refusal(refusal).write(&mut bytes),
+        }
         if !self.wants_output() {
-            let _ = self.pipe.send(&refusal);
+            let _ = self.pipe.send(&bytes);
         }
     }
 }

@@ -28,7 +28,7 @@ use std::cell::{Cell, Ref, RefCell};
 use upbeat_core::bill::clock::{Clock, Offset};
 use upbeat_core::bill::taken::{Reading, Written};
 use upbeat_core::fault::Rule;
-use upbeat_core::hello::{self, Record, Refusal};
+use upbeat_core::hello::{self, Refusal};
 use upbeat_core::limits::{SLOT_BYTES, STREAM_WHOLE_BYTES};
 use upbeat_core::quota::Quota;
 use upbeat_core::stream::{Permission, SegmentRequest};
@@ -385,7 +385,7 @@ impl Stream {
     /// Tells the peer why this side ends the session, after the data that was encoded before.
     pub(crate) fn refuse(&self, refusal: Refusal) {
         if !self.is_suspended() {
-            self.outgoing.borrow_mut().refuse(&Record::Refusal(refusal).encode());
+            self.outgoing.borrow_mut().refuse(refusal);
         }
     }
 

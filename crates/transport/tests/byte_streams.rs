@@ -21,7 +21,8 @@ use upbeat_core::limits::{
     CHUNK_BYTES_MAX, IN_RING_BYTES_MAX, PENDING_SEGMENTS_MAX, SLAB_GENERATION,
 };
 use upbeat_core::stream::{
-    Chunk, Progress, write_chunk, write_frame, write_padding, write_refusal, write_segment,
+    Chunk, Progress, write_chunk, write_frame, write_padding, write_refusal, write_refusal_head,
+    write_segment,
 };
 use upbeat_transport::carrier::{Carrier, Kind, SocketError};
 use upbeat_transport::opening::Step;
@@ -272,7 +273,7 @@ fn each_broken_rule_is_named() {
 
     let mut refusal = Vec::new();
     let record = Record::Ready.encode();
-    write_refusal(record.len() as u32, &mut refusal);
+    write_refusal_head(record.len() as u32, &mut refusal);
     refusal.extend(record);
     assert!(matches!(rule(&refusal), Rule::RecordOutOfPlace { kind: "ready" }));
 }
@@ -304,9 +305,7 @@ fn valid_records_are_accepted_in_pieces_of_any_size() {
         assert_eq!(frames, 5, "in pieces of {cut}");
         assert!(attack.carrier.lanes.peer_wants_room());
         let mut refusal = Vec::new();
-        let record = Record::Refusal(Refusal::new(RefusalCode::NoResources, "so it is")).encode();
-        write_refusal(record.len() as u32, &mut refusal);
-        refusal.extend(record);
+        write_refusal(Refusal::new(RefusalCode::NoResources, "so it is"), &mut refusal);
         attack.write(&refusal);
         attack.carrier.pump();
         attack.carrier.pump();

@@ -47,7 +47,7 @@ fn samples() -> Vec<(Head, Vec<u8>)> {
     add(Head::Progress(asking), &|out| asking.write(out));
     add(Head::Segment(segment), &|out| write_segment(segment, out));
     add(Head::Buffer(chunk), &|out| write_chunk(chunk, out));
-    add(Head::Refusal { bytes: 99 }, &|out| write_refusal(99, out));
+    add(Head::Refusal { bytes: 99 }, &|out| write_refusal_head(99, out));
     add(Head::End, &write_end);
     let stamps = Timestamps { sent: u64::MAX, echo: 1, heard: 1 << 60 };
     for asks in [false, true] {

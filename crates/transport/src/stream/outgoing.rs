@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use std::collections::VecDeque;
 use unsent::Unsent;
 use upbeat_core::frame::{Flags, Head, Kind, Placed};
-use upbeat_core::hello::Segment;
+use upbeat_core::hello::{Refusal, Segment};
 use upbeat_core::limits::{HEAD_BYTES, OPTIMISM, SLABS_MAX, SLOT_BYTES, STREAM_OUT_BYTES};
 use upbeat_core::stream::{
     self, Asking, Backlog, Ledger, Progress, SentHeader, ShipTime, StreamLoad, Words,
@@ -133,10 +133,9 @@ impl Outgoing {
 
     /// Encodes the reason why the session ends. Nothing is encoded if a chunk is under way, which can not be
     /// completed.
-    pub(super) fn refuse(&mut self, record: &[u8]) {
+    pub(super) fn refuse(&mut self, refusal: Refusal) {
         if self.unsent.bulks() == 0 {
-            stream::write_refusal(record.len() as u32, &mut self.unsent.encoded);
-            self.unsent.encoded.extend_from_slice(record);
+            stream::write_refusal(refusal, &mut self.unsent.encoded);
         }
     }
 
