@@ -7,7 +7,7 @@
 
 use super::Session;
 use super::flow::now_ns;
-use super::send_error::{NoMemory, SendError};
+use super::send_error::SendError;
 use std::cell::{Cell, Ref, RefCell};
 use upbeat_core::frame::Head;
 use upbeat_core::limits::{CONTROL_SLOTS, SLAB_GENERATION};
@@ -94,20 +94,15 @@ impl Session {
             Permission::Granted => {}
             // Buffers of the existing slabs will come back.
             Permission::Declined if !pool.slabs.borrow().serves(usage, len) => {
-                return Err(SendError::Memory(Box::new(NoMemory {
-                    bytes,
-                    text: NO_ROOM_THERE.into(),
-                })));
+                return Err(SendError::no_memory(bytes, NO_ROOM_THERE));
             }
             Permission::Declined | Permission::Awaited => {
                 pool.slabs.borrow_mut().record_missing(usage, |number| lanes.peer_returned(number));
                 return Err(self.missing(MissingResource::Buffer));
             }
         }
-        let segment = self.carrier.make_segment("upbeat-slab", bytes).map_err(|error| {
-            let text = error.to_string().into();
-            SendError::Memory(Box::new(NoMemory { bytes, text }))
-        })?;
+        let segment = self.carrier.make_segment("upbeat-slab", bytes);
+        let segment = segment.map_err(|error| SendError::no_memory(bytes, error))?;
         let no_slot =
             || self.missing_slots(1, if usage == Use::Replies { 0 } else { CONTROL_SLOTS as u32 });
         // No slab is made for a value that is being written at this moment.

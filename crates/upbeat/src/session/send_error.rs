@@ -5,6 +5,7 @@
 use super::{Fault, broken};
 use crate::error::{CallError, Lost};
 use crate::wire::WireError;
+use std::fmt::Display;
 use upbeat_core::limits::CALLS_PER_SESSION_MAX;
 
 /// The reason why a message was not sent.
@@ -24,6 +25,13 @@ pub(crate) enum SendError {
     Memory(Box<NoMemory>),
     /// The session has ended, or ends with this fault.
     Ended(Fault),
+}
+
+impl SendError {
+    /// Returns the error of an allocation of so many bytes that has failed for this reason.
+    pub(super) fn no_memory(bytes: usize, why: impl Display) -> SendError {
+        SendError::Memory(Box::new(NoMemory { bytes, text: why.to_string().into() }))
+    }
 }
 
 /// The size of an allocation that failed, and the reason.

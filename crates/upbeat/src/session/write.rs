@@ -6,7 +6,7 @@
 //! segment. Other modules decide who may send and who waits. Invariant: an uncommitted message leaves no trace.
 
 use super::front::{Header, Words};
-use super::send_error::{NoMemory, SendError, bad_length, bad_value, lost_progress};
+use super::send_error::{SendError, bad_length, bad_value, lost_progress};
 use super::{Session, broken};
 use crate::error::Why;
 use crate::sample::Stamps;
@@ -53,10 +53,7 @@ pub(super) fn encoded(head: &Words, value: &dyn Payload) -> Result<Vec<u8>, Send
     if !out.fits() {
         return Err(SendError::TooLarge(bytes));
     }
-    out.into_bytes().ok_or_else(|| {
-        let text = "the allocator has none".into();
-        SendError::Memory(Box::new(NoMemory { bytes, text }))
-    })
+    out.into_bytes().ok_or_else(|| SendError::no_memory(bytes, "the allocator has none"))
 }
 
 /// Returns the bytes that a value takes in a message.
@@ -484,8 +481,7 @@ impl Session {
         let segment = self.carrier.make_segment("upbeat-lane", bytes);
         let segment = segment.map_err(|error| {
             self.growth.declined();
-            let text = error.to_string().into();
-            SendError::Memory(Box::new(NoMemory { bytes, text }))
+            SendError::no_memory(bytes, error)
         })?;
         if let Err(error) = self.carrier.send_segment(u32::from(generation), &segment) {
             return Err(self.growth_error(error));
