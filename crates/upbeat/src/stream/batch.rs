@@ -32,11 +32,6 @@ impl<T> Default for Batch<T> {
 }
 
 impl<T> Batch<T> {
-    /// Returns whether the stream breaks off behind the items.
-    pub(super) fn is_broken(&self) -> bool {
-        matches!(self.end, Some(End::Broken(_)))
-    }
-
     pub(super) fn clear(&mut self) {
         drop_each(iter::from_fn(|| self.items.pop()));
         self.items.clear();

@@ -26,6 +26,7 @@ async fn bring<W: StreamRoute, T: Wire>(
     mut source: Source<T>,
 ) {
     let batch = Rc::new(RefCell::new(Batch::default()));
+    let mut has_failed = false;
     loop {
         poll_fn(|context| batch.borrow_mut().poll_fill(|| source.poll_next(context))).await;
         left.state.begin_push(batch.borrow().end.is_some());
@@ -35,7 +36,8 @@ async fn bring<W: StreamRoute, T: Wire>(
             Ok(true) => Wanted::More,
             Ok(false) => Wanted::Nothing,
             // A reader that has not begun hears no control. The end comes to it behind its call, as items do.
-            Err(error) if !batch.borrow().is_broken() => {
+            Err(error) if !has_failed => {
+                has_failed = true;
                 batch.borrow_mut().end = Some(End::Broken(error.to_string()));
                 continue;
             }
