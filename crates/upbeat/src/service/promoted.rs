@@ -186,11 +186,8 @@ impl<R: Answer + 'static, F: Future<Output = R> + 'static> Task for Slot<F> {
                 session.fail(call, FailCode::Cancelled, "");
             }
             // A node that ends leaves no handler behind. One that closes lets them go on for its grace.
-            Cancelled::Lost if session.is_shut_down() || mutated(Mutant::OrphanEnds) => {
-                return false;
-            }
-            Cancelled::Lost => {}
-            Cancelled::Deadline => return false,
+            Cancelled::Lost if !session.is_shut_down() && !mutated(Mutant::OrphanEnds) => {}
+            _ => return false,
         }
         let lease = rare.as_mut().and_then(|rare| rare.lease.take());
         lease.into_iter().for_each(|lease| lease.close());

@@ -48,9 +48,9 @@ impl Session {
     }
 }
 
-/// Ends sessions in order. Blocks until the hosts of the peers have everything or, where nothing is at stake, until the
-/// system has the end of the session, which its peer would take for a death without; for `most` at most. Returns how far
-/// those have come whose peers' hosts do not have everything that is at stake.
+/// Ends sessions in order, within `most`. Blocks until the peers' hosts have everything of the sessions that have messages at
+/// stake, and the system has taken the ends of the `others`: a peer takes a connection that closes without an end for a
+/// death. Returns the sessions at stake whose peers' hosts do not have everything, and how far they have come.
 pub(crate) fn leave_all<S: Borrow<Session>>(
     at_stake: impl IntoIterator<Item = S>,
     others: impl IntoIterator<Item = S>,
