@@ -1,6 +1,6 @@
 //! Messages of all lengths, more of them than their receiver has room for.
 
-use crate::common::{PATIENCE, besiege, remote};
+use crate::common::{PATIENCE, besiege, ms, remote};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -44,10 +44,6 @@ pub(crate) struct Shelves {
     pub(crate) left: RefCell<BTreeMap<u64, Vec<u64>>>,
     /// The number of parcels that senders have left.
     pub(crate) taken: Arc<AtomicU64>,
-}
-
-pub(crate) fn ms(count: u64) -> Duration {
-    Duration::from_millis(count)
 }
 
 fn name(number: u64) -> String {

@@ -1,15 +1,11 @@
 //! A library of two versions, and the callers that its listener admits.
 
-use crate::common::{PATIENCE, remote};
+use crate::common::{PATIENCE, ms, remote};
 use std::convert::Infallible;
 use std::time::Duration;
 use upbeat_sim::{Sim, check};
 
 const SOON: Duration = Duration::from_secs(10);
-
-fn ms(count: u64) -> Duration {
-    Duration::from_millis(count)
-}
 
 /// A library of today.
 mod today {

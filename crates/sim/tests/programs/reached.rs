@@ -1,6 +1,6 @@
 //! Nodes that many callers reach, nodes that start anew, and nodes that share a name.
 
-use crate::common::remote;
+use crate::common::{ms, remote};
 use std::convert::Infallible;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -45,10 +45,6 @@ impl Doubler for Sums {
     async fn double(&self, number: u64) -> u64 {
         2 * number
     }
-}
-
-fn ms(count: u64) -> Duration {
-    Duration::from_millis(count)
 }
 
 const LONG: Duration = Duration::from_secs(60);

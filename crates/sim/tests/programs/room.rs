@@ -1,7 +1,7 @@
 //! Room that is short, held by others, and given back.
 
-use crate::common::remote;
-use crate::flood::{DepotServer, Place, Shelves, connected, is_done, is_whole, ms, parcel};
+use crate::common::{ms, remote};
+use crate::flood::{DepotServer, Place, Shelves, connected, is_done, is_whole, parcel};
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::pin::pin;

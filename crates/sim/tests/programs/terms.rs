@@ -1,5 +1,6 @@
 //! Time that callers grant, callers that leave, locks that handlers need, layers, limits, and types that differ.
 
+use crate::common::ms;
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::ops::Range;
@@ -62,10 +63,6 @@ impl Worker {
         let _waits = Waits(Rc::clone(&self.waits));
         upbeat::sleep(ms(time)).await;
     }
-}
-
-fn ms(count: u64) -> Duration {
-    Duration::from_millis(count)
 }
 
 #[upbeat::service]
