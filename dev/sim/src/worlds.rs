@@ -101,12 +101,7 @@ fn count(plan: &Plan, history: &History, counts: &mut BTreeMap<&'static str, u64
     }
     for Seen { sight, .. } in &history.seen {
         let failed = |of| matches!(sight, Sight::Failed(why, _) if *why == of);
-        let number = match sight {
-            Sight::Number(number) | Sight::Changed(_, number) | Sight::Unchanged(number) => {
-                Some(*number)
-            }
-            Sight::Busy | Sight::Failed(..) => None,
-        };
+        let number = sight.number();
         add("values read", number.is_some());
         add("values read that were not the first", number.is_some_and(|at| at != export_of(at)));
         add("watches of a change", matches!(sight, Sight::Changed(..)));

@@ -18,6 +18,7 @@
 //! | a client reaches a server that serves | hosts.md | [`judge`] |
 //! | a read finds a whole value, none that is older than one that was set before | remote-memory.md | `Record::sees`, `exports` |
 //! | a watch tells that its value has changed, and a read fails for a cause alone | remote-memory.md | [`Judge::seen`] |
+//! | a read ends soon | remote-memory.md | [`Judge::is_seen_in_time`] |
 //! | no panic but those of the plan is contained | failures.md | [`run`](super::run) |
 //! | nothing is left of callers that are gone, and idle nodes rest | failures.md | [`run`](super::run) |
 //!
@@ -81,7 +82,10 @@ pub(crate) fn judge(plan: &Plan, history: &History) -> Vec<String> {
     }
     history.losses.iter().for_each(|loss| judge.lost(loss));
     judge.tells_of_deaths();
-    history.seen.iter().for_each(|seen| judge.seen(seen));
+    for seen in &history.seen {
+        judge.seen(seen);
+        judge.is_seen_in_time(seen);
+    }
     for Unconnected { process, server, at, text } in &history.unconnected {
         let from = at.saturating_sub(plan.wait_ms * MS);
         if !causes.is_unreachable(*process, *server, (from, *at)) {

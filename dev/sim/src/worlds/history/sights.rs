@@ -59,6 +59,18 @@ pub(crate) enum Sight {
     Failed(Failure, String),
 }
 
+impl Sight {
+    /// Returns the number of the value that was read last, if one was.
+    pub(crate) fn number(&self) -> Option<u64> {
+        match self {
+            Sight::Number(number) | Sight::Changed(_, number) | Sight::Unchanged(number) => {
+                Some(*number)
+            }
+            Sight::Busy | Sight::Failed(..) => None,
+        }
+    }
+}
+
 /// A look at an export that tells something about its owner.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
@@ -119,18 +131,13 @@ impl Record {
         if history.is_over {
             return None;
         }
-        let number = match sight {
-            Sight::Number(number) | Sight::Changed(_, number) | Sight::Unchanged(number) => {
-                Some(number)
-            }
-            Sight::Busy | Sight::Failed(..) => None,
-        };
+        let number = sight.number();
         if let Some(number) = number {
             let export = export_of(number);
             let begun = history.exports.get(&(server, export)).map(|owned| owned.begun);
             let is_older = number < done.get(&export).copied().unwrap_or(0);
             let newest = done.last_key_value().map_or(0, |(export, _)| *export);
-            // Nobody has set a value that a guard has discarded.
+            // The owner has not set a value that a guard has discarded.
             let is_set = begun.is_some_and(|begun| number <= begun);
             if is_older || !is_set || known.is_none() && export < newest {
                 history.wrong.push(format!(

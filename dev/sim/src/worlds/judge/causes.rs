@@ -261,8 +261,8 @@ impl<'w> Causes<'w> {
         outage.from <= to && from <= latest && length >= outlived
     }
 
-    /// Returns whether the connections of two processes were cut when one began to wait for another connection, for which
-    /// it has waited in vain until a time.
+    /// Returns whether the connection of two processes was cut just before one of them began to wait for another connection.
+    /// The wait ends without one at `until`.
     pub(super) fn was_cut_before_waiting(&self, one: Process, other: Process, until: u64) -> bool {
         let resume = self.plan.resume_ms * MS;
         let Some(from) = until.checked_sub(resume).filter(|_| resume != 0) else { return false };

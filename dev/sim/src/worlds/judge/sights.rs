@@ -8,7 +8,7 @@ use crate::worlds::history::{Disturbance, Failure};
 use crate::worlds::plan::Way;
 
 impl Judge<'_> {
-    /// A watch misses no change of its export, a look ends soon, and it fails for a cause alone.
+    /// A watch misses no change of its export, and a look fails for a cause alone.
     pub(super) fn seen(&self, seen: &Seen) {
         let Seen { process, server, known, from, at, sight } = seen;
         let (process, server, within) = (*process, *server, (*from, *at));
@@ -66,19 +66,23 @@ impl Judge<'_> {
         if !is_right {
             self.violated(format!("a reader sees what it may not: {seen:?}"));
         }
+    }
+
+    /// A look by a known import ends soon. The import itself may wait, for its server or for the export.
+    pub(super) fn is_seen_in_time(&self, seen: &Seen) {
+        let Seen { process, server, known, from, at, ref sight } = *seen;
+        let has_read = matches!(sight, Sight::Number(_) | Sight::Busy | Sight::Changed(..));
+        if known.is_none() || !has_read || self.causes.is_lossy(process, server, (from, at)) {
+            return;
+        }
         // A server of a tiny budget serves a look, which asks twice at most, behind the watches that came before.
         let is_tiny = self.plan.servers[server].budget.is_some();
         let readers = self.plan.clients.iter().flat_map(|client| &client.readers);
         let watches = readers.filter(|it| is_tiny && it.way == Way::Watch && it.server == server);
         let watched = WATCHED.as_nanos() as u64 * (2 * watches.count()).max(1) as u64;
-        let latest = comes(server, process, comes(process, server, *from) + watched);
-        let has_read = matches!(sight, Sight::Number(_) | Sight::Busy | Sight::Changed(..));
-        // The import before may wait, for its server or for the export.
-        if known.is_some()
-            && has_read
-            && *at > latest
-            && !self.causes.is_lossy(process, server, within)
-        {
+        let comes = |from, to, time| self.causes.comes(from, to, time);
+        let latest = comes(server, process, comes(process, server, from) + watched);
+        if at > latest {
             self.violated(format!("a look ends too late, behind {latest}: {seen:?}"));
         }
     }
