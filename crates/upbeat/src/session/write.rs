@@ -427,7 +427,7 @@ impl Session {
                     match self.grow(keep) {
                         Ok(true) => self.growth.grew(),
                         // The lane serves as it is.
-                        Ok(false) | Err(SendError::Full | SendError::Memory(_)) => {
+                        Ok(false) | Err(SendError::Full) => {
                             return Err(self.missing_slots(span, keep));
                         }
                         Err(put) => return Err(put),
@@ -459,8 +459,8 @@ impl Session {
     }
 
     /// Continues the lane in a larger segment. Returns false if lanes do not grow further, or the peer has no room
-    /// for the segment, `Memory` if this process has none, and `Full` if there is no slot for the frame that announces
-    /// it, or the peer has not answered.
+    /// for the segment, or this process has no memory for it, and `Full` if there is no slot for the frame that
+    /// announces it, or the peer has not answered.
     fn grow(&self, keep: u32) -> Result<bool, SendError> {
         let lanes = &self.carrier.lanes;
         let Some((generation, bytes)) = lanes.next_growth() else { return Ok(false) };
@@ -478,11 +478,10 @@ impl Session {
         }
         // The slot is claimed first, because a segment that has been sent must be announced.
         let Ok(claim) = lanes.claim(1, 0) else { return Err(self.missing_slots(1, keep)) };
-        let segment = self.carrier.make_segment("upbeat-lane", bytes);
-        let segment = segment.map_err(|error| {
+        let Ok(segment) = self.carrier.make_segment("upbeat-lane", bytes) else {
             self.growth.declined();
-            SendError::no_memory(bytes, error)
-        })?;
+            return Ok(false);
+        };
         if let Err(error) = self.carrier.send_segment(u32::from(generation), &segment) {
             return Err(self.growth_error(error));
         }
