@@ -1,5 +1,5 @@
 //! Computations whose callers are gone, and deadlines, in worlds: on one host and between hosts, where waiting takes no
-//! time. The library's test `orphans` shows the same promises by real processes.
+//! time. The library's tests `flow::orphans` show the same promises by real processes.
 #![forbid(unsafe_code)]
 
 mod chain;
@@ -9,7 +9,7 @@ mod deadlines;
 mod ends;
 mod extended;
 mod handled;
-#[path = "../../../upbeat/tests/orphans/knot.rs"]
+#[path = "../../../upbeat/tests/flow/orphans/knot.rs"]
 mod knot;
 mod left;
 mod oneway;

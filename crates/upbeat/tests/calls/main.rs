@@ -4,26 +4,34 @@
 mod common;
 
 mod callbacks;
+mod clients;
 mod closing;
+mod connecting;
+mod context;
+mod cores;
 mod drops;
 mod ends;
 mod flow;
 mod forks;
+mod handles;
 mod into;
 mod meeting;
+mod misuse;
 mod nodes;
 mod panics;
 mod samples;
 mod values;
 mod wakers;
 
-/// The other process's parts. Without one this is a test of nothing.
+/// The other processes' parts. Without one this is a test of nothing.
 #[test]
 fn other() {
-    if let Some((part, place)) = common::process::part() {
-        let known = common::server::play(&part, &place)
-            || drops::play(&part, &place)
-            || forks::play(&part, &place);
-        assert!(known, "there is no part {part}");
-    }
+    common::process::play(&[
+        clients::play,
+        connecting::play,
+        cores::play,
+        drops::play,
+        forks::play,
+        misuse::play,
+    ]);
 }

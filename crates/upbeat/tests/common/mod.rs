@@ -22,16 +22,24 @@ use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 use upbeat::{Node, Stream, Waiting};
 
-/// Keeps the tests of one file from running at once, where they count what the process has. A test calls this before
-/// it starts its [`Watchdog`], which would count the time of the tests before it.
-pub(crate) fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+/// The lock of [`alone`] and [`among_others`].
+static ALONE: RwLock<()> = RwLock::new(());
+
+/// Keeps the tests of a program that call this, or [`among_others`], from running beside this one, where they count what
+/// the process has or use the same names. A test calls this before it starts its [`Watchdog`], which would count the
+/// time of the tests before it.
+pub(crate) fn alone() -> RwLockWriteGuard<'static, ()> {
+    ALONE.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Keeps a test from running beside one that is [`alone`].
+pub(crate) fn among_others() -> RwLockReadGuard<'static, ()> {
+    ALONE.read().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Does something in each of these cases, all at once: in tests that mostly wait for a time to come.

@@ -27,6 +27,51 @@ fn emulator() -> Option<Command> {
     Some(command)
 }
 
+/// Returns the command that runs this program again.
+fn this_program() -> Command {
+    let program = std::env::current_exe().unwrap();
+    match emulator() {
+        Some(mut emulator) => {
+            emulator.arg(program);
+            emulator
+        }
+        None => Command::new(program),
+    }
+}
+
+/// Returns the command that runs one test of this program in a process of its own. Its path begins with the program:
+/// it is `concat!(module_path!(), "::", …)`.
+pub(crate) fn one_test(path: &str) -> Command {
+    let mut command = this_program();
+    command.args([
+        "--exact",
+        in_program(path),
+        "--include-ignored",
+        "--nocapture",
+        "--test-threads=1",
+    ]);
+    command
+}
+
+/// Returns the path of a test without its program, as the test harness knows it.
+pub(crate) fn in_program(path: &str) -> &str {
+    path.split_once("::").unwrap().1
+}
+
+/// Has a test act in a process of its own, in which no other test runs: what a process has is counted there. The path
+/// of the test is that of [`one_test`].
+pub(crate) fn apart(path: &str, act: impl FnOnce()) {
+    const APART: &str = "UPBEAT_TEST_APART";
+    if std::env::var_os(APART).is_some() {
+        return act();
+    }
+    let output = one_test(path).env(APART, "1").output().unwrap();
+    let said =
+        [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
+    said.iter().for_each(|said| print!("{said}"));
+    assert!(output.status.success() && said[0].contains("1 passed"), "{path}: {}", output.status);
+}
+
 /// The other process.
 pub(crate) struct Other {
     pub(crate) child: Child,
@@ -36,10 +81,7 @@ pub(crate) struct Other {
 impl Other {
     /// Starts it. The test of the name `other` plays the part.
     pub(crate) fn start(part: &str, place: &Path) -> Other {
-        match emulator() {
-            Some(emulator) => Other::start_under(emulator, part, place),
-            None => Other::spawn(Command::new(std::env::current_exe().unwrap()), part, place),
-        }
+        Other::spawn(this_program(), part, place)
     }
 
     /// Starts it under a program that is given it as its last argument.
@@ -107,10 +149,13 @@ impl Drop for Other {
     }
 }
 
-/// Returns the part that this process plays and its directory, or `None` in the test itself.
-pub(crate) fn part() -> Option<(String, PathBuf)> {
-    let part = std::env::var(PART).ok()?;
-    Some((part, PathBuf::from(std::env::var_os(PLACE).unwrap())))
+/// Plays the part for which this process was started, if it was: the first player that knows the part does, or the
+/// server of `Work`. Each test program has one test `other`, which calls this.
+pub(crate) fn play(players: &[fn(&str, &Path) -> bool]) {
+    let Ok(part) = std::env::var(PART) else { return };
+    let place = PathBuf::from(std::env::var_os(PLACE).unwrap());
+    let played = players.iter().any(|play| play(&part, &place));
+    assert!(played || super::server::play(&part, &place), "there is no part {part}");
 }
 
 pub(crate) fn say(words: &str) {

@@ -1,10 +1,10 @@
 //! Handlers and tasks that block the thread of their node are found and named, however they block it.
 
 use crate::common::left_out::leave_out;
+use crate::common::process::one_test;
 use crate::common::{Directory, Signal, Watchdog, block_on, node};
 use crate::warning;
 use std::cell::Cell;
-use std::process::Command;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -228,9 +228,8 @@ fn blocks() {
 #[test]
 fn a_blocking_method_is_reported_once_with_the_remedies() {
     let _watchdog = Watchdog::new("reports of blocking");
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "blocking::blocks", "--nocapture"]).env(BLOCKS, "1");
-    let output = command.output().unwrap();
+    let mut command = one_test(concat!(module_path!(), "::blocks"));
+    let output = command.env(BLOCKS, "1").output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{text}");
     let told = warning(&text, "`Files.reads` blocked its thread");

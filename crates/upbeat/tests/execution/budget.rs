@@ -1,12 +1,12 @@
 //! For how long a handler runs: it makes way at its checkpoints, and is named if it has none.
 
 use crate::bank::BankClient;
+use crate::common::process::one_test;
 use crate::common::server::KINDS;
 use crate::common::{Directory, Signal, Watchdog, node};
 use crate::shop::{SHOWS, ShopClient, Stand, TIME, counted, serve};
 use crate::warning;
 use std::cell::Cell;
-use std::process::Command;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -210,9 +210,8 @@ fn runs_on() {
 #[test]
 fn a_process_is_warned_once_of_each_method_that_runs_on() {
     let _watchdog = Watchdog::new("warnings");
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "budget::runs_on", "--nocapture"]).env(RUNS, "1");
-    let output = command.output().unwrap();
+    let mut command = one_test(concat!(module_path!(), "::runs_on"));
+    let output = command.env(RUNS, "1").output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{text}");
     for method in ["`Long.one`", "`Long.other`"] {

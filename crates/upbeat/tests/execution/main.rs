@@ -7,11 +7,19 @@ mod bank;
 mod shop;
 mod modes;
 mod budget;
+mod compute;
 #[cfg(feature = "tokio")]
 mod driven;
 mod blocking;
 mod needs;
 mod statistics;
+mod sync;
+mod tasks;
+
+use upbeat_memory::allocator::CountingAllocator;
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator::new();
 
 /// Returns the first line about something that has run for too long. A busy machine may make a run ten times as long as
 /// the one before, which is worth another line.
@@ -31,10 +39,8 @@ fn warning<'t>(text: &'t str, about: &str) -> &'t str {
     lines.first().unwrap_or_else(|| panic!("{about}: {text}"))
 }
 
-/// The other process's parts. Without one this is a test of nothing.
+/// The other processes' parts. Without one this is a test of nothing.
 #[test]
 fn other() {
-    if let Some((part, place)) = common::process::part() {
-        assert!(shop::play(&part, &place), "there is no part {part}");
-    }
+    common::process::play(&[shop::play, sync::play]);
 }

@@ -1,8 +1,8 @@
 //! Tests of a node's statistics of its methods: their calls, and the outcomes.
 
+use crate::common::process::one_test;
 use crate::common::{BEGINS, Directory, Signal, Watchdog, first, node};
 use std::cell::Cell;
-use std::process::Command;
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -247,8 +247,7 @@ fn the_environment_asks_where_the_application_does_not() {
     let _watchdog = Watchdog::new("statistics by the environment");
     let said = |asked: &str| {
         // In a process of its own: others read the environment as well.
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "statistics::ends_a_node", "--nocapture"]);
+        let mut command = one_test(concat!(module_path!(), "::ends_a_node"));
         let output = command.env("UPBEAT_STATISTICS", asked).output().unwrap();
         assert!(output.status.success());
         String::from_utf8(output.stderr).unwrap()

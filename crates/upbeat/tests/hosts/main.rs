@@ -10,6 +10,8 @@ mod bounds;
 
 mod callbacks;
 
+mod carriers;
+
 mod distant;
 
 mod floods;
@@ -19,6 +21,8 @@ mod held;
 mod idle;
 
 mod leaving;
+
+mod networks;
 
 mod oneways;
 
@@ -34,26 +38,32 @@ mod trust;
 mod wrong;
 
 use common::left_out::leave_out;
-use common::process::{Other, input_ends, part, say};
+use common::process::{self, Other, input_ends, say};
 use common::work::{WorkClient, WorkHandle, WorkServer, Worker, handle_works, works};
 use common::{Directory, PROGRAM, Watchdog, alone, secure, setting, soon};
 use rustix::process::Signal as Deadly;
 use std::cell::RefCell;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use upbeat::{CallError, Counter, Identity, Lost, Node, Waiting};
 
-/// The other process's parts. Without one this is a test of nothing.
+/// The other processes' parts. Without one this is a test of nothing.
 #[test]
 fn other() {
-    let Some((part, place)) = part() else { return };
+    process::play(&[carriers::play, networks::ledger::play, play]);
+}
+
+/// Plays a server: `idle [WORDS]`, or `[apart] PROGRAM NAME ADDRESS IDENTITY`.
+fn play(part: &str, place: &Path) -> bool {
     if let Some(words) = part.strip_prefix("idle") {
-        return idle::play(words.trim_start());
+        idle::play(words.trim_start());
+        return true;
     }
     let (part, shares) = match part.strip_prefix("apart ") {
         Some(part) => (part, false),
-        None => (&*part, true),
+        None => (part, true),
     };
     let [program, name, at, identity] = part.split(' ').collect::<Vec<_>>().try_into().unwrap();
     let builder = Node::builder(name).program(program).directory(place).listen(at);
@@ -70,6 +80,7 @@ fn other() {
     node.block_on(quit);
     node.shut_down(Duration::from_secs(1));
     *worker.node.borrow_mut() = None;
+    true
 }
 
 /// A builder whose messages go under TLS by the identity in this file, or as they are without one.
