@@ -1,10 +1,11 @@
 //! A thousand sessions that were used once: what they cost while nothing happens.
 
-use crate::common::process::{Other, say};
+use crate::common::process::{Other, apart, say};
 use crate::common::work::{WorkHandle, WorkServer, Worker};
 use crate::common::{Directory, Signal, Watchdog, alone, node};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
+use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -59,8 +60,16 @@ fn more_descriptors() {
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
 }
 
-fn descriptors() -> usize {
-    std::fs::read_dir("/proc/self/fd").unwrap().count()
+/// Returns what the open descriptors of this process lead to, without the numbers of sockets and pipes.
+fn descriptors() -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for entry in std::fs::read_dir("/proc/self/fd").unwrap() {
+        let leads_to = std::fs::read_link(entry.unwrap().path()).unwrap();
+        let kind =
+            leads_to.to_string_lossy().trim_end_matches(|c| "[]0123456789".contains(c)).to_owned();
+        *counts.entry(kind).or_default() += 1;
+    }
+    counts
 }
 
 /// Shared memory, slab and page tables of the whole machine, in KiB.
@@ -114,7 +123,8 @@ fn fill(node: &Node, place: &Path) -> (Vec<Other>, f64) {
     assert_eq!(node.sessions(), 1 + SESSIONS);
     // One for each of them, and one for each process that is watched, which those of other hosts are not.
     let watched = if crate::common::over_network() { 0 } else { PROCESSES };
-    assert_eq!(descriptors() - base, SESSIONS + watched);
+    let (now, sum) = (descriptors(), |counts: &BTreeMap<_, usize>| counts.values().sum::<usize>());
+    assert_eq!(sum(&now) - sum(&base), SESSIONS + watched, "{base:?}, then {now:?}");
     let [shared, slab, tables] = [0, 1, 2].map(|at| after[at].saturating_sub(before[at]));
     println!("KiB in all: {shared} shared, {slab} slab, {tables} page tables");
     (others, (shared + slab + tables) as f64 / SESSIONS as f64)
@@ -122,7 +132,12 @@ fn fill(node: &Node, place: &Path) -> (Vec<Other>, f64) {
 
 #[test]
 fn a_thousand_idle_sessions() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("idle"));
+    let _alone = alone();
+    apart(concat!(module_path!(), "::a_thousand_idle_sessions"), measure);
+}
+
+fn measure() {
+    let _watchdog = Watchdog::new("idle");
     more_descriptors();
     let directory = Directory::new();
     let place = directory.path();

@@ -56,14 +56,14 @@ fn a_deadline_wakes_the_node_whose_handler_it_ends() {
     let _watchdog = Watchdog::new("a deadline");
     let ((tell, ended), (say, said)) = (channel(), channel());
     std::thread::spawn(move || {
-        let node = node("callee");
+        let node = node("asleep/callee");
         node.serve(WaiterServer::new(Ends(tell))).unwrap();
         say.send(()).unwrap();
         node.block_on(std::future::pending::<()>());
     });
     said.recv().unwrap();
-    let node = node("caller");
-    let client: WaiterClient = node.block_on(node.connect("callee")).unwrap();
+    let node = node("asleep/caller");
+    let client: WaiterClient = node.block_on(node.connect("asleep/callee")).unwrap();
     let mut call = std::pin::pin!(client.forever().deadline(BRIEFLY));
     let is_pending = poll_fn(|context| Poll::Ready(call.as_mut().poll(context).is_pending()));
     assert!(node.block_on(is_pending));
@@ -83,14 +83,14 @@ fn a_socket_that_takes_bytes_again_wakes_its_node() {
         let builder = builder.peer_timeout(Duration::from_secs(3_000));
         builder.waiting(Waiting::Sleeping).insecure_plaintext()
     };
-    let (caller, (say, said)) = (apart("caller").build().unwrap(), channel());
+    let (caller, (say, said)) = (apart("asleep/caller").build().unwrap(), channel());
     std::thread::spawn(move || {
-        let node = apart("callee").listen("127.0.0.1:0").build().unwrap();
+        let node = apart("asleep/callee").listen("127.0.0.1:0").build().unwrap();
         node.serve(WaiterServer::new(Ends(channel().0))).unwrap();
         say.send(node.listens_at().unwrap()).unwrap();
         node.block_on(std::future::pending::<()>());
     });
-    let to = format!("callee@{}", said.recv().unwrap());
+    let to = format!("asleep/callee@{}", said.recv().unwrap());
     let client: WaiterClient = caller.block_on(caller.connect(&to)).unwrap();
     let mut call = std::pin::pin!(client.bytes(COUNT));
     let is_pending = poll_fn(|context| Poll::Ready(call.as_mut().poll(context).is_pending()));
