@@ -7,10 +7,9 @@ use crate::ALLOCATOR;
 use crate::common::process::{Other, linger, say};
 use crate::common::server::{KINDS, Kind, Stand};
 use crate::common::work::WorkClient;
-use crate::common::{Directory, PROGRAM, Signal, Watchdog, alone, block_on, node};
+use crate::common::{Directory, PROGRAM, Signal, Watchdog, alone, assert_free, block_on, node};
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 use std::path::Path;
 use std::process::Command;
 use std::rc::Rc;
@@ -140,23 +139,6 @@ fn beside(kind: Kind, place: &Path, act: impl FnOnce()) {
             act();
         }),
     }
-}
-
-/// Calls so often in ten rounds, and asserts that each costs what no calls cost, except one at most: where the machine runs
-/// others, a handler may be noted that ran for long, or stamps may find no room, and all ten are tried again. This happens
-/// now and then; what allocates by itself does so in each attempt.
-async fn assert_free<C: PartialEq + Debug>(calls: u64, none: &C, run: impl AsyncFn(u64) -> C) {
-    let mut rounds = Vec::new();
-    for _ in 0..3 {
-        rounds.clear();
-        for _ in 0..10 {
-            rounds.push(run(calls / 10).await);
-        }
-        if rounds.iter().filter(|round| *round != none).count() <= 1 {
-            return;
-        }
-    }
-    panic!("each tenth of {calls} calls allocates: {rounds:?}, and no calls: {none:?}");
 }
 
 /// Calls so often, and says how long it took. Asserts that neither side allocates, unless a tracer counts system calls:

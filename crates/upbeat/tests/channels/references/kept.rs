@@ -3,7 +3,7 @@
 use crate::ALLOCATOR;
 use crate::common::process::{Other, say};
 use crate::common::server::{KINDS, Kind};
-use crate::common::{Directory, Watchdog, alone, in_plaintext, node};
+use crate::common::{Directory, Watchdog, alone, assert_free, in_plaintext, node};
 use crate::references::service::{Reading, StoreClient};
 use crate::references::{name, server};
 use std::path::Path;
@@ -50,7 +50,7 @@ pub(crate) fn count(kind: Kind, place: &Path) {
         };
         run(CALLS).await;
         let none = run(0).await;
-        assert_eq!(run(CALLS).await, none, "calls by reference allocate");
+        assert_free(CALLS, &none, run).await;
     });
     say("done");
 }
