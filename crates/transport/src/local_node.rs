@@ -16,7 +16,7 @@ use upbeat_core::name::{NodeName, ProgramId};
 use upbeat_environment::chance::random;
 use upbeat_environment::turns::Mutex;
 use upbeat_memory::board::{Board, sessions_in};
-use upbeat_memory::fork::Process;
+use upbeat_memory::fork::PerProcess;
 use upbeat_memory::page::NodePage;
 use upbeat_memory::region::{Region, WORD};
 use upbeat_memory::segment::{PAGE, Segment, SegmentError, Writers};
@@ -68,15 +68,11 @@ impl LocalNode {
     /// a process show their peers one board, which nobody reads.
     pub fn of_handle(program: ProgramId) -> Result<LocalNode, HomeError> {
         // A forked child does not have its parent's mapping.
-        static UNREAD: Mutex<Option<(Process, Weak<Segment>)>> = Mutex::new(None);
-        let mut unread = UNREAD.lock().unwrap_or_else(PoisonError::into_inner);
-        let ours = unread.take().filter(|(made, _)| made.is_this());
-        let shared = match ours.and_then(|(_, board)| board.upgrade()) {
-            Some(board) => Ok(board),
-            None => board().map(Arc::new),
-        };
+        static UNREAD: PerProcess<Mutex<Weak<Segment>>> = PerProcess::new();
+        let mut unread = UNREAD.get(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = unread.upgrade().map_or_else(|| board().map(Arc::new), Ok);
         if let Ok(board) = &shared {
-            *unread = Some((Process::this(), Arc::downgrade(board)));
+            *unread = Arc::downgrade(board);
         }
         drop(unread);
         let shared = shared.and_then(|board| Ok((page()?, board)));
