@@ -62,6 +62,8 @@ pub struct SocketEvents {
 pub enum Leaving {
     /// Messages wait until the socket takes them or the peer's report says that the lane has room.
     Sending,
+    /// The notice of the end waits, behind the last messages, until the socket takes it.
+    Ending,
     /// The system has taken everything, and the peer's host has not confirmed all of it.
     Confirming,
     /// The peer's host has everything.

@@ -446,7 +446,7 @@ impl Stream {
         }
         if !is_sent {
             // A peer that leaves at the same time takes nothing before its own output is read.
-            return pipe.discard().map_or(Leaving::Lost, |()| Leaving::Sending);
+            return pipe.discard().map_or(Leaving::Lost, |()| Leaving::Ending);
         }
         pipe.finish();
         // A reset drops what was not confirmed, after which nothing seems to be under way.

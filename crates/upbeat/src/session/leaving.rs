@@ -68,7 +68,7 @@ pub(crate) fn leave_all<S: Borrow<Session>>(
                 *leaving = S::borrow(session).carrier.leave();
             }
         }
-        others.retain(|(_, leaving)| *leaving == Leaving::Sending);
+        others.retain(|(_, leaving)| matches!(leaving, Leaving::Sending | Leaving::Ending));
         at_stake.retain(|(_, leaving)| *leaving != Leaving::Done);
         let left = until.saturating_sub(now_ns());
         let is_over = at_stake.iter().all(|(_, leaving)| *leaving == Leaving::Lost);
@@ -79,21 +79,24 @@ pub(crate) fn leave_all<S: Borrow<Session>>(
     }
 }
 
-/// Waits for so long at most, until the socket of a session that still sends has an event.
+/// Waits for so long at most, until the socket of a session that still sends has an event. Input matters only while
+/// messages wait: a peer that has closed its direction leaves the socket readable.
 fn wait<'s, S: Borrow<Session> + 's>(
     sessions: impl Iterator<Item = &'s (S, Leaving)>,
     at_most_ns: u64,
 ) {
-    let sending = sessions.filter(|(_, leaving)| *leaving == Leaving::Sending);
-    let carriers = sending.map(|(session, _)| &session.borrow().carrier);
-    let sockets: Vec<_> =
-        carriers.filter_map(|carrier| Some((carrier.socket()?, carrier.has_output()))).collect();
-    let polled: Vec<_> = sockets
-        .iter()
-        .map(|(socket, writable)| {
-            let out = if *writable { PollFlags::OUT } else { PollFlags::empty() };
-            (socket.as_fd(), PollFlags::IN | out)
+    let sockets: Vec<_> = sessions
+        .filter_map(|(session, leaving)| {
+            let carrier = &session.borrow().carrier;
+            let output = if carrier.has_output() { PollFlags::OUT } else { PollFlags::empty() };
+            let events = match leaving {
+                Leaving::Sending => PollFlags::IN | output,
+                Leaving::Ending => output,
+                _ => return None,
+            };
+            Some((carrier.socket()?, events))
         })
         .collect();
+    let polled: Vec<_> = sockets.iter().map(|(socket, events)| (socket.as_fd(), *events)).collect();
     poll_any(&polled, Some(at_most_ns));
 }
