@@ -5,13 +5,13 @@
 //! is passed only after its contents have been taken over.
 
 mod front;
+mod send_error;
 mod lent;
 mod segments;
 mod loans;
 mod tolerant;
 mod reply;
 mod samples;
-mod send_error;
 mod payload;
 mod write;
 mod built;

@@ -111,7 +111,7 @@ impl Session {
         let Ok(mut claim) = lanes.claim(1, 0) else { return Err(no_slot()) };
         let made = pool.made.get();
         let sent = self.carrier.send_segment(SLAB_GENERATION + made, &segment);
-        sent.map_err(|fault| self.growth_error(fault))?;
+        sent.map_err(|fault| self.growth_error(bytes, fault))?;
         pool.made.set(made + 1);
         claim.write_word(0, shape.each as u64 | u64::from(shape.count) << 32);
         claim.commit(Head::slab(number as u32).words(), 8);

@@ -1,12 +1,15 @@
-//! Segments that a session receives, and those with a node's exports that it sends.
+//! Segments that a session receives and sends.
 
-use super::{Fault, Session};
+use super::send_error::SendError;
+use super::{Fault, Session, broken};
 use crate::error::Why;
+use rustix::io::Errno;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use upbeat_core::limits::{EXPORT_GENERATION, EXPORT_SEGMENTS_WAITING_MAX, PENDING_SEGMENTS_MAX};
 use upbeat_core::mutant::{Mutant, mutated};
-use upbeat_transport::carrier::{OwnSegment, Segment};
+use upbeat_core::session::MissingResource;
+use upbeat_transport::carrier::{OwnSegment, Segment, SocketError};
 
 /// The most looks at the socket for a segment that a frame names.
 const HEARS_MAX: usize = 16;
@@ -96,5 +99,24 @@ impl Session {
             heard = self.hear();
         }
         Ok(None)
+    }
+
+    /// Returns the error of a message whose segment of so many bytes could not be sent.
+    #[cold]
+    pub(super) fn growth_error(&self, bytes: usize, fault: SocketError) -> SendError {
+        match fault {
+            SocketError::System { error: Errno::AGAIN | Errno::NOBUFS, .. } => {
+                self.missing(MissingResource::Slot)
+            }
+            // A peer that has closed its end has told the reason in its lane. Senders wait until the owner reads the end.
+            SocketError::System { error: Errno::PIPE | Errno::CONNRESET, .. } => {
+                self.ended_or_full()
+            }
+            SocketError::Descriptors { .. } | SocketError::System { error: Errno::NOMEM, .. } => {
+                SendError::no_memory(bytes, fault)
+            }
+            SocketError::System { .. } => SendError::Ended(Box::new(Why::Died)),
+            SocketError::Rule(_) => SendError::Ended(broken(&fault)),
+        }
     }
 }

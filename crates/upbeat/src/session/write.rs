@@ -5,13 +5,11 @@
 //! while some are refused, is written into a buffer of a slab. A lane that is full too often continues in a larger
 //! segment. Other modules decide who may send and who waits. Invariant: an uncommitted message leaves no trace.
 
+use super::Session;
 use super::front::{Header, Words};
 use super::send_error::{SendError, bad_length, bad_value, lost_progress};
-use super::{Session, broken};
-use crate::error::Why;
 use crate::sample::Stamps;
 use crate::wire::{AnyContent, Content, Output, Payload};
-use rustix::io::Errno;
 use upbeat_core::bill::way::Point;
 use upbeat_core::frame::{Head, Placed};
 use upbeat_core::limits::{
@@ -23,7 +21,6 @@ use upbeat_core::session::{MissingResource, RequestPlacement, Use};
 use upbeat_core::stream::{Permission, SegmentRequest};
 use upbeat_memory::ring::{Claim, Refused, span_of};
 use upbeat_memory::slab::{Buffer, Slab};
-use upbeat_transport::carrier::SocketError;
 
 /// The rules by which messages of a kind are carried.
 #[derive(Clone, Copy)]
@@ -106,22 +103,6 @@ impl Session {
         }
         self.carrier.found_no_room();
         SendError::Full
-    }
-
-    /// Returns the error of a message whose segment could not be sent.
-    #[cold]
-    pub(super) fn growth_error(&self, fault: SocketError) -> SendError {
-        match fault {
-            SocketError::System { error: Errno::AGAIN | Errno::NOBUFS, .. } => {
-                self.missing(MissingResource::Slot)
-            }
-            // A peer that has closed its end has told the reason in its lane. Senders wait until the owner reads the end.
-            SocketError::System { error: Errno::PIPE | Errno::CONNRESET, .. } => {
-                self.ended_or_full()
-            }
-            SocketError::System { .. } => SendError::Ended(Box::new(Why::Died)),
-            fault => SendError::Ended(broken(&fault)),
-        }
     }
 
     /// Writes a message: a short one into its slot, a longer one into consecutive slots or a buffer.
@@ -459,7 +440,7 @@ impl Session {
     }
 
     /// Continues the lane in a larger segment. Returns false if lanes do not grow further, or the peer has no room
-    /// for the segment, or this process has no memory for it, and `Full` if there is no slot for the frame that
+    /// for the segment, or this process has no memory or descriptor for it, and `Full` if there is no slot for the frame that
     /// announces it, or the peer has not answered.
     fn grow(&self, keep: u32) -> Result<bool, SendError> {
         let lanes = &self.carrier.lanes;
@@ -482,8 +463,14 @@ impl Session {
             self.growth.declined();
             return Ok(false);
         };
-        if let Err(error) = self.carrier.send_segment(u32::from(generation), &segment) {
-            return Err(self.growth_error(error));
+        if let Err(fault) = self.carrier.send_segment(u32::from(generation), &segment) {
+            return match self.growth_error(bytes, fault) {
+                SendError::Memory(_) => {
+                    self.growth.declined();
+                    Ok(false)
+                }
+                error => Err(error),
+            };
         }
         match mutated(Mutant::GrowthUntold) {
             true => drop(claim),
