@@ -6,6 +6,7 @@
 use crate::sync::AtomicU64;
 use std::alloc::Layout;
 use std::ptr::NonNull;
+use upbeat_environment::process::{Resource, obtain};
 use zerocopy::FromBytes;
 
 #[cfg(not(miri))]
@@ -72,6 +73,7 @@ unsafe impl Sync for Zeroed {}
 impl Zeroed {
     /// Allocates this many words. Returns none if there is no memory for them.
     pub(crate) fn new(words: usize) -> Option<Zeroed> {
+        obtain(Resource::Memory).ok()?;
         // The allocator would zero a layout with the alignment of a line by hand.
         let bytes = words.checked_mul(size_of::<u64>())?.checked_add(LINE)?;
         let layout = Layout::from_size_align(bytes, align_of::<u64>()).ok()?;

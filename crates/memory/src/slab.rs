@@ -23,7 +23,7 @@ use crate::probe::Lines;
 use crate::region::{Region, WORD};
 use crate::sync::{AtomicU64, Ordering, fence};
 use std::cell::Cell;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The largest number of buffers of a slab, since one word records their returns.
 pub const BUFFERS_PER_SLAB_MAX: u32 = 64;
@@ -198,8 +198,8 @@ impl Drop for Buffer<'_> {
 /// The peer's side of a slab: the readable buffers, and the word of this side that records returns. Both stay
 /// mapped while a loan lives.
 pub struct Borrowed {
-    /// The slab's region, or none if the slab could not be mapped.
-    region: Option<Region>,
+    /// The slab's region, once there is memory to map it.
+    region: OnceLock<Region>,
     each: usize,
     count: u32,
     returns: Region,
@@ -272,23 +272,35 @@ impl Borrowed {
     #[must_use]
     pub fn new(region: Region, each: usize, count: u32, returns: Region) -> Borrowed {
         checked(&region, each, count);
-        Borrowed::of(Some(region), each, count, returns)
+        Borrowed { region: OnceLock::from(region), ..Borrowed::unmapped(each, count, returns) }
     }
 
-    /// Creates the peer's side of a slab that there is no memory to map: its buffers are taken and returned, and
-    /// [cannot be read](Loan::is_mapped).
+    /// Creates the peer's side of a slab that there is no memory to map: its buffers are taken and returned, and cannot
+    /// be read before it is [mapped](Borrowed::map).
     ///
     /// # Panics
     /// Panics when `returns` is not one writable word.
     #[must_use]
     pub fn unmapped(each: usize, count: u32, returns: Region) -> Borrowed {
-        Borrowed::of(None, each, count, returns)
-    }
-
-    fn of(region: Option<Region>, each: usize, count: u32, returns: Region) -> Borrowed {
         assert!(returns.is_writable() && returns.words() == 1, "returns need one writable word");
         let (held, allowance) = (AtomicU64::new(0), Arc::new(Allowance::new(u64::MAX)));
+        let region = OnceLock::new();
         Borrowed { region, each, count, returns, held, tell: None, allowance, weight: 1 }
+    }
+
+    /// Maps a slab that there was no memory to map before.
+    ///
+    /// # Panics
+    /// Panics when the sizes make no slab, or the slab is mapped already.
+    pub fn map(&self, region: Region) {
+        checked(&region, self.each, self.count);
+        assert!(self.region.set(region).is_ok(), "a slab is mapped once");
+    }
+
+    /// Returns whether the slab is mapped. A buffer of an unmapped slab cannot be read.
+    #[must_use]
+    pub fn is_mapped(&self) -> bool {
+        self.region.get().is_some()
     }
 
     /// Sets the allowance for kept buffers, of which each kept buffer takes `weight`.
@@ -359,15 +371,9 @@ impl Loan {
         self.len == 0
     }
 
-    /// Returns whether the slab is mapped. A buffer of an unmapped slab cannot be read.
-    #[inline]
-    pub fn is_mapped(&self) -> bool {
-        self.slab.region.is_some()
-    }
-
     #[inline]
     fn region(&self) -> &Region {
-        self.slab.region.as_ref().expect("a buffer of an unmapped slab cannot be read")
+        self.slab.region.get().expect("a buffer of an unmapped slab cannot be read")
     }
 
     /// Copies bytes out of the buffer, from byte `at`, which must begin a word.

@@ -4,6 +4,8 @@ use crate::error::descriptors_text;
 use rustix::io::Errno;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use upbeat_core::fault::Rule;
 use upbeat_core::hello::Refusal;
 use upbeat_memory::region::Region;
@@ -85,16 +87,44 @@ pub struct Segment {
 /// The location of a peer's segment.
 pub(crate) enum Memory {
     Descriptor(OwnedFd),
-    /// A region of this process's heap, into which the peer's bytes are written; None if there is no memory for it.
-    Heap(Option<Region>),
+    /// A region of this process's heap, into which the peer's bytes are written.
+    Heap(Arc<Replica>),
+}
+
+/// A region for the peer's bytes, which may come before there is memory for them.
+#[derive(Default)]
+pub(crate) struct Replica {
+    region: OnceLock<Region>,
+    /// The buffers whose last bytes came while there was no memory, as a set of bits.
+    lost: AtomicU64,
+}
+
+impl Replica {
+    pub(crate) fn region(&self) -> Option<&Region> {
+        self.region.get()
+    }
+
+    /// Sets the region, which was lacking.
+    pub(crate) fn supply(&self, region: Region) {
+        let _ = self.region.set(region);
+    }
+
+    /// Notes whether bytes of a buffer are lost.
+    pub(crate) fn note(&self, index: u32, is_lost: bool) {
+        // The owner of the session, who writes here, also reads: no other data needs an order.
+        let others = self.lost.load(Ordering::Relaxed) & !(1 << index);
+        self.lost.store(others | u64::from(is_lost) << index, Ordering::Relaxed);
+    }
 }
 
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Memory::Descriptor(descriptor) => write!(f, "{descriptor:?}"),
-            Memory::Heap(Some(region)) => write!(f, "{} words", region.words()),
-            Memory::Heap(None) => f.write_str("nowhere"),
+            Memory::Heap(replica) => match replica.region() {
+                Some(region) => write!(f, "{} words", region.words()),
+                None => f.write_str("nowhere"),
+            },
         }
     }
 }
@@ -105,8 +135,16 @@ pub(crate) const fn no_memory(bytes: usize) -> SegmentError {
 }
 
 impl Segment {
-    pub(crate) fn heap(generation: u32, bytes: u32, region: Option<Region>) -> Segment {
-        Segment { generation, bytes, memory: Memory::Heap(region) }
+    pub(crate) fn heap(generation: u32, bytes: u32, replica: &Arc<Replica>) -> Segment {
+        Segment { generation, bytes, memory: Memory::Heap(Arc::clone(replica)) }
+    }
+
+    /// Returns whether bytes of this buffer came while there was no memory for them.
+    pub fn has_lost(&self, index: u32) -> bool {
+        match &self.memory {
+            Memory::Descriptor(_) => false,
+            Memory::Heap(replica) => replica.lost.load(Ordering::Relaxed) & 1 << index != 0,
+        }
     }
 
     /// Returns the file system and the number of the file in which the segment is. A process that maps the file already
@@ -121,25 +159,27 @@ impl Segment {
         }
     }
 
-    /// Maps the segment after checking its kind, size and seals. The descriptor is closed.
-    pub fn open(self) -> Result<Region, SegmentError> {
+    /// Maps the segment after checking its kind, size and seals.
+    pub fn open(&self) -> Result<Region, SegmentError> {
         self.open_by(|descriptor, bytes| segment::open(descriptor, bytes, Writers::Owner))
     }
 
     /// Maps the segment, as [`open`](Self::open) does, for a reader that tells the peer nothing. A forked child reads
     /// there as well.
-    pub fn open_to_read(self) -> Result<Region, SegmentError> {
+    pub fn open_to_read(&self) -> Result<Region, SegmentError> {
         self.open_by(segment::open_to_read)
     }
 
     fn open_by(
-        self,
+        &self,
         open: impl FnOnce(BorrowedFd<'_>, usize) -> Result<Region, SegmentError>,
     ) -> Result<Region, SegmentError> {
         let bytes = self.bytes as usize;
-        match self.memory {
+        match &self.memory {
             Memory::Descriptor(descriptor) => open(descriptor.as_fd(), bytes),
-            Memory::Heap(region) => region.ok_or(no_memory(bytes)),
+            Memory::Heap(replica) => {
+                replica.region().map(Region::read_only).ok_or(no_memory(bytes))
+            }
         }
     }
 }

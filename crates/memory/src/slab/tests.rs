@@ -260,13 +260,30 @@ fn buffers_of_an_unmapped_slab_are_returned_unread() {
     for _ in 0..4 {
         let index = slab.claim(|| word.load(0)).unwrap().lend();
         let loan = borrowed.take(index, 9).unwrap();
-        assert!(!loan.is_mapped() && loan.len() == 9);
+        assert!(!borrowed.is_mapped() && loan.len() == 9);
         assert!(catch_unwind(AssertUnwindSafe(|| loan.load(0))).is_err());
         assert!(!slab.is_idle(word.load(0)));
         drop(loan);
         assert!(slab.is_idle(word.load(0)));
     }
     assert!(borrowed.take(2, 9).is_err() && borrowed.take(0, 17).is_err());
+}
+
+#[test]
+fn a_slab_is_mapped_once_there_is_memory() {
+    let (region, word) = (Region::heap(4), Region::heap(1));
+    let borrowed = Arc::new(Borrowed::unmapped(16, 2, word));
+    let earlier = borrowed.take(0, 8).unwrap();
+    let map = |region: &Region| {
+        catch_unwind(AssertUnwindSafe(|| borrowed.map(region.read_only()))).is_ok()
+    };
+    assert!(!map(&Region::heap(3)) && !borrowed.is_mapped());
+    assert!(map(&region) && borrowed.is_mapped() && !map(&region));
+    region.store(2, 7);
+    assert!(borrowed.take(0, 8).is_err(), "it is under a loan still");
+    assert_eq!(borrowed.take(1, 8).unwrap().load(0), 7);
+    drop(earlier);
+    assert_eq!(borrowed.take(0, 8).unwrap().load(0), 0);
 }
 
 #[test]

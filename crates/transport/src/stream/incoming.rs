@@ -11,23 +11,26 @@ mod held;
 
 mod read;
 
+mod slabs;
+
 use super::clock::PeerClock;
 use super::pipe::Pipe;
-use crate::events::{Segment, SocketError};
+use crate::events::{Replica, Segment, SocketError};
 use again::Ending;
 use held::HeldMemory;
 use read::Read;
+pub(super) use slabs::PeerSlabs;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::{self, Kind};
 use upbeat_core::hello::{self, Parsed, Record};
-use upbeat_core::limits::{PENDING_SEGMENTS_MAX, SLAB_GENERATION, SLABS_MAX, TAKEN_BYTES_MAX};
+use upbeat_core::limits::{PENDING_SEGMENTS_MAX, TAKEN_BYTES_MAX};
 use upbeat_core::mutant::{Mutant, mutated};
-use upbeat_core::stream::{self, Chunk, Granting, Head, Progress, SegmentRequest};
+use upbeat_core::stream::{self, Granting, Head, Progress, SegmentRequest};
 use upbeat_memory::lane::{GROWN_BYTES, Mirror, PublishedState};
 use upbeat_memory::region::{Region, WORD};
 use upbeat_memory::ring::Refused;
-use upbeat_memory::slab::is_slab;
 use upbeat_memory::ticks::ticks;
 
 /// The bytes that one read asks for, when a session begins and, as the maximum, when many frames come. Over plain TCP
@@ -105,27 +108,6 @@ struct Filling {
     region: Option<Region>,
     at: usize,
     left: usize,
-}
-
-/// The peer's slabs, by their numbers.
-#[derive(Default)]
-pub(super) struct PeerSlabs(Vec<Option<PeerSlab>>);
-
-struct PeerSlab {
-    /// The memory, or None if none could be allocated.
-    region: Option<Region>,
-    each: usize,
-    count: u32,
-    /// The slab's share of the bytes that slabs may take.
-    weight: usize,
-}
-
-impl PeerSlabs {
-    /// Returns the number of each slab, and the number of its buffers.
-    pub(super) fn buffers(&self) -> impl Iterator<Item = (usize, u32)> {
-        let slabs = self.0.iter().enumerate();
-        slabs.filter_map(|(number, slab)| Some((number, slab.as_ref()?.count)))
-    }
 }
 
 impl Default for Incoming {
@@ -343,12 +325,7 @@ impl Incoming {
                 return Ok(());
             }
             Some(Kind::Slab) => self.slab(words[1] as u32, shape.unwrap_or(0))?,
-            Some(Kind::Retire) => {
-                let place = self.slabs.0.get_mut(words[1] as u32 as usize);
-                if let Some(slab) = place.and_then(Option::take) {
-                    self.taken.slabs -= slab.weight;
-                }
-            }
+            Some(Kind::Retire) => self.retire(words[1] as u32),
             _ => {}
         }
         claim.commit(words, bytes);
@@ -383,51 +360,10 @@ impl Incoming {
         };
         self.grown += 1;
         let region = Region::heap(bytes as usize / WORD).keeping(charge);
-        self.named.push(Segment::heap(generation, bytes, Some(region.read_only())));
+        let replica = Arc::new(Replica::default());
+        replica.supply(region.clone());
+        self.named.push(Segment::heap(generation, bytes, &replica));
         Ok(region)
-    }
-
-    /// Prepares the replica of a slab of this number and shape.
-    fn slab(&mut self, number: u32, shape: u64) -> Result<(), Rule> {
-        let generation = SLAB_GENERATION.wrapping_add(self.announced);
-        let hello::Segment { bytes, .. } = self.find(generation)?;
-        let (each, count) = (shape as u32 as usize, (shape >> 32) as u32);
-        let number = number as usize;
-        let known = self.slabs.0.get(number).is_some_and(Option::is_some);
-        if number >= SLABS_MAX || known || !is_slab(bytes as usize, each, count) {
-            return Err(Rule::StraySegment { generation });
-        }
-        self.announced = self.announced.wrapping_add(1);
-        let weight = self.weight(each, count);
-        let wish = SegmentRequest { each: each as u32, count };
-        let charge = self.granting.announced(wish, weight as u64);
-        let region = charge.ok().filter(|_| self.may_take(weight)).and_then(|charge| {
-            let region = Region::try_heap(each * count as usize / WORD)?;
-            Some(if mutated(Mutant::SlabUncharged) { region } else { region.keeping(charge) })
-        });
-        let weight = if region.is_some() { weight } else { 0 };
-        self.taken.slabs += weight;
-        let shown = region.as_ref().map(Region::read_only);
-        self.named.push(Segment::heap(generation, bytes, shown));
-        let slots = self.slabs.0.len().max(number + 1);
-        self.slabs.0.resize_with(slots, || None);
-        self.slabs.0[number] = Some(PeerSlab { region, each, count, weight });
-        Ok(())
-    }
-
-    /// Prepares to receive bytes of a buffer, which follow.
-    fn chunk(&mut self, chunk: Chunk) -> Result<(), Rule> {
-        let Chunk { slab: number, index, at, bytes, whole } = chunk;
-        let slab = self.slabs.0.get(usize::from(number)).and_then(Option::as_ref);
-        let (at, bytes) = (at as usize, bytes as usize);
-        let slab =
-            slab.filter(|slab| index < slab.count && at <= slab.each && bytes <= slab.each - at);
-        let Some(slab) = slab else { return Err(Rule::StrayBuffer { slab: number, index }) };
-        // A payload that is longer than the owner reads is not kept.
-        let region = slab.region.clone().filter(|_| whole as usize <= self.longest);
-        let at = index as usize * slab.each + at;
-        self.filling = Some(Filling { frame: None, region, at, left: bytes });
-        Ok(())
     }
 }
 

@@ -16,13 +16,36 @@ use upbeat_transport::carrier::Segment;
 
 /// The peer's slabs, by the peer's numbers.
 pub(super) struct PeerSlabs {
-    slabs: RefCell<Vec<Option<Arc<Borrowed>>>>,
+    slabs: RefCell<Vec<Option<PeerSlab>>>,
     /// The number of slabs announced so far.
     announced: Cell<u32>,
     /// The limit of what may be kept of all slabs for long payloads.
     long: Arc<Allowance>,
     /// The bytes of the longest payload that is read.
     longest: usize,
+}
+
+/// A slab of the peer.
+struct PeerSlab {
+    buffers: Arc<Borrowed>,
+    /// The segment of a slab that there was no memory to map when it came.
+    late: Option<Segment>,
+}
+
+impl PeerSlab {
+    /// Returns whether a payload can be read whose slab there was no memory to map when it came: memory may have come
+    /// since.
+    #[cold]
+    fn has_late(&self, segment: &Segment, index: u32) -> Result<bool, Fault> {
+        if !self.buffers.is_mapped() {
+            match segment.open() {
+                Ok(region) => self.buffers.map(region),
+                Err(error) if error.is_no_memory() => return Ok(false),
+                Err(error) => return Err(unusable(error)),
+            }
+        }
+        Ok(!segment.has_lost(index))
+    }
 }
 
 impl PeerSlabs {
@@ -119,10 +142,12 @@ impl Session {
             )));
         }
         let returns = self.carrier.lanes.returns_for(number);
-        let borrowed = match segment.open() {
-            Ok(region) => Borrowed::new(region, each, count, returns),
-            // The messages in this slab fail, and no others.
-            Err(error) if error.is_no_memory() => Borrowed::unmapped(each, count, returns),
+        let (borrowed, late) = match segment.open() {
+            Ok(region) => (Borrowed::new(region, each, count, returns), None),
+            // The messages in this slab fail until there is memory, and no others.
+            Err(error) if error.is_no_memory() => {
+                (Borrowed::unmapped(each, count, returns), Some(segment))
+            }
             Err(error) => return Err(unusable(error)),
         };
         lent.announced.set(lent.announced.get().wrapping_add(1));
@@ -131,7 +156,7 @@ impl Session {
         }
         let (allowance, weight) = kept_of(count, each, &lent.long);
         let borrowed = borrowed.with_allowance(allowance, weight).with_callback(self.relief());
-        slabs[number] = Some(Arc::new(borrowed));
+        slabs[number] = Some(PeerSlab { buffers: Arc::new(borrowed), late });
         Ok(())
     }
 
@@ -146,7 +171,7 @@ impl Session {
     pub(crate) fn slab_went(&self, head: &Head) -> Result<(), Fault> {
         let mut slabs = self.lent.slabs.borrow_mut();
         let place = slabs.get_mut(head.call.index() as usize);
-        match place.and_then(|place| place.take_if(|slab| slab.held() == 0)) {
+        match place.and_then(|place| place.take_if(|slab| slab.buffers.held() == 0)) {
             Some(_) => Ok(()),
             None => Err(broken(&format_args!(
                 "slab {} was retired, but it does not exist or is in use",
@@ -204,10 +229,16 @@ impl Session {
         let Some(Some(lender)) = slabs.get(slab as usize) else {
             return Err(broken(&format_args!("a buffer was lent of the unknown slab {slab}")));
         };
-        let loan = lender.take(index.into(), len as usize).map_err(|fault| broken(&fault))?;
-        Ok(match loan.len() > self.lent.longest {
-            true => Hold::unread(loan, Unread::TooLarge(self.lent.longest)),
-            false => Hold::new(loan),
-        })
+        let loan = lender.buffers.take(index.into(), len as usize);
+        let loan = loan.map_err(|fault| broken(&fault))?;
+        if loan.len() > self.lent.longest {
+            return Ok(Hold::unread(loan, Unread::TooLarge(self.lent.longest)));
+        }
+        match &lender.late {
+            Some(segment) if !lender.has_late(segment, index.into())? => {
+                Ok(Hold::unread(loan, Unread::NoMemory))
+            }
+            _ => Ok(Hold::new(loan)),
+        }
     }
 }

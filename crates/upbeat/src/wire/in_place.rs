@@ -82,10 +82,7 @@ impl Drop for Lease {
 
 impl Hold {
     pub(crate) fn new(loan: Loan) -> Hold {
-        match loan.is_mapped() {
-            true => Hold(RefCell::new(State::Own(loan))),
-            false => Hold::unread(loan, Unread::NoMemory),
-        }
+        Hold(RefCell::new(State::Own(loan)))
     }
 
     /// Returns a buffer whose payload is not read.
