@@ -39,6 +39,7 @@ use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::{cipher_suite, default_provider};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::time_provider::TimeProvider;
 use rustls::{ClientConfig, InconsistentKeys, ServerConfig, version};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -46,6 +47,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 use trust::{Role, Trust};
 use upbeat_core::name::ProgramName;
+use upbeat_environment::time::calendar;
 
 /// The protocol under TLS, as both sides name it in the handshake.
 pub(crate) const PROTOCOL: &[u8] = b"upbeat/1";
@@ -204,11 +206,28 @@ impl Loaded {
         let trust = Trust::new(&authorities, provider.signature_verification_algorithms)
             .map_err(|reason| IdentityFlaw::Certificate { reason })?;
         for role in [Role::Client, Role::Server] {
-            let verified = trust.verify(&chain[0], &chain[1..], UnixTime::now(), role);
+            let verified = trust.verify(&chain[0], &chain[1..], Calendar::now(), role);
             verified.map_err(IdentityFlaw::Untrusted)?;
         }
         let (client, server) = configurations(provider, trust, &chain, &key)?;
         Ok(Loaded { client: Arc::new(client), server: Arc::new(server), names, not_after, stamp })
+    }
+}
+
+/// The clock by which certificates are valid.
+#[derive(Debug)]
+struct Calendar;
+
+impl Calendar {
+    fn now() -> UnixTime {
+        let since = calendar().duration_since(SystemTime::UNIX_EPOCH);
+        UnixTime::since_unix_epoch(since.unwrap_or_default())
+    }
+}
+
+impl TimeProvider for Calendar {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(Calendar::now())
     }
 }
 
@@ -240,7 +259,7 @@ fn configurations(
         rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => IdentityFlaw::OtherKey,
         error => IdentityFlaw::Key { reason: error.to_string() },
     };
-    let mut client = ClientConfig::builder_with_provider(provider.clone())
+    let mut client = ClientConfig::builder_with_details(provider.clone(), Arc::new(Calendar))
         .with_protocol_versions(versions)
         .map_err(refused)?
         .dangerous()
@@ -250,7 +269,7 @@ fn configurations(
     client.alpn_protocols = vec![PROTOCOL.to_vec()];
     client.resumption = Resumption::disabled();
     client.enable_sni = false;
-    let mut server = ServerConfig::builder_with_provider(provider)
+    let mut server = ServerConfig::builder_with_details(provider, Arc::new(Calendar))
         .with_protocol_versions(versions)
         .map_err(refused)?
         .with_client_cert_verifier(trust)

@@ -37,7 +37,8 @@ const OUTSIDE: &[&str] = &[
 ];
 
 /// The same, where a name was imported.
-const CALLS: &[[&str; 3]] = &[["SystemTime", "::", "now"], ["epoll", "::", "wait"]];
+const CALLS: &[[&str; 3]] =
+    &[["SystemTime", "::", "now"], ["UnixTime", "::", "now"], ["epoll", "::", "wait"]];
 
 /// Where one of them may stand, with the reason.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
