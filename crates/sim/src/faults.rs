@@ -2,7 +2,7 @@
 
 use crate::happened::FaultNumber;
 use crate::random::{Random, within};
-use crate::real::{BROKEN, DELAYED, PARTED, STARVED};
+use crate::real::{BROKEN, DAMAGED, DELAYED, PARTED, STARVED};
 use crate::sim::Sim;
 use std::fmt;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use upbeat_environment::process::Resource;
 use upbeat_environment::thread::Thread;
 
 /// The most faults of a siege. A program that waits for ever is told behind them.
-const FAULTS_MAX: u32 = 5_000;
+pub(crate) const FAULTS_MAX: u32 = 5_000;
 /// The longest time that bytes take after a fault of the kind `Delay`.
 const SLOW: Duration = Duration::from_millis(100);
 
@@ -32,6 +32,8 @@ pub enum Fault {
     Starve,
     /// The connections between two hosts break, at any byte.
     Break,
+    /// A bit arrives damaged in each connection between two hosts, which nodes under TLS notice, and no others.
+    Damage,
     /// Nothing passes between two hosts, until the network heals.
     Part,
     /// Nothing passes from one host to another, until the network heals.
@@ -47,6 +49,7 @@ impl Fault {
             Fault::Kill | Fault::Stop => None,
             Fault::Starve => Some(STARVED),
             Fault::Break => Some(BROKEN),
+            Fault::Damage => Some(DAMAGED),
             Fault::Part | Fault::Silence => Some(PARTED),
             Fault::Delay => Some(DELAYED),
         }
@@ -83,7 +86,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Faults of all kinds, on all processes that the program has started, the one that calls for the faults among them, and
+    /// Faults of all kinds but [`Fault::Damage`], on all processes that the program has started, the one that calls for the faults among them, and
     /// on the ways between all hosts.
     #[must_use]
     pub fn all() -> Faults {
@@ -154,7 +157,7 @@ impl Faults {
         let span = self.lasts.end.saturating_sub(self.lasts.start);
         let end = self.lasts.start + if is_short % 2 == 1 { span / 100 } else { span };
         let lasts = match kind {
-            Fault::Break | Fault::Delay => Duration::ZERO,
+            Fault::Break | Fault::Damage | Fault::Delay => Duration::ZERO,
             _ => within(&(self.lasts.start..end), lasts),
         };
         let mut targets = self.targets(sim, kind);
@@ -199,6 +202,7 @@ impl Drawn {
             (Fault::Stop, [name]) => sim.stop(name),
             (Fault::Starve, [name]) => sim.starve(name, self.resource),
             (Fault::Break, [one, other]) => sim.break_connections(one, other),
+            (Fault::Damage, [one, other]) => sim.damage(one, other),
             (Fault::Part, [one, other]) => sim.part(one, other),
             (Fault::Silence, [from, to]) => sim.silence(from, to),
             (Fault::Delay, [one, other]) => sim.delay(one, other, Duration::ZERO..self.slow),
@@ -234,6 +238,7 @@ impl fmt::Display for Drawn {
                 write!(f, "process `{one}` lacks {resource} for {lasts:.1?}")
             }
             Fault::Break => write!(f, "the connections between `{one}` and `{other}` break"),
+            Fault::Damage => write!(f, "a bit between `{one}` and `{other}` is damaged"),
             Fault::Part => write!(f, "`{one}` and `{other}` are parted for {lasts:.1?}"),
             Fault::Silence => write!(f, "nothing passes from `{one}` to `{other}` for {lasts:.1?}"),
             Fault::Delay => {

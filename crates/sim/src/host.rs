@@ -1,6 +1,6 @@
 //! The hosts of a program, and the network between them.
 
-use crate::real::{BROKEN, DELAYED, PARTED};
+use crate::real::{BROKEN, DAMAGED, DELAYED, PARTED};
 use crate::schedule::Schedule;
 use crate::sim::{Sim, schedule};
 use std::fmt::Display;
@@ -94,6 +94,18 @@ impl Sim {
         between([one, other], |world, [one, other]| {
             world.network.breaks(one, other, world.now_ns, &mut world.random);
         });
+    }
+
+    /// Damages one bit of the next bytes that pass from a host to another one, in each connection and direction, as a device
+    /// between them may do that changes the checksum of TCP as well. Nodes under TLS notice it, and no others.
+    ///
+    /// # Panics
+    /// If one of the hosts is not in the world.
+    pub fn damage(&self, one: &str, other: &str) {
+        if self.leaves_out(DAMAGED) {
+            return;
+        }
+        between([one, other], |world, [one, other]| world.network.damages(one, other));
     }
 
     /// Parts two hosts: nothing passes from one to the other, in either direction, until the network [heals](Sim::heal).

@@ -5,11 +5,12 @@
 //! because the system passes on the bytes of its TCP when it finds the time. Invariant: what arrives has come in its order,
 //! and nothing arrives behind bytes that are lost.
 
+mod under_way;
+
 use crate::random::Random;
-use rustix::io::{Errno, Result, read, write};
+use rustix::io::{Errno, Result};
 use rustix::net::{
-    AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, shutdown, socket_with,
-    socketpair,
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with, socketpair,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -17,6 +18,7 @@ use std::ops::Range;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use under_way::{Part, UnderWay};
 
 /// The processes that may call a port before it accepts them.
 const CALLERS: i32 = 4096;
@@ -28,13 +30,9 @@ pub(crate) const FIRST: &str = "main";
 /// The number of that host.
 pub(crate) const FIRST_NUMBER: u32 = 0;
 
-/// The most bytes that are under way in one direction.
-const UNDER_WAY_MAX: usize = 1 << 20;
 /// The time that bytes take, unless a program says otherwise: to the same host, and to another one.
 const NEAR_NS: Range<u64> = 5_000..50_000;
 const FAR_NS: Range<u64> = 50_000..500_000;
-/// One of so many arrivals comes in two parts.
-const WHOLE: usize = 4;
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
 /// The hosts of a world, and the connections between them.
@@ -86,23 +84,6 @@ struct Connection {
     /// The bytes under way, from the end of this index.
     under_way: [UnderWay; 2],
     is_over: bool,
-}
-
-#[derive(Default)]
-struct UnderWay {
-    parts: VecDeque<(u64, Part)>,
-    bytes: usize,
-    /// The sender has sent the last part.
-    is_last_sent: bool,
-    /// Nothing more arrives.
-    has_ended: bool,
-}
-
-enum Part {
-    Bytes(Vec<u8>),
-    End,
-    /// The sender has given the connection up.
-    Reset,
 }
 
 impl Network {
@@ -215,6 +196,15 @@ impl Network {
                 }
             }
         }
+    }
+
+    /// Damages the next bytes of the connections between two hosts, in both directions.
+    pub(crate) fn damages(&mut self, one: u32, other: u32) {
+        let is_between = |hosts: [u32; 2]| hosts == [one, other] || hosts == [other, one];
+        let connections = self.connections.iter_mut().filter(|each| is_between(each.hosts));
+        connections
+            .flat_map(|connection| &mut connection.under_way)
+            .for_each(|under_way| under_way.is_damaged = true);
     }
 
     /// Returns a socket of a process of a host that listens, and its address.
@@ -394,99 +384,6 @@ impl Connection {
     fn reset(&mut self) {
         self.ends = [None, None];
         self.is_over = true;
-    }
-}
-
-impl UnderWay {
-    fn send(&mut self, part: Part, due_ns: u64) {
-        if self.has_ended {
-            return;
-        }
-        let last_ns = self.parts.back().map_or(0, |(due_ns, _)| *due_ns);
-        match &part {
-            Part::Bytes(bytes) => self.bytes += bytes.len(),
-            Part::End | Part::Reset => self.is_last_sent = true,
-        }
-        self.parts.push_back((due_ns.max(last_ns), part));
-    }
-
-    /// Loses all that is under way, and what follows.
-    fn end(&mut self) {
-        self.parts.clear();
-        self.bytes = 0;
-        self.has_ended = true;
-    }
-
-    /// Takes what an end has sent.
-    fn take_from(&mut self, end: &OwnedFd, way: &Way, now_ns: u64, random: &mut Random) {
-        let mut came = Vec::new();
-        let mut last = None;
-        let mut buffer = [0; 1 << 14];
-        while !self.is_last_sent && last.is_none() && self.bytes + came.len() < UNDER_WAY_MAX {
-            match read(end, &mut buffer) {
-                Ok(0) => last = Some(Part::End),
-                Ok(read) => came.extend_from_slice(&buffer[..read]),
-                Err(Errno::AGAIN) => break,
-                Err(Errno::INTR) => {}
-                Err(_) => last = Some(Part::Reset),
-            }
-        }
-        if !came.is_empty() {
-            let is_whole = random.below(WHOLE) != 0;
-            let rest = came.split_off(if is_whole { came.len() } else { random.below(came.len()) });
-            for part in [came, rest].into_iter().filter(|part| !part.is_empty()) {
-                self.send(Part::Bytes(part), now_ns + way.delay(random));
-            }
-        }
-        if let Some(last) = last {
-            self.send(last, now_ns + way.delay(random));
-        }
-    }
-
-    /// Loses all that is under way but its first bytes.
-    fn lose(&mut self, random: &mut Random) {
-        let mut left = random.below(self.bytes + 1);
-        self.bytes = left;
-        self.parts.retain_mut(|(_, part)| {
-            let Part::Bytes(bytes) = part else { return false };
-            bytes.truncate(left);
-            left -= bytes.len();
-            !bytes.is_empty()
-        });
-    }
-
-    /// Has what is due arrive at an end, as far as that has room. Returns whether the end learns that the connection is
-    /// broken. The error is that of an end that its process has closed.
-    fn arrive_at(&mut self, end: &OwnedFd, now_ns: u64) -> Result<bool> {
-        while let Some((due_ns, part)) = self.parts.front_mut()
-            && *due_ns <= now_ns
-        {
-            match part {
-                Part::Bytes(bytes) => match write(end, bytes) {
-                    Ok(written) => {
-                        self.bytes -= written;
-                        bytes.drain(..written);
-                        if !bytes.is_empty() {
-                            continue;
-                        }
-                    }
-                    Err(Errno::AGAIN) => return Ok(false),
-                    Err(Errno::INTR) => continue,
-                    Err(error) => return Err(error),
-                },
-                Part::End => {
-                    self.has_ended = true;
-                    // The other side may have closed its end.
-                    let _ = shutdown(end, Shutdown::Write);
-                }
-                Part::Reset => {
-                    self.end();
-                    return Ok(true);
-                }
-            }
-            self.parts.pop_front();
-        }
-        Ok(false)
     }
 }
 

@@ -34,6 +34,7 @@ const FAILED: i32 = 101;
 
 /// The faults that real processes cannot have, as a test tells which of them it has left out.
 pub(crate) const BROKEN: &str = "broken connections";
+pub(crate) const DAMAGED: &str = "damaged bytes";
 pub(crate) const PARTED: &str = "hosts that are parted";
 pub(crate) const DELAYED: &str = "delays of the network";
 pub(crate) const STARVED: &str = "processes that lack resources";

@@ -12,12 +12,13 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
+use upbeat_environment::time::calendar;
 use upbeat_transport::identity::Identity;
 use upbeat_transport::tls::{HandshakeState, TlsError, TlsStream};
 
-const HOUR: i64 = 3600;
-const MONTH: i64 = 30 * 24 * HOUR;
+pub(crate) const HOUR: i64 = 3600;
+pub(crate) const MONTH: i64 = 30 * 24 * HOUR;
 
 /// A directory for one test, which is removed with this value.
 pub(crate) struct Scratch(pub(crate) PathBuf);
@@ -67,15 +68,22 @@ pub(crate) struct Authority(pub(crate) CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
     pub(crate) fn new() -> Authority {
+        Authority::of(KeyPair::generate().unwrap())
+    }
+
+    fn of(key: KeyPair) -> Authority {
         let mut params = params(&[], -HOUR, MONTH);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, "the authority of tests");
-        Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+        Authority(CertifiedIssuer::self_signed(params, key).unwrap())
     }
 
     /// Issues a certificate that is valid from `from` seconds before now until `until` seconds after now.
     pub(crate) fn issue(&self, uris: &[&str], from: i64, until: i64) -> Issued {
-        let key = KeyPair::generate().unwrap();
+        self.issue_for(KeyPair::generate().unwrap(), uris, from, until)
+    }
+
+    fn issue_for(&self, key: KeyPair, uris: &[&str], from: i64, until: i64) -> Issued {
         let certificate = params(uris, from, until).signed_by(&key, &self.0).unwrap();
         Issued { certificate, key, others: Vec::new() }
     }
@@ -113,12 +121,21 @@ fn params(uris: &[&str], from: i64, until: i64) -> CertificateParams {
     params.subject_alt_names = uris.iter().map(uri).collect();
     params.extended_key_usages =
         vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let now = calendar().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let at = |offset: i64| {
         date_time_ymd(1970, 1, 1) + Duration::from_secs(now.checked_add_signed(offset).unwrap())
     };
     (params.not_before, params.not_after) = (at(from), at(until));
     params
+}
+
+/// Returns an identity for every node and handle of a program, valid until `until` seconds after now. Its signatures all have
+/// one length, so that the lengths of its handshakes do not differ.
+pub(crate) fn of_one_length(scratch: &Scratch, program: &str, until: i64) -> Identity {
+    let key = || KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
+    let authority = Authority::of(key());
+    let issued = authority.issue_for(key(), &[&format!("upbeat://{program}/*")], -HOUR, until);
+    scratch.identity(&authority.text_of(issued))
 }
 
 /// Returns an identity for every node and handle of a program, by an authority of its own.
