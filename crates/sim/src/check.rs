@@ -1,12 +1,12 @@
 //! Programs under many seeds.
 
-use crate::happened::{FaultNumber, Happened};
+use crate::happened::{FaultNumbers, Happened};
 use crate::outcome::{Ended, Outcome};
 use crate::real::Real;
 use crate::real::processes::tell;
 use crate::sim::{Sim, new_place};
 use crate::world::{Log, run_logged};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::mem::discriminant;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,10 +19,8 @@ use upbeat_environment::network::name_hosts;
 const TWICE: u64 = 2;
 /// The real time for which shorter histories of a failure are looked for.
 const SHORTENING: Duration = Duration::from_secs(60);
-/// The last faults that a failure of a test with real processes has.
+/// The last faults that the report of a failure has.
 const FAULTS_TOLD: usize = 20;
-/// The value of `UPBEAT_SIM_FAULTS` with which no fault happens.
-const NO_FAULTS: &str = "none";
 
 /// Runs a program in a world for each of so many seeds. When the program returns, all its threads
 /// and processes end.
@@ -79,7 +77,8 @@ pub fn check(seeds: u64, program: impl Fn(&Sim) + Sync) {
         return check_processes(only, &program);
     }
     let count = setting("UPBEAT_SIM_SEEDS", number).unwrap_or(seeds);
-    let kept = only.and_then(|_| setting("UPBEAT_SIM_FAULTS", faults_of));
+    let kept =
+        only.and_then(|_| setting("UPBEAT_SIM_FAULTS", |text| text.parse::<FaultNumbers>().ok()));
     let seeds = only.map_or(0..count, |seed| seed..seed.saturating_add(1));
     let mut reached = BTreeMap::new();
     for (number, seed) in (0..).zip(seeds) {
@@ -145,8 +144,7 @@ fn check_processes<P: Fn(&Sim) + Sync>(seed: Option<u64>, program: &P) {
     texts.dedup();
     if !texts.is_empty() {
         let mut text = format!("with real processes, after {passed:.1?}: {}", texts.join("\n"));
-        let last = &happened[happened.len().saturating_sub(FAULTS_TOLD)..];
-        let _ = last.iter().try_for_each(|fault| write!(text, "\n  {fault}"));
+        tell_last(&mut text, &happened);
         let setting = format!("UPBEAT_SIM=real UPBEAT_SIM_SEED={seed}");
         panic!("{text}\nto run it again, with faults at such times: {}", command(&setting, &path));
     }
@@ -178,7 +176,7 @@ impl Run {
     /// Runs the program once, with these faults alone, or with all, for so many steps at most.
     fn of(
         seed: u64,
-        kept: Option<&BTreeSet<FaultNumber>>,
+        kept: Option<&FaultNumbers>,
         steps_max: u64,
         program: &(impl Fn(&Sim) + Sync),
     ) -> Run {
@@ -204,7 +202,8 @@ impl Run {
                 let is_left = |number: usize| number < at || number >= at + many;
                 let numbers = self.happened.iter().map(|fault| fault.number).enumerate();
                 let kept = numbers.filter(|(number, _)| is_left(*number)).map(|(_, fault)| fault);
-                let tried = Run::of(self.seed, Some(&kept.collect()), steps_max, program);
+                let kept = FaultNumbers(kept.collect());
+                let tried = Run::of(self.seed, Some(&kept), steps_max, program);
                 if kind(&tried) == kind(&self) && tried.outcome.steps < steps_max {
                     self = tried;
                 } else {
@@ -226,13 +225,9 @@ impl Run {
         if all > 0 {
             let left = shortest.happened.len();
             let _ = write!(text, "\nit needs {left} of its {all} faults:");
-            let mut numbers = Vec::new();
-            for fault in &shortest.happened {
-                let _ = write!(text, "\n  {fault}");
-                numbers.push(fault.number.to_string());
-            }
-            let numbers = if left == 0 { NO_FAULTS.to_owned() } else { numbers.join(",") };
-            let _ = write!(setting, " UPBEAT_SIM_FAULTS={numbers}");
+            tell_last(&mut text, &shortest.happened);
+            let numbers = shortest.happened.iter().map(|fault| fault.number).collect();
+            let _ = write!(setting, " UPBEAT_SIM_FAULTS={}", FaultNumbers(numbers));
         }
         text + &format!("\nto repeat it: {}", command(&setting, &path_of::<P>()))
     }
@@ -267,13 +262,19 @@ fn path_of<P>() -> String {
 /// Returns the command that runs a test with settings.
 fn command(settings: &str, path: &str) -> String {
     let package = std::env::var("CARGO_PKG_NAME").map(|name| format!(" -p {name}"));
-    format!("{settings} cargo test{} {path}", package.unwrap_or_default())
+    let turns = if cfg!(upbeat_mutants) { "RUSTFLAGS=\"--cfg upbeat_mutants\" " } else { "" };
+    format!("{turns}{settings} cargo test{} {path}", package.unwrap_or_default())
 }
 
-/// Returns the numbers of faults, as a report writes them.
-fn faults_of(text: &str) -> Option<BTreeSet<FaultNumber>> {
-    let numbers = text.split(',').filter(|text| *text != NO_FAULTS);
-    numbers.map(|number| number.parse().ok()).collect()
+/// Writes the last faults, a line each.
+fn tell_last(text: &mut String, happened: &[Happened]) {
+    let earlier = happened.len().saturating_sub(FAULTS_TOLD);
+    if earlier > 0 {
+        let _ = write!(text, "\n  {earlier} earlier ones");
+    }
+    for fault in &happened[earlier..] {
+        let _ = write!(text, "\n  {fault}");
+    }
 }
 
 /// Returns the value of an environment variable, if there is one.

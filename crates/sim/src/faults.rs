@@ -1,6 +1,6 @@
 //! Faults that happen again and again, at times that follow from the seed.
 
-use crate::happened::FaultNumber;
+use crate::happened::{FAULTS_MAX, FaultNumber};
 use crate::random::{Random, within};
 use crate::real::{BROKEN, DAMAGED, DELAYED, PARTED, STARVED};
 use crate::sim::Sim;
@@ -12,8 +12,6 @@ use std::time::Duration;
 use upbeat_environment::process::Resource;
 use upbeat_environment::thread::Thread;
 
-/// The most faults of a siege. A program that waits for ever is told behind them.
-pub(crate) const FAULTS_MAX: u32 = 5_000;
 /// The longest time that bytes take after a fault of the kind `Delay`.
 const SLOW: Duration = Duration::from_millis(100);
 

@@ -1,8 +1,13 @@
 //! Faults that have happened, and their numbers.
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
+
+/// The most faults of a siege. A program that waits for ever is told behind them.
+pub(crate) const FAULTS_MAX: u32 = 5_000;
 
 /// The number of a fault: that of its siege, and its own in that, which depend on nothing that happens in the world.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -11,19 +16,54 @@ pub(crate) struct FaultNumber {
     pub(crate) fault: u32,
 }
 
-impl fmt::Display for FaultNumber {
+/// The numbers of some faults, which a text names in runs: `0.3-7,1.2`.
+#[derive(Clone, Default)]
+pub(crate) struct FaultNumbers(pub(crate) BTreeSet<FaultNumber>);
+
+/// The text of no fault.
+const NONE: &str = "none";
+
+impl fmt::Display for FaultNumbers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.siege, self.fault)
+        let mut runs: Vec<(u32, RangeInclusive<u32>)> = Vec::new();
+        for &FaultNumber { siege, fault } in &self.0 {
+            match runs.last_mut() {
+                Some((of, run)) if *of == siege && *run.end() + 1 == fault => {
+                    *run = *run.start()..=fault;
+                }
+                _ => runs.push((siege, fault..=fault)),
+            }
+        }
+        if runs.is_empty() {
+            return f.write_str(NONE);
+        }
+        for (number, (siege, run)) in runs.iter().enumerate() {
+            let comma = if number == 0 { "" } else { "," };
+            write!(f, "{comma}{siege}.{}", run.start())?;
+            if run.start() < run.end() {
+                write!(f, "-{}", run.end())?;
+            }
+        }
+        Ok(())
     }
 }
 
-impl FromStr for FaultNumber {
+impl FromStr for FaultNumbers {
     type Err = ();
 
-    fn from_str(text: &str) -> Result<FaultNumber, ()> {
-        let (siege, fault) = text.split_once('.').ok_or(())?;
-        let number = |text: &str| text.parse().map_err(drop);
-        Ok(FaultNumber { siege: number(siege)?, fault: number(fault)? })
+    fn from_str(text: &str) -> Result<FaultNumbers, ()> {
+        let mut numbers = BTreeSet::new();
+        for run in text.split(',').filter(|text| *text != NONE) {
+            let (siege, run) = run.split_once('.').ok_or(())?;
+            let (first, last) = run.split_once('-').unwrap_or((run, run));
+            let number = |text: &str| text.parse::<u32>().map_err(drop);
+            let (siege, first, last) = (number(siege)?, number(first)?, number(last)?);
+            if last - first.min(last) > FAULTS_MAX {
+                return Err(());
+            }
+            numbers.extend((first..=last).map(|fault| FaultNumber { siege, fault }));
+        }
+        Ok(FaultNumbers(numbers))
     }
 }
 
@@ -37,5 +77,22 @@ pub(crate) struct Happened {
 impl fmt::Display for Happened {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "after {:.1?}, {}", self.at, self.what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_they_are_written() {
+        for text in ["none", "0.0", "0.3-7,1.2", "0.0-2,0.4,3.1-4999", "1.0,2.0"] {
+            let numbers: FaultNumbers = text.parse().ok().unwrap();
+            assert_eq!(numbers.to_string(), text);
+        }
+        assert_eq!("0.3-7,1.2".parse::<FaultNumbers>().ok().unwrap().0.len(), 6);
+        for text in ["", "0", "0.", "a.1", "0.1-", "0.0-4000000000", "0.1;0.2"] {
+            assert!(text.parse::<FaultNumbers>().is_err(), "{text}");
+        }
     }
 }

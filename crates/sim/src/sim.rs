@@ -1,12 +1,12 @@
 //! A program in a world: its processes by their names, and its chance.
 
-use crate::happened::{FaultNumber, Happened};
+use crate::happened::{FaultNumber, FaultNumbers, Happened};
 use crate::process::Process;
 use crate::random::{mix, within};
 use crate::real::{Real, STARVED};
 use crate::schedule::Schedule;
 use crate::world::{Simulated, current, current_host};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs::DirBuilder;
 use std::mem::take;
@@ -35,7 +35,7 @@ pub struct Sim {
 struct Inner {
     seed: u64,
     /// The only faults that are to happen, if not all are.
-    kept: Option<BTreeSet<FaultNumber>>,
+    kept: Option<FaultNumbers>,
     happened: Mutex<Vec<Happened>>,
     /// The number of sieges that have begun.
     sieges: AtomicU32,
@@ -56,7 +56,7 @@ struct Named {
 }
 
 impl Sim {
-    pub(crate) fn new(seed: u64, kept: Option<BTreeSet<FaultNumber>>) -> Sim {
+    pub(crate) fn new(seed: u64, kept: Option<FaultNumbers>) -> Sim {
         Sim::of(seed, kept, new_place(), None)
     }
 
@@ -65,12 +65,7 @@ impl Sim {
         Sim::of(seed, None, real.place().to_owned(), Some(real))
     }
 
-    fn of(
-        seed: u64,
-        kept: Option<BTreeSet<FaultNumber>>,
-        place: PathBuf,
-        real: Option<Real>,
-    ) -> Sim {
+    fn of(seed: u64, kept: Option<FaultNumbers>, place: PathBuf, real: Option<Real>) -> Sim {
         let inner = Inner {
             seed,
             kept,
@@ -421,7 +416,7 @@ impl Sim {
 
     /// Returns whether a fault is to happen.
     pub(crate) fn is_kept(&self, fault: FaultNumber) -> bool {
-        self.inner.kept.as_ref().is_none_or(|kept| kept.contains(&fault))
+        self.inner.kept.as_ref().is_none_or(|kept| kept.0.contains(&fault))
     }
 
     /// Takes note of a fault that happens now.
