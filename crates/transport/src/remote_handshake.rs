@@ -420,7 +420,7 @@ impl RemoteHandshake {
         };
         let welcome = self.us.welcome(name, hello, &self.peer)?;
         self.check(hello.caller.as_ref())?;
-        // The welcome is sent together with the session's number, once the caller's number has come.
+        // The session's number follows once the caller's number has come.
         Record::Welcome(welcome).write(&mut self.write);
         Ok(State::Number { incarnation: hello.incarnation })
     }

@@ -210,8 +210,7 @@ impl Judge<'_> {
                 is_tiny && operation.reply_bytes > 65_536
                     || self.causes.is_starved(from, to, within)
             }
-            // Memory that could not be mapped is missing for as long as its session lasts.
-            Failure::Other => self.causes.is_starved(from, to, (0, within.1)),
+            Failure::Other => self.causes.is_starved(from, to, within),
             Failure::Stream | Failure::Ended | Failure::Absent | Failure::Replaced => false,
         };
         if !has_cause {
@@ -219,20 +218,34 @@ impl Judge<'_> {
         }
     }
 
-    /// Returns the time at which a call ends, at the latest: a handler's call has no more time than its handler.
+    /// Returns the first time at which its deadline ends a call.
     fn deadline(&self, id: Id) -> Option<u64> {
+        self.deadlines(id).map(|(first, _)| first)
+    }
+
+    /// Returns the first and the last time at which its deadline ends a call: a handler's call has no more time than its
+    /// handler, which does not know how long its message was on its way.
+    fn deadlines(&self, id: Id) -> Option<(u64, u64)> {
         let operation = &self.plan.operations[id];
         let own = self.history.operations[id].asked.zip(operation.deadline_ms);
-        let own = own.map(|(asked, ms)| asked + ms * MS);
+        let own = own.map(|(asked, ms)| (asked + ms * MS, asked + ms * MS));
         // The deadline of a one-way message is over once it is sent.
         let calls = |parent: &Id| self.plan.operations[*parent].act != Act::Note;
-        let inherited = operation.parent.filter(calls).and_then(|parent| self.deadline(parent));
-        own.into_iter().chain(inherited).min()
+        let inherited = operation.parent.filter(calls).and_then(|parent| {
+            let (first, last) = self.deadlines(parent)?;
+            let Did { asked, runs, .. } = &self.history.operations[parent];
+            let on_way = runs.iter().map(|run| run.from.saturating_sub(asked.unwrap_or(run.from)));
+            Some((first, last + on_way.max().unwrap_or(0)))
+        });
+        match (own, inherited) {
+            (Some(own), Some(inherited)) => Some((own.0.min(inherited.0), own.1.min(inherited.1))),
+            (own, inherited) => own.or(inherited),
+        }
     }
 
     /// A deadline ends a call, not before its time and not much later.
     fn is_in_time(&self, id: Id, operation: &Operation, at: u64, told: &Told) {
-        let Some(deadline) = self.deadline(id) else { return };
+        let Some((deadline, last)) = self.deadlines(id) else { return };
         // The deadline of a call holds until it returns its stream.
         if operation.act == Act::Read && !matches!(told, Told::Failed { .. }) {
             return;
@@ -240,9 +253,9 @@ impl Judge<'_> {
         if matches!(told, Told::Failed { why: Failure::Deadline, .. }) && at < deadline {
             self.violated(format!("{id} ends before its deadline {deadline}: {}", self.shown(id)));
         }
-        let within = (deadline.saturating_sub(SOON), at);
-        if at > deadline + SOON + self.causes.stopped(operation.from, within) {
-            self.violated(format!("{id} ends behind its deadline {deadline}: {}", self.shown(id)));
+        let within = (last.saturating_sub(SOON), at);
+        if at > last + SOON + self.causes.stopped(operation.from, within) {
+            self.violated(format!("{id} ends behind its deadline {last}: {}", self.shown(id)));
         }
     }
 

@@ -309,6 +309,26 @@ fn a_death_explains_what_it_may_cause_alone() {
     finds("0 fails without a cause", &found);
 }
 
+/// A handler whose message was on its way for long does not know how much time its caller has left, nor do its calls.
+#[test]
+fn a_handlers_call_has_the_time_that_its_handler_knows() {
+    let mut plan = plan();
+    plan.operations[0].parent = Some(2);
+    let told_at = |at: u64| {
+        violations_of(&plan, |world| {
+            // The message is on its way for 100 ms.
+            let run = &mut world.operations[2].runs[0];
+            (run.from, run.last) = (121 * MS, 124 * MS);
+            world.operations[2].told = Some((26 * MS, failed(Failure::Deadline, true)));
+            world.operations[0].asked = Some(122 * MS);
+            world.operations[0].told = Some((at, failed(Failure::Deadline, true)));
+        })
+    };
+    let is_late = |found: &String| found.starts_with("0 ends behind its deadline");
+    assert!(!told_at(126 * MS).iter().any(is_late));
+    finds("0 ends behind its deadline", &told_at(127 * MS + SOON));
+}
+
 /// A handler that goes on without its caller, and one of a server that shuts down, are not dropped at once.
 #[test]
 fn handlers_have_the_time_that_they_are_promised() {
