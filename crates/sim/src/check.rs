@@ -262,8 +262,8 @@ fn path_of<P>() -> String {
 /// Returns the command that runs a test with settings.
 fn command(settings: &str, path: &str) -> String {
     let package = std::env::var("CARGO_PKG_NAME").map(|name| format!(" -p {name}"));
-    let turns = if cfg!(upbeat_mutants) { "RUSTFLAGS=\"--cfg upbeat_mutants\" " } else { "" };
-    format!("{turns}{settings} cargo test{} {path}", package.unwrap_or_default())
+    let flags = if cfg!(upbeat_mutants) { "RUSTFLAGS=\"--cfg upbeat_mutants\" " } else { "" };
+    format!("{flags}{settings} cargo test{} {path}", package.unwrap_or_default())
 }
 
 /// Writes the last faults, a line each.

@@ -30,7 +30,7 @@ pub enum Fault {
     Starve,
     /// The connections between two hosts break, at any byte.
     Break,
-    /// A bit arrives damaged in each connection between two hosts, which nodes under TLS notice, and no others.
+    /// A bit arrives damaged in each connection between two hosts. Nodes under TLS notice it; others take it for the peer's.
     Damage,
     /// Nothing passes between two hosts, until the network heals.
     Part,
@@ -140,8 +140,8 @@ impl Faults {
         self
     }
 
-    /// Sets the time after which a killed process is started again, a stopped or starved one goes on, and a network heals: up to five
-    /// seconds, unless this says otherwise. Every other fault is over in a hundredth of that.
+    /// Sets the time after which a killed process is started again, a stopped or starved one goes on, and a network heals:
+    /// up to five seconds, unless this says otherwise. Every other fault is over in a hundredth of that.
     #[must_use]
     pub fn lasts(mut self, time: Range<Duration>) -> Faults {
         self.lasts = time;

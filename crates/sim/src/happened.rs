@@ -58,7 +58,7 @@ impl FromStr for FaultNumbers {
             let (first, last) = run.split_once('-').unwrap_or((run, run));
             let number = |text: &str| text.parse::<u32>().map_err(drop);
             let (siege, first, last) = (number(siege)?, number(first)?, number(last)?);
-            if last - first.min(last) > FAULTS_MAX {
+            if first > last || last >= FAULTS_MAX {
                 return Err(());
             }
             numbers.extend((first..=last).map(|fault| FaultNumber { siege, fault }));
@@ -91,7 +91,7 @@ mod tests {
             assert_eq!(numbers.to_string(), text);
         }
         assert_eq!("0.3-7,1.2".parse::<FaultNumbers>().ok().unwrap().0.len(), 6);
-        for text in ["", "0", "0.", "a.1", "0.1-", "0.0-4000000000", "0.1;0.2"] {
+        for text in ["", "0", "0.", "a.1", "0.1-", "0.7-3", "0.0-4000000000", "0.1;0.2"] {
             assert!(text.parse::<FaultNumbers>().is_err(), "{text}");
         }
     }

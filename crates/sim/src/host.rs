@@ -97,7 +97,7 @@ impl Sim {
     }
 
     /// Damages one bit of the next bytes that pass from a host to another one, in each connection and direction, as a device
-    /// between them may do that changes the checksum of TCP as well. Nodes under TLS notice it, and no others.
+    /// between them may do that changes the checksum of TCP as well. Nodes under TLS notice it; others take it for the peer's.
     ///
     /// # Panics
     /// If one of the hosts is not in the world.
@@ -105,7 +105,7 @@ impl Sim {
         if self.leaves_out(DAMAGED) {
             return;
         }
-        between([one, other], |world, [one, other]| world.network.damages(one, other));
+        between([one, other], |world, [one, other]| world.network.damage(one, other));
     }
 
     /// Parts two hosts: nothing passes from one to the other, in either direction, until the network [heals](Sim::heal).

@@ -199,7 +199,7 @@ impl Network {
     }
 
     /// Damages the next bytes of the connections between two hosts, in both directions.
-    pub(crate) fn damages(&mut self, one: u32, other: u32) {
+    pub(crate) fn damage(&mut self, one: u32, other: u32) {
         let is_between = |hosts: [u32; 2]| hosts == [one, other] || hosts == [other, one];
         let connections = self.connections.iter_mut().filter(|each| is_between(each.hosts));
         connections
