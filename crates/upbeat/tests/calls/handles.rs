@@ -5,7 +5,7 @@ mod wakers;
 
 use crate::common::server::{KINDS, Kind, Server};
 use crate::common::work::{Division, Point, WorkHandle};
-use crate::common::{Directory, PROGRAM, Watchdog, alone, block_on, node};
+use crate::common::{Directory, PROGRAM, Watchdog, alone, block_on, node, wait_until};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::future::Future;
 use std::os::fd::OwnedFd;
@@ -58,16 +58,6 @@ impl Stand {
 
 fn connect(name: &str, place: &Path, waiting: Waiting) -> Result<WorkHandle, HandleError> {
     upbeat::handle::builder().program(PROGRAM).directory(place).waiting(waiting).connect(name)
-}
-
-/// Waits until something is so.
-#[track_caller]
-fn until(mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < crate::common::SOON, "what is waited for never is");
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }
 
 /// The server is lost: what a call may say then.
@@ -238,9 +228,9 @@ fn a_lone_message_arrives() {
         let blocking = sends.blocking();
         for number in (1..20).step_by(2) {
             blocking.note(number).unwrap();
-            until(|| asks.noted().unwrap() == (number, number, 0));
+            wait_until(|| asks.noted().unwrap() == (number, number, 0));
             block_on(sends.note(number + 1)).unwrap();
-            until(|| asks.noted().unwrap() == (number + 1, number + 1, 0));
+            wait_until(|| asks.noted().unwrap() == (number + 1, number + 1, 0));
         }
     }
 }
@@ -256,9 +246,9 @@ fn a_dropped_call_is_cancelled() {
         block_on(handle.null()).unwrap();
         let mut call = Box::pin(handle.forever());
         assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        until(|| asks.waiting() == Ok((1, 1)));
+        wait_until(|| asks.waiting() == Ok((1, 1)));
         drop(call);
-        until(|| asks.waiting() == Ok((0, 1)));
+        wait_until(|| asks.waiting() == Ok((0, 1)));
     }
 }
 
@@ -274,7 +264,7 @@ fn a_new_server_is_found() {
         std::thread::scope(|scope| {
             let blocked = scope.spawn(|| handle.blocking().forever());
             let awaited = scope.spawn(|| block_on(handle.forever()));
-            until(|| kept.waiting() == Ok((2, 2)));
+            wait_until(|| kept.waiting() == Ok((2, 2)));
             if killed {
                 stand.server.as_mut().unwrap().other().kill();
             }
@@ -471,7 +461,7 @@ fn messages_to_a_silent_server_wait_no_longer_than_they_may() {
     assert!(sent > 10 && late.elapsed() >= Duration::from_millis(50), "{sent}");
     stand.server.as_mut().unwrap().other().signal(rustix::process::Signal::CONT);
     let work = work.deadline(Duration::from_secs(60));
-    until(|| work.noted() == Ok((sent, sent, 0)));
+    wait_until(|| work.noted() == Ok((sent, sent, 0)));
     work.note(sent + 1).unwrap();
-    until(|| work.noted() == Ok((sent + 1, sent + 1, 0)));
+    wait_until(|| work.noted() == Ok((sent + 1, sent + 1, 0)));
 }

@@ -1,7 +1,7 @@
 //! Futures of a node that a foreign executor polls: the message where nobody drives the
 //! node, and that loops that drive it are left alone.
 
-use crate::common::process::{Other, linger, say};
+use crate::common::process::{Other, end_with_input, say};
 use crate::common::server::{Kind, Server};
 use crate::common::work::{WorkClient, WorkHandle, WorkServer, Worker};
 use crate::common::{Directory, PROGRAM, SOON, Signal, Watchdog, at_once, block_on};
@@ -194,10 +194,7 @@ fn fill(name: &str, place: &Path) {
 pub(crate) fn play(part: &str, place: &Path) -> bool {
     let Some(how) = part.strip_prefix("misuse ") else { return false };
     let node = node("misuse/stops", place);
-    std::thread::spawn(|| {
-        linger();
-        std::process::exit(0);
-    });
+    end_with_input();
     node.serve(WorkServer::new(Worker::default())).unwrap();
     let asleep = node.spawn(upbeat::sleep(SOON));
     node.block_on(async {

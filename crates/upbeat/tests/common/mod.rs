@@ -14,6 +14,7 @@ pub(crate) mod server;
 pub(crate) mod work;
 
 use left_out::leave_out;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fmt::Debug;
 use std::fs::File;
 use std::future::Future;
@@ -392,4 +393,27 @@ pub(crate) async fn assert_free<C: PartialEq + Debug>(
         }
     }
     panic!("each tenth of {calls} calls allocates: {rounds:?}, and no calls: {none:?}");
+}
+
+/// Waits in this thread until something is so.
+#[track_caller]
+pub(crate) fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < SOON, "what is waited for never is");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Returns the KiB of this process that are in memory.
+pub(crate) fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = text.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// Allows as many descriptors as this process may have at most.
+pub(crate) fn more_descriptors() {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
 }

@@ -150,7 +150,7 @@ impl Drop for Other {
 }
 
 /// Plays the part for which this process was started, if it was: the first player that knows the part does, or the
-/// server of `Work`. Each test program has one test `other`, which calls this.
+/// server of `Work`. A test program that starts processes has one test `other`, which calls this.
 pub(crate) fn play(players: &[fn(&str, &Path) -> bool]) {
     let Ok(part) = std::env::var(PART) else { return };
     let place = PathBuf::from(std::env::var_os(PLACE).unwrap());

@@ -2,8 +2,7 @@
 
 use crate::common::process::{Other, apart, say};
 use crate::common::work::{WorkHandle, WorkServer, Worker};
-use crate::common::{Directory, Signal, Watchdog, alone, node};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use crate::common::{Directory, Signal, Watchdog, alone, more_descriptors, node};
 use rustix::time::{ClockId, clock_gettime};
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -51,12 +50,6 @@ fn use_once(place: &Path) -> WorkHandle {
     let work: WorkHandle = handle.connect("server").unwrap();
     assert_eq!(work.blocking().add(1, 1), Ok(2));
     work
-}
-
-/// Allows as many descriptors as this process may have at most.
-fn more_descriptors() {
-    let maximum = getrlimit(Resource::Nofile).maximum;
-    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
 }
 
 /// Returns the number of open descriptors. The first call that is sampled makes the memory for samples of its node: one of

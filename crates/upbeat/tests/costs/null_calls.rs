@@ -4,7 +4,7 @@
 //! installed it counts the system calls of that process and of the server's.
 
 use crate::ALLOCATOR;
-use crate::common::process::{Other, linger, say};
+use crate::common::process::{Other, input_ends, say};
 use crate::common::server::{KINDS, Kind, Stand};
 use crate::common::work::WorkClient;
 use crate::common::{Directory, PROGRAM, Signal, Watchdog, alone, assert_free, block_on, node};
@@ -79,13 +79,7 @@ pub(crate) fn play(part: &str, place: &Path) -> bool {
     let words: Vec<&str> = part.split(' ').collect();
     match words[..] {
         ["serve"] => {
-            let quit = Signal::default();
-            let ended = quit.clone();
-            std::thread::spawn(move || {
-                linger();
-                ended.give();
-            });
-            serve(place, quit, || say("serving"));
+            serve(place, input_ends(), || say("serving"));
         }
         [what @ ("call" | "trace"), kind, calls] => {
             let kind = if kind == "Local" { Kind::Local } else { Kind::Shared };

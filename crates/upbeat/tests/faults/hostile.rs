@@ -167,12 +167,7 @@ pub(crate) fn play(part: &str, place: &Path) -> bool {
 /// Calls the victim until the input ends, and says how long that took at most.
 fn third(name: &str, place: &Path) {
     let node = node(name, place, Waiting::Adaptive);
-    let (stop, stopped) = (crate::common::Signal::default(), crate::common::Signal::default());
-    let ended = stop.clone();
-    std::thread::spawn(move || {
-        crate::common::process::linger();
-        ended.give();
-    });
+    let stop = crate::common::process::input_ends();
     let mut took = Vec::new();
     node.block_on(async {
         let target: TargetClient = node.connect("victim").await.unwrap();
@@ -185,7 +180,6 @@ fn third(name: &str, place: &Path) {
             took.push(began.elapsed());
             number += 1;
         }
-        stopped.give();
     });
     took.sort();
     let at = |share: f64| took[((took.len() - 1) as f64 * share) as usize].as_micros();

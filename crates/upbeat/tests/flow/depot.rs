@@ -2,7 +2,7 @@
 
 use crate::common::process::{Other, input_ends, say};
 use crate::common::server::{KINDS, Kind, Server};
-use crate::common::{Directory, PROGRAM, Signal};
+use crate::common::{Directory, PROGRAM, Signal, resident};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -159,13 +159,6 @@ const BLANK: u8 = 7;
 pub(crate) fn is_blank(bytes: &[u8], len: usize) -> bool {
     // Not byte by byte, which a debug build does for seconds.
     bytes == vec![BLANK; len]
-}
-
-/// KiB that this process has resident.
-pub(crate) fn resident() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = text.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 impl Depot for Keeper {

@@ -1,8 +1,8 @@
 //! Calls in memory beside strangers that come over the network to the same node.
 
+use crate::common::more_descriptors;
 use crate::common::work::{WorkClient, WorkServer, Worker};
 use crate::common::{Directory, PROGRAM, Watchdog, alone};
-use crate::floods::raise_descriptors;
 use crate::trust::Authority;
 use crate::{Server, connected, identity_of};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -49,7 +49,7 @@ async fn calls(work: &WorkClient) -> u64 {
 fn strangers_leave_calls_in_memory_half_their_rate() {
     let _alone = alone();
     let _watchdog = Watchdog::new("calls beside strangers");
-    raise_descriptors();
+    more_descriptors();
     let authority = Authority::new();
     let [of_node, own] = [("server.pem", "test/server"), ("handle.pem", "test")]
         .map(|(file, name)| authority.issue(file, name));

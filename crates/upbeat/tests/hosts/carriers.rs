@@ -4,7 +4,7 @@
 use crate::common::left_out::leave_out;
 use crate::common::process::{Other, apart, input_ends, say};
 use crate::common::work::{WorkClient, WorkHandle, WorkServer, Worker, handle_works, works};
-use crate::common::{Directory, PROGRAM, Watchdog, alone, setting, soon};
+use crate::common::{Directory, PROGRAM, Watchdog, alone, resident, setting, soon};
 use rustix::process::Signal as Deadly;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -230,13 +230,6 @@ fn a_peer_that_does_not_read_holds_up_its_own_session() {
             assert_eq!(noted, sent + 1, "each of them has come");
         });
     });
-}
-
-/// Kilobytes that this process has in memory.
-fn resident() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 /// Two containers with nothing in common but the directory of the sockets.

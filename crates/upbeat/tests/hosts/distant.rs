@@ -1,7 +1,7 @@
 //! Honest callers under TLS whose way is long: the second flight of their handshake comes a round trip after the first.
 
+use crate::common::more_descriptors;
 use crate::common::{PROGRAM, Watchdog, alone};
-use crate::floods::raise_descriptors;
 use crate::trust::Authority;
 use crate::{Server, identity_of};
 use std::thread;
@@ -22,7 +22,7 @@ const ROUND_TRIP: Duration = Duration::from_millis(150);
 fn a_crowd_of_distant_callers_gets_in() {
     let _alone = alone();
     let _watchdog = Watchdog::new("distant callers");
-    raise_descriptors();
+    more_descriptors();
     let authority = Authority::new();
     let of_node = authority.issue("server.pem", "test/server");
     let own = authority.issue("handle.pem", "test");

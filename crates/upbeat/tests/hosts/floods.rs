@@ -2,10 +2,10 @@
 
 use crate::callbacks::issue;
 use crate::common::work::{WorkClient, works};
-use crate::common::{Directory, PROGRAM, Watchdog, alone, setting, soon};
+use crate::common::{Directory, PROGRAM, Watchdog, alone, more_descriptors, setting, soon};
 use crate::strangers::greeting;
 use crate::{Server, beside, identity_of, protected, unprotected};
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use std::io::Write;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -18,12 +18,6 @@ const STRANGERS: usize = 3_000;
 /// The time in which an honest caller is served, which is less on a quiet machine.
 fn honest() -> Duration {
     Duration::from_millis(setting("UPBEAT_HONEST_MS", 10_000))
-}
-
-/// Raises this process's limit of descriptors, which its children inherit.
-pub(crate) fn raise_descriptors() {
-    let maximum = getrlimit(Resource::Nofile).maximum;
-    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
 }
 
 /// A client over the network.
@@ -48,7 +42,7 @@ fn served(directory: &Directory, identity: &str, to: &str) -> Duration {
 fn a_burst_of_strangers_deafens_no_listener() {
     let _alone = alone();
     let _watchdog = Watchdog::new("a burst of strangers");
-    raise_descriptors();
+    more_descriptors();
     let directory = Directory::new();
     for (identity, part) in
         [(String::new(), &b""[..]), (issue(&directory), b""), (issue(&directory), b"\x16\x03\x01")]
@@ -83,7 +77,7 @@ fn a_burst_of_strangers_deafens_no_listener() {
 fn a_full_table_makes_the_next_caller_wait_for_a_moment() {
     let _alone = alone();
     let _watchdog = Watchdog::new("a full table");
-    raise_descriptors();
+    more_descriptors();
     let directory = Directory::new();
     let greeting = greeting(&directory, "server");
     let server = Server::start("server");

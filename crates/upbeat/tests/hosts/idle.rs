@@ -3,9 +3,8 @@
 
 use crate::common::process::{Other, say};
 use crate::common::work::{WorkHandle, WorkServer, Worker};
-use crate::common::{Directory, PROGRAM, Watchdog, alone, setting};
+use crate::common::{Directory, PROGRAM, Watchdog, alone, more_descriptors, setting};
 use crate::{client, connected};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::BufRead;
 use std::time::{Duration, Instant};
 use upbeat::{Node, Waiting};
@@ -50,12 +49,6 @@ fn be_there(at: &str, count: usize) {
     say("there");
     std::io::stdin().lock().lines().for_each(drop);
     drop(handles);
-}
-
-/// Allows as many descriptors as this process may have at most.
-pub(crate) fn more_descriptors() {
-    let maximum = getrlimit(Resource::Nofile).maximum;
-    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
 }
 
 /// Returns the port of an address.

@@ -65,7 +65,10 @@ fn play(part: &str, place: &Path) -> bool {
         Some(part) => (part, false),
         None => (part, true),
     };
-    let [program, name, at, identity] = part.split(' ').collect::<Vec<_>>().try_into().unwrap();
+    let Ok([program, name, at, identity]) = <[_; 4]>::try_from(part.split(' ').collect::<Vec<_>>())
+    else {
+        return false;
+    };
     let builder = Node::builder(name).program(program).directory(place).listen(at);
     // The client's time counts.
     let builder = builder.resume_within(Duration::from_secs(60));

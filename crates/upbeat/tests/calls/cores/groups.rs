@@ -1,14 +1,14 @@
 //! Groups of nodes, in this process and in another one.
 
 use crate::common::process::{Other, end_with_input, say};
-use crate::common::{Directory, PROGRAM, SOON, Signal, Watchdog, shares_memory};
+use crate::common::{Directory, PROGRAM, Signal, Watchdog, shares_memory, wait_until};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use upbeat::error::BindError;
 use upbeat::{BuildError, Node};
 
@@ -47,7 +47,7 @@ impl Site for Place {
 
     async fn compute(&self, file: String) {
         std::fs::write(&file, "").unwrap();
-        until(|| !Path::new(&file).exists());
+        wait_until(|| !Path::new(&file).exists());
     }
 
     async fn leave(&self) {
@@ -195,15 +195,6 @@ fn counts(clients: &[SiteHandle]) -> BTreeMap<u64, usize> {
     counts
 }
 
-#[track_caller]
-fn until(mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < SOON, "it never is so");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
 const WAYS: [Way; 3] = [Way::Local, Way::Shared, Way::Tcp];
 
 #[test]
@@ -220,7 +211,7 @@ fn a_new_session_goes_to_the_node_with_the_fewest() {
         let mut kept = 0;
         clients.retain(|client| which(client) != 1 || std::mem::replace(&mut kept, 1) == 0);
         let left = clients.iter().find(|client| which(client) == 1).unwrap().clone();
-        until(|| left.blocking().sessions() == Ok(1));
+        wait_until(|| left.blocking().sessions() == Ok(1));
         let more: Vec<SiteHandle> = (0..3).map(|_| stand.client()).collect();
         assert_eq!(counts(&more), BTreeMap::from([(1, 3)]), "{way:?}");
         // A thread that calls meanwhile has a session of its own, which may be another node's.
@@ -260,7 +251,7 @@ fn a_name_stays_while_one_of_its_nodes_does() {
                 }
             });
             leaves.blocking().leave().unwrap();
-            until(|| leaves.blocking().which() != Ok(0));
+            wait_until(|| leaves.blocking().which() != Ok(0));
             while !comes.is_finished() {
                 assert_eq!(stays.blocking().which(), Ok(1));
             }
@@ -305,7 +296,7 @@ fn a_node_that_computes_leaves_new_clients_to_the_others() {
         let (busy, file) = (busy.clone(), file.to_str().unwrap().to_owned());
         move || busy.blocking().compute(file)
     });
-    until(|| file.exists());
+    wait_until(|| file.exists());
     // Each is answered while the other node computes.
     let clients: Vec<SiteHandle> = (0..4).map(|_| stand.client()).collect();
     assert_eq!(counts(&clients), BTreeMap::from([(1 - number, 4)]));

@@ -2,9 +2,10 @@
 
 use crate::common::process::apart;
 use crate::common::server::KINDS;
+use crate::common::wait_until;
 use crate::common::work::{WorkHandle, WorkServer, Worker};
 use crate::common::{Directory, SOON, Signal, Watchdog, alone, block_on, node};
-use crate::handles::{Stand, THREADS, connect, until};
+use crate::handles::{Stand, THREADS, connect};
 use std::future::Future;
 use std::path::PathBuf;
 use std::task::{Context, Waker};
@@ -38,7 +39,7 @@ fn a_dropped_handle_leaves_nothing() {
             drop(once);
             let mut before = holdings();
             // The first handle leaves its thread and its descriptors a little later.
-            until(|| {
+            wait_until(|| {
                 std::thread::sleep(Duration::from_millis(20));
                 std::mem::replace(&mut before, holdings()) == before && before.1 == 0
             });
@@ -53,7 +54,7 @@ fn a_dropped_handle_leaves_nothing() {
                 let mut open = Box::pin(handle.forever());
                 assert!(open.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
                 // The thread takes its name when it first runs.
-                until(|| holdings().1 > 0);
+                wait_until(|| holdings().1 > 0);
                 drop(open);
                 drop(handle);
             }
@@ -90,7 +91,7 @@ fn a_handle_dropped_while_it_connects_leaves_nothing() {
         let handle = connected(&node, &directory);
         let threads = || holdings().1;
         let mut before = threads();
-        until(|| {
+        wait_until(|| {
             std::thread::sleep(Duration::from_millis(20));
             std::mem::replace(&mut before, threads()) == before
         });
@@ -103,7 +104,7 @@ fn a_handle_dropped_while_it_connects_leaves_nothing() {
         }
         drop(call);
         drop(handle);
-        until(|| threads() <= before);
+        wait_until(|| threads() <= before);
     });
 }
 

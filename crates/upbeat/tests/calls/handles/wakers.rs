@@ -2,9 +2,10 @@
 
 use crate::common::executor::{InPlace, Orphan, Panicking};
 use crate::common::server::{KINDS, Kind};
+use crate::common::wait_until;
 use crate::common::work::WorkHandle;
 use crate::common::{Watchdog, alone, block_on};
-use crate::handles::{Stand, until};
+use crate::handles::Stand;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -93,10 +94,10 @@ fn a_waker_that_panics_ends_nothing() {
         let waker = Arc::<Panicking>::default();
         let mut answered = pin!(handle.nap(5, 1));
         waker.polls(answered.as_mut());
-        until(|| waker.panics() == 1);
+        wait_until(|| waker.panics() == 1);
         let mut late = pin!(handle.forever().deadline(Duration::from_millis(5)));
         waker.polls(late.as_mut());
-        until(|| waker.panics() >= 2);
+        wait_until(|| waker.panics() >= 2);
         goes_on(&handle);
         assert_eq!(block_on(answered), Ok(1));
         assert_eq!(block_on(late), Err(CallError::deadline(true)));

@@ -2,7 +2,7 @@
 
 use crate::common::process::Other;
 use crate::common::work::WorkClient;
-use crate::common::{Directory, Watchdog, alone, setting, soon, until};
+use crate::common::{Directory, Watchdog, alone, more_descriptors, setting, soon, until};
 use crate::{client_that, connected, idle};
 use rustix::net::{Shutdown, getpeername, shutdown};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
@@ -93,7 +93,7 @@ fn all_sessions_of_a_node_go_on_after_an_outage() {
     let _alone = alone();
     let _watchdog = Watchdog::new("an outage");
     let count = setting("UPBEAT_OUTAGE_SESSIONS", 100);
-    idle::more_descriptors();
+    more_descriptors();
     let stands = [count / 4, count].map(Stand::new);
     let growths = (0..ROUNDS).map(|_| {
         let [few, all] = stands.each_ref().map(Stand::outage);
