@@ -139,11 +139,11 @@ impl Segment {
         Segment { generation, bytes, memory: Memory::Heap(Arc::clone(replica)) }
     }
 
-    /// Returns whether bytes of this buffer came while there was no memory for them.
-    pub fn has_lost(&self, index: u32) -> bool {
+    /// Returns the buffers whose last bytes came while there was no memory for them, as a set of bits.
+    pub fn lost(&self) -> u64 {
         match &self.memory {
-            Memory::Descriptor(_) => false,
-            Memory::Heap(replica) => replica.lost.load(Ordering::Relaxed) & 1 << index != 0,
+            Memory::Descriptor(_) => 0,
+            Memory::Heap(replica) => replica.lost.load(Ordering::Relaxed),
         }
     }
 

@@ -28,15 +28,21 @@ pub(super) struct PeerSlabs {
 /// A slab of the peer.
 struct PeerSlab {
     buffers: Arc<Borrowed>,
-    /// The segment of a slab that there was no memory to map when it came.
-    late: Option<Segment>,
+    /// The segment, while there is no memory to map it, or buffers have lost bytes for which there was none.
+    late: RefCell<Option<Segment>>,
 }
 
 impl PeerSlab {
-    /// Returns whether a payload can be read whose slab there was no memory to map when it came: memory may have come
-    /// since.
+    /// Returns whether the payload in a buffer can be read.
+    fn is_readable(&self, index: u32) -> Result<bool, Fault> {
+        if self.late.borrow().is_none() { Ok(true) } else { self.is_readable_late(index) }
+    }
+
+    /// Does the same for a slab for which there was no memory: it may have come since.
     #[cold]
-    fn has_late(&self, segment: &Segment, index: u32) -> Result<bool, Fault> {
+    fn is_readable_late(&self, index: u32) -> Result<bool, Fault> {
+        let mut late = self.late.borrow_mut();
+        let Some(segment) = &*late else { return Ok(true) };
         if !self.buffers.is_mapped() {
             match segment.open() {
                 Ok(region) => self.buffers.map(region),
@@ -44,7 +50,11 @@ impl PeerSlab {
                 Err(error) => return Err(unusable(error)),
             }
         }
-        Ok(!segment.has_lost(index))
+        let lost = segment.lost();
+        if lost == 0 {
+            *late = None;
+        }
+        Ok(lost & 1 << index == 0)
     }
 }
 
@@ -143,7 +153,10 @@ impl Session {
         }
         let returns = self.carrier.lanes.returns_for(number);
         let (borrowed, late) = match segment.open() {
-            Ok(region) => (Borrowed::new(region, each, count, returns), None),
+            Ok(region) => {
+                let has_lost = segment.lost() != 0;
+                (Borrowed::new(region, each, count, returns), has_lost.then_some(segment))
+            }
             // The messages in this slab fail until there is memory, and no others.
             Err(error) if error.is_no_memory() => {
                 (Borrowed::unmapped(each, count, returns), Some(segment))
@@ -156,7 +169,7 @@ impl Session {
         }
         let (allowance, weight) = kept_of(count, each, &lent.long);
         let borrowed = borrowed.with_allowance(allowance, weight).with_callback(self.relief());
-        slabs[number] = Some(PeerSlab { buffers: Arc::new(borrowed), late });
+        slabs[number] = Some(PeerSlab { buffers: Arc::new(borrowed), late: RefCell::new(late) });
         Ok(())
     }
 
@@ -234,11 +247,9 @@ impl Session {
         if loan.len() > self.lent.longest {
             return Ok(Hold::unread(loan, Unread::TooLarge(self.lent.longest)));
         }
-        match &lender.late {
-            Some(segment) if !lender.has_late(segment, index.into())? => {
-                Ok(Hold::unread(loan, Unread::NoMemory))
-            }
-            _ => Ok(Hold::new(loan)),
-        }
+        Ok(match lender.is_readable(index.into())? {
+            true => Hold::new(loan),
+            false => Hold::unread(loan, Unread::NoMemory),
+        })
     }
 }
