@@ -50,7 +50,7 @@ impl Session {
 
 /// Ends sessions in order, within `most`. Blocks until the peers' hosts have everything of the sessions that have messages at
 /// stake, and the system has taken the ends of the `others`: a peer takes a connection that closes without an end for a
-/// death. Returns the sessions at stake whose peers' hosts do not have everything, and how far they have come.
+/// death, or for a break of the network. Returns the sessions at stake whose peers' hosts do not have everything, and how far they have come.
 pub(crate) fn leave_all<S: Borrow<Session>>(
     at_stake: impl IntoIterator<Item = S>,
     others: impl IntoIterator<Item = S>,

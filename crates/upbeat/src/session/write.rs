@@ -440,8 +440,8 @@ impl Session {
     }
 
     /// Continues the lane in a larger segment. Returns false if lanes do not grow further, or the peer has no room
-    /// for the segment, or this process has no memory or descriptor for it, and `Full` if there is no slot for the frame that
-    /// announces it, or the peer has not answered.
+    /// for the segment, or this process has no memory or descriptor for it, and `Full` if there is no slot for the frame
+    /// that announces it, or the peer has not answered.
     fn grow(&self, keep: u32) -> Result<bool, SendError> {
         let lanes = &self.carrier.lanes;
         let Some((generation, bytes)) = lanes.next_growth() else { return Ok(false) };
