@@ -1,6 +1,6 @@
 //! References to services that are passed between hosts, and called back.
 
-use crate::common::work::{WorkServer, Worker};
+use crate::common::work::{WorkClient, WorkServer, Worker};
 use crate::common::{Directory, PROGRAM, Watchdog, alone, secure, soon};
 use crate::{Server, connected};
 use std::fs::Permissions;
@@ -112,6 +112,23 @@ fn a_reference_that_is_passed_on_leads_to_where_its_node_listens() {
             assert_eq!(soon(work.call_back(here, through(), 5)).await, Ok(5));
         });
         assert_eq!(node.sessions(), 2, "the third host has connected");
+        *worker.node.borrow_mut() = None;
+    }
+}
+
+/// A name without an address is that of a node of this host, also where a node of another host has proved it by its certificate.
+#[test]
+fn a_name_without_an_address_is_none_of_another_host() {
+    let _alone = alone();
+    let _watchdog = Watchdog::new("names of this host");
+    for secure in [false, true] {
+        let stand = Stand::new(secure);
+        let (node, worker) = stand.client("caller", None);
+        node.block_on(async {
+            let far = connected(&node, &stand.servers[0].named("server")).await;
+            assert!(node.connect::<WorkClient>("server").await.is_err(), "secure: {secure}");
+            assert_eq!(soon(far.add(1, 2)).await, Ok(3));
+        });
         *worker.node.borrow_mut() = None;
     }
 }
