@@ -35,18 +35,20 @@ struct PeerSlab {
 impl PeerSlab {
     /// Returns whether the payload in a buffer can be read.
     fn is_readable(&self, index: u32) -> Result<bool, Fault> {
-        if self.late.borrow().is_none() { Ok(true) } else { self.is_readable_late(index) }
+        let unreadable = if self.late.borrow().is_none() { 0 } else { self.map()? };
+        Ok(unreadable & 1 << index == 0)
     }
 
-    /// Does the same for a slab for which there was no memory: it may have come since.
+    /// Maps the slab, if there is memory for it by now. Returns the buffers that cannot be read, as a set of bits.
     #[cold]
-    fn is_readable_late(&self, index: u32) -> Result<bool, Fault> {
+    fn map(&self) -> Result<u64, Fault> {
         let mut late = self.late.borrow_mut();
-        let Some(segment) = &*late else { return Ok(true) };
+        let Some(segment) = &*late else { return Ok(0) };
         if !self.buffers.is_mapped() {
             match segment.open() {
                 Ok(region) => self.buffers.map(region),
-                Err(error) if error.is_no_memory() => return Ok(false),
+                // The messages in this slab fail until there is memory, and no others.
+                Err(error) if error.is_no_memory() => return Ok(u64::MAX),
                 Err(error) => return Err(unusable(error)),
             }
         }
@@ -54,7 +56,7 @@ impl PeerSlab {
         if lost == 0 {
             *late = None;
         }
-        Ok(lost & 1 << index == 0)
+        Ok(lost)
     }
 }
 
@@ -152,24 +154,17 @@ impl Session {
             )));
         }
         let returns = self.carrier.lanes.returns_for(number);
-        let (borrowed, late) = match segment.open() {
-            Ok(region) => {
-                let has_lost = segment.lost() != 0;
-                (Borrowed::new(region, each, count, returns), has_lost.then_some(segment))
-            }
-            // The messages in this slab fail until there is memory, and no others.
-            Err(error) if error.is_no_memory() => {
-                (Borrowed::unmapped(each, count, returns), Some(segment))
-            }
-            Err(error) => return Err(unusable(error)),
-        };
+        let (allowance, weight) = kept_of(count, each, &lent.long);
+        let buffers = Borrowed::unmapped(each, count, returns)
+            .with_allowance(allowance, weight)
+            .with_callback(self.relief());
+        let slab = PeerSlab { buffers: Arc::new(buffers), late: RefCell::new(Some(segment)) };
+        slab.map()?;
         lent.announced.set(lent.announced.get().wrapping_add(1));
         if slabs.len() <= number {
             slabs.resize_with(number + 1, || None);
         }
-        let (allowance, weight) = kept_of(count, each, &lent.long);
-        let borrowed = borrowed.with_allowance(allowance, weight).with_callback(self.relief());
-        slabs[number] = Some(PeerSlab { buffers: Arc::new(borrowed), late: RefCell::new(late) });
+        slabs[number] = Some(slab);
         Ok(())
     }
 
