@@ -111,7 +111,7 @@ impl Replica {
 
     /// Notes whether bytes of a buffer are lost.
     pub(crate) fn note(&self, index: u32, is_lost: bool) {
-        // The owner of the session, who writes here, also reads: no other data needs an order.
+        // Only the owner of the session writes and reads these bits, and they protect no other data.
         let others = self.lost.load(Ordering::Relaxed) & !(1 << index);
         self.lost.store(others | u64::from(is_lost) << index, Ordering::Relaxed);
     }

@@ -220,8 +220,7 @@ struct Calendar;
 
 impl Calendar {
     fn now() -> UnixTime {
-        let since = calendar().duration_since(SystemTime::UNIX_EPOCH);
-        UnixTime::since_unix_epoch(since.unwrap_or_default())
+        UnixTime::since_unix_epoch(Moment::from(calendar()).duration())
     }
 }
 
