@@ -30,6 +30,7 @@ pub mod hello;
 pub mod quota;
 pub mod signal;
 pub mod sweep;
+pub mod looks;
 pub mod long_poll;
 pub mod stream;
 pub mod bind;

@@ -45,6 +45,7 @@ use upbeat_core::fault::Rule;
 use upbeat_core::flow::ReplyBudget;
 use upbeat_core::frame::{Flags, Head};
 use upbeat_core::limits::{FLUSH_MESSAGES, RING_SLOTS_MAX, STREAM_OUT_BYTES};
+use upbeat_core::looks::Looks;
 use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_core::quota::Quota;
 use upbeat_core::resume::Link;
@@ -131,8 +132,12 @@ pub(crate) struct NodeNotes {
     pub(crate) watched: Cell<bool>,
     /// Whether the node polls the lane in each turn.
     pub(crate) hot: Cell<bool>,
-    /// The position in the lane when the node last looked for idle sessions.
+    /// The position in the lane when the node last looked for idle sessions, and whether it was the same the time before.
     pub(crate) taken: Cell<u64>,
+    pub(crate) rests: Cell<bool>,
+    /// The frames that had come and gone when the node last looked at streams, and the looks at this one's socket.
+    pub(crate) moved: Cell<u64>,
+    pub(crate) looks: Cell<Looks>,
     /// Whether the session waits for room in the node for its requests.
     pub(crate) awaits_turn: Cell<bool>,
     /// Whether the node waits until the session's socket takes more.

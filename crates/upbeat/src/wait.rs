@@ -68,6 +68,8 @@ pub(crate) enum Idle {
 const LOOKS_PER_TICK: u32 = 64;
 /// The turns of a node, or the waits of a handle, between two readings of the clock while messages come.
 pub(crate) const TURNS_PER_TICK: u32 = 256;
+/// The turns between two readings of the counter while sockets were used lately.
+const TURNS_PER_LOOK_OUT: u32 = 32;
 /// The nanoseconds between two checks of the sockets while the thread is awake.
 pub(crate) const WATCH_NS: u64 = 1_000_000_000 / WATCHES_PER_SECOND_MAX;
 /// The longest time for which an adaptive node spins: about the cost of going to sleep and being woken.
@@ -80,14 +82,33 @@ const WAITS_PER_TRIAL: u32 = 8;
 /// Decides when a thread that is awake reads the clock, and when it checks its sockets.
 pub(crate) struct Ticker {
     turns_left: Cell<u32>,
-    /// The turns that are left behind this one, if it ends with an interruption; otherwise 0.
+    /// The turns that are left behind those, if an interruption comes first; otherwise 0.
     kept: Cell<u32>,
+    /// The most turns between two interruptions.
+    stride: Cell<u32>,
     watched: Cell<u64>,
 }
 
 impl Ticker {
     pub(crate) const fn new() -> Ticker {
-        Ticker { turns_left: Cell::new(TURNS_PER_TICK), kept: Cell::new(0), watched: Cell::new(0) }
+        Ticker {
+            turns_left: Cell::new(TURNS_PER_TICK),
+            kept: Cell::new(0),
+            stride: Cell::new(TURNS_PER_TICK),
+            watched: Cell::new(0),
+        }
+    }
+
+    /// Sets whether the count is interrupted often, for looks at sockets.
+    #[inline]
+    pub(crate) fn set_close(&self, close: bool) {
+        self.stride.set(if close { TURNS_PER_LOOK_OUT } else { TURNS_PER_TICK });
+    }
+
+    /// Returns whether the count is interrupted often.
+    #[inline]
+    pub(crate) fn is_close(&self) -> bool {
+        self.stride.get() != TURNS_PER_TICK
     }
 
     /// Counts a turn. Returns whether the thread reads the clock now, and [restarts](Ticker::restart) the count.
@@ -100,8 +121,13 @@ impl Ticker {
 
     /// Restarts the count, because the thread reads the clock.
     pub(crate) fn restart(&self) {
-        self.turns_left.set(TURNS_PER_TICK);
-        self.kept.set(0);
+        self.go_on(TURNS_PER_TICK);
+    }
+
+    fn go_on(&self, turns: u32) {
+        let next = turns.min(self.stride.get());
+        self.turns_left.set(next);
+        self.kept.set(turns - next);
     }
 
     /// Makes the thread read the clock after this turn.
@@ -115,16 +141,16 @@ impl Ticker {
     pub(crate) fn interrupt(&self) {
         let left = self.turns_left.get();
         if left > 1 {
-            self.kept.set(left - 1);
+            self.kept.set(self.kept.get() + left - 1);
             self.turns_left.set(1);
         }
     }
 
     /// Goes on with a count that was interrupted after this turn. Returns false if the count has ended.
     pub(crate) fn goes_on(&self) -> bool {
-        let left = self.kept.take();
+        let left = self.kept.get();
         if left != 0 {
-            self.turns_left.set(left);
+            self.go_on(left);
         }
         left != 0
     }

@@ -7,48 +7,52 @@ use upbeat_core::bill::Counter;
 use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_memory::sync::fence_full;
 
-/// The number of sessions that each turn looks at even if nothing arrives in them.
-const HOT_ALWAYS: usize = 4;
-
 impl Dispatcher {
     /// Looks at this session each turn from now on.
     #[cold]
     pub(crate) fn heat(&self, session: &Rc<Session>) {
-        if session.noted.key.get().is_some() && !session.noted.hot.replace(true) {
+        let enters = session.noted.key.get().is_some() && !session.noted.hot.replace(true);
+        if enters {
             session.carrier.set_attention(true);
             self.peers.hot.enter(Rc::clone(session));
             self.note_stale();
+        }
+        // A session that is hot already may resume after it was suspended.
+        if enters || !mutated(Mutant::ResumedUnread) {
             self.pumps_also(session);
         }
     }
 
-    /// Stops looking each turn at sessions in which nothing has arrived since the last time.
+    /// Stops looking each turn at sessions in which nothing has arrived since the last time, if something has in others.
     pub(super) fn cool(&self) {
         let hot = self.peers.hot.hold();
+        let mut used = false;
         for session in hot.iter() {
             session.tidy();
             if session.is_unflushed() {
                 self.unflushed.sent();
             }
-        }
-        if hot.len() <= HOT_ALWAYS {
-            return;
-        }
-        let mut cooled = false;
-        for session in hot.iter() {
             let taken = session.carrier.lanes.reader().consumed();
-            let idle = session.noted.taken.replace(taken) == taken
-                && session.calls_open() == 0
-                && !session.serves()
-                && !session.is_unflushed()
-                && !session.is_pressed()
-                && (!session.peer_wants_room() || session.carrier.is_suspended())
-                && session.is_calm()
-                && session.tidy_in_ns().is_none()
-                && !session.carrier.has_output();
-            if !idle {
-                continue;
-            }
+            let rests = session.noted.taken.replace(taken) == taken;
+            session.noted.rests.set(rests);
+            used |= !rests;
+        }
+        drop(hot);
+        if used {
+            self.cool_those(|session| {
+                session.noted.rests.get()
+                    && session.calls_open() == 0
+                    && !session.serves()
+                    && session.has_nothing_to_do()
+            });
+        }
+    }
+
+    /// Stops looking each turn at such sessions.
+    pub(super) fn cool_those(&self, rests: impl Fn(&Rc<Session>) -> bool) {
+        let hot = self.peers.hot.hold();
+        let mut cooled = false;
+        for session in hot.iter().filter(|session| rests(session)) {
             session.carrier.cool();
             session.carrier.set_attention(false);
             let is_late = session.has_frame() || session.carrier.has_output();

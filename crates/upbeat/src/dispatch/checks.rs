@@ -34,7 +34,7 @@ impl Dispatcher {
     }
 
     /// Returns whether timers and sockets have waited for as long as a polling node lets sockets wait.
-    fn is_check_due(&self) -> bool {
+    pub(super) fn is_check_due(&self) -> bool {
         ticks().saturating_sub(self.waits.last_check.at.get()) >= self.ticks_of(WATCH_NS)
     }
 

@@ -103,9 +103,7 @@ impl Dispatcher {
         self.contract.woke_at.set(Some(self.contract.taken.get()));
         self.has_checked();
         let _upcall = Upcall(self);
-        if self.pressed.pumps() {
-            self.pump(1);
-        }
+        self.pump_all();
         if self.home.board().is_marked() {
             self.sweep();
         }

@@ -255,10 +255,6 @@ impl Dispatcher {
             self.events.reactor.change(socket, Source::Place(key), waits);
         }
         self.heat(session);
-        // A session that was still hot does not become it anew.
-        if !mutated(Mutant::ResumedUnread) {
-            self.pumps_also(session);
-        }
     }
 }
 

@@ -1,16 +1,19 @@
 //! Sessions over byte streams: a node polls their sockets as it polls the lanes of other sessions.
 //!
-//! A turn looks into the lanes, and then pumps the hot streams: the pump sends bytes that are due, and writes bytes
-//! that arrive into the replica of the peer's lane. The turn takes frames from there, as from any lane. Invariant: a
-//! node without streams does nothing of this, and a sleeping node is woken by the sockets that it waits for:
-//! readable ones, and writable ones where bytes are still to be sent.
+//! A turn looks into the lanes, and then pumps the hot streams whose turn it is: the pump sends bytes that are due, and
+//! writes bytes that arrive into the replica of the peer's lane. The turn takes frames from there, as from any lane.
+//! [`upbeat_core::looks`] decides whose turn it is: a stream that is silent while other sessions are used is pumped ever
+//! more seldom, and then leaves the hot list. Invariant: a node without streams does nothing of this, and a sleeping node
+//! is woken by the sockets that it waits for: readable ones, and writable ones where bytes are still to be sent.
 
 use super::{Dispatcher, Main};
 use crate::reactor::Source;
 use crate::session::Session;
 use std::cell::Cell;
 use std::rc::Rc;
+use upbeat_core::looks::Looks;
 use upbeat_core::mutant::{Mutant, mutated};
+use upbeat_memory::ticks::ticks;
 use upbeat_transport::carrier::Carrier;
 use upbeat_transport::error::OpenError;
 
@@ -20,35 +23,41 @@ const LOOKS: u32 = 8;
 const WAITS: u8 = 1;
 const PUMPS: u8 = 2;
 
-/// Rare work that a turn may have, in one word, so that one load tells whether there is any.
+/// Rare work that a turn may have.
 #[derive(Default)]
-pub(super) struct Pressed(Cell<u8>);
+pub(super) struct Pressed {
+    /// All of it in one word, so that one load tells whether there is any.
+    work: Cell<u8>,
+    /// The looks at the lanes since there were streams to pump, and the last one after which a session had been used.
+    looks: Cell<u64>,
+    used: Cell<u64>,
+}
 
 impl Pressed {
     /// Returns whether there is any such work.
     #[inline(always)]
     pub(super) fn is_any(&self) -> bool {
-        self.0.get() != 0
+        self.work.get() != 0
     }
 
     /// Returns whether a sender or a request may be waiting for room.
     #[inline]
     pub(super) fn get(&self) -> bool {
-        self.0.get() & WAITS != 0
+        self.work.get() & WAITS != 0
     }
 
     #[inline]
     pub(super) fn set(&self, waits: bool) {
-        self.0.set(self.0.get() & !WAITS | u8::from(waits));
+        self.work.set(self.work.get() & !WAITS | u8::from(waits));
     }
 
     /// Returns whether there are streams to pump.
     pub(super) fn pumps(&self) -> bool {
-        self.0.get() & PUMPS != 0
+        self.work.get() & PUMPS != 0
     }
 
     fn set_pumps(&self, pumps: bool) {
-        self.0.set(self.0.get() & !PUMPS | if pumps { PUMPS } else { 0 });
+        self.work.set(self.work.get() & !PUMPS | if pumps { PUMPS } else { 0 });
     }
 }
 
@@ -57,22 +66,59 @@ fn is_pumped(session: &Rc<Session>) -> bool {
     session.carrier.is_stream() && session.noted.hot.get() && !session.is_down()
 }
 
+/// The streams that a pump looks at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whom {
+    /// All hot ones, for a node that has not looked for a while.
+    All,
+    /// Hot ones whose turn it is.
+    Due,
+}
+
+/// The outcome of a pump.
+struct Round {
+    /// Whether anything has arrived, or a stream has ended.
+    came: bool,
+    /// Whether a socket was looked at.
+    looked: bool,
+}
+
 impl Dispatcher {
     /// Does the rare work of a turn: pumps streams, and serves waiters for room. Returns whether anything arrived.
     #[cold]
     #[inline(never)]
     pub(super) fn see_to_pressed(self: &Rc<Self>, busy: bool, main: Main<'_>) -> bool {
-        let looks = if busy || self.waits.pump_looks.get() == 1 { 1 } else { LOOKS };
-        let came = self.pressed.pumps() && self.pump(looks);
-        if came {
-            self.drain_streams(main);
-            self.relieve_all();
-            self.check_behind_turn();
-        }
+        let came = self.pressed.pumps() && self.pump_by_turns(busy, main);
         if self.pressed.get() {
             self.settle_all(true);
         }
         came
+    }
+
+    /// Pumps the streams whose turn it is. If nothing arrives, looks at lanes and sockets by turns, as often as a turn
+    /// looks that finds nothing. Returns whether anything arrived.
+    fn pump_by_turns(self: &Rc<Self>, busy: bool, main: Main<'_>) -> bool {
+        let mut lanes = if busy { 1 } else { self.waits.pump_looks.get() };
+        let mut sockets = LOOKS;
+        loop {
+            let Round { came, looked } = self.pump(Whom::Due);
+            if came {
+                self.drain_streams(main);
+                self.relieve_all();
+                self.check_behind_turn();
+                return true;
+            }
+            (lanes, sockets) = (lanes - 1, sockets - u32::from(looked));
+            let is_over = lanes == 0 || sockets == 0;
+            if is_over || self.work.roster.any() || self.home.board().is_marked() {
+                return false;
+            }
+            self.account.sampling.looked_in_vain();
+            std::hint::spin_loop();
+            if self.look(&self.peers.hot.hold(), 1, main) {
+                return true;
+            }
+        }
     }
 
     /// Takes over the frames that the pump has brought.
@@ -83,28 +129,76 @@ impl Dispatcher {
         }
     }
 
-    /// Pumps the hot streams so many times, as long as nothing has arrived. Returns whether anything has.
-    pub(super) fn pump(self: &Rc<Self>, looks: u32) -> bool {
-        for _ in 0..looks {
-            let (mut came, mut ended) = (false, Vec::new());
-            for session in self.peers.hot.hold().iter().filter(|session| is_pumped(session)) {
+    /// Pumps hot streams behind a look at the lanes.
+    fn pump(self: &Rc<Self>, whom: Whom) -> Round {
+        let hot = self.peers.hot.hold();
+        let now = self.pressed.looks.get() + 1;
+        self.pressed.looks.set(now);
+        for session in hot.iter().filter(|session| session.was_used()) {
+            self.is_used(session);
+        }
+        let (mut came, mut looked, mut silent, mut ended) = (false, false, false, Vec::new());
+        for session in hot.iter().filter(|session| is_pumped(session)) {
+            let mut looks = session.noted.looks.get();
+            let is_due = looks.take_due(now, self.pressed.used.get()) || whom == Whom::All;
+            session.noted.looks.set(looks);
+            if is_due {
+                looked = true;
                 let pumped = session.carrier.pump();
-                came |= pumped.came;
-                if pumped.ended || session.carrier.is_suspended() {
+                if pumped.came {
+                    came = true;
+                    self.is_used(session);
+                }
+                // The first attempt may come before the peer's host has acknowledged everything.
+                silent |= looks.is_silent(now, self.pressed.used.get());
+                if pumped.ended {
                     ended.push(Rc::clone(session));
+                    continue;
                 }
             }
-            if !ended.is_empty() {
-                self.apart(|| ended.iter().for_each(|session| self.hear(session)));
-            }
-            if came || !ended.is_empty() {
-                return true;
-            }
-            if self.work.roster.any() || self.home.board().is_marked() {
-                break;
+            if session.carrier.is_suspended() {
+                ended.push(Rc::clone(session));
             }
         }
-        false
+        drop(hot);
+        if !ended.is_empty() {
+            self.apart(|| ended.iter().for_each(|session| self.hear(session)));
+        }
+        if silent {
+            self.cool_silent();
+        }
+        Round { came: came || !ended.is_empty(), looked }
+    }
+
+    /// Pumps all hot streams once, for a node that has slept or was kept from looking.
+    pub(super) fn pump_all(self: &Rc<Self>) {
+        if self.pressed.pumps() {
+            self.pump(Whom::All);
+        }
+    }
+
+    /// Notes that frames of a session have come or gone.
+    fn is_used(&self, session: &Session) {
+        let now = self.pressed.looks.get();
+        self.pressed.used.set(now);
+        if session.carrier.is_stream() {
+            session.noted.looks.set(Looks::new(now));
+            let mut looks = self.waits.epoll_looks.get();
+            looks.used(ticks());
+            self.waits.epoll_looks.set(looks);
+            self.waits.ticker.set_close(true);
+        }
+    }
+
+    /// Leaves the streams to the epoll that were silent for long while other sessions were used.
+    #[cold]
+    fn cool_silent(&self) {
+        let (now, used) = (self.pressed.looks.get(), self.pressed.used.get());
+        self.cool_those(|session| {
+            is_pumped(session)
+                && session.noted.looks.get().is_silent(now, used)
+                && session.has_nothing_to_do()
+        });
     }
 
     /// Sets how often a turn looks: once into the lanes if there are streams to pump as well.
@@ -121,6 +215,7 @@ impl Dispatcher {
     /// Pumps a session from now on, if it is hot and over a stream.
     pub(super) fn pumps_also(&self, session: &Rc<Session>) {
         if is_pumped(session) {
+            self.is_used(session);
             self.set_pumps(true);
         }
     }

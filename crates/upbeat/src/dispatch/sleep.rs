@@ -4,17 +4,19 @@ use super::checks::LastCheck;
 use super::{Dispatcher, Main};
 use crate::contain::wake;
 use crate::reactor::Source;
-use crate::wait::{Idle, IdlePolicy, Ticker};
+use crate::wait::{Idle, IdlePolicy, Ticker, WATCH_NS};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use upbeat_core::bill::Counter;
 use upbeat_core::limits::SWEEP_NS;
+use upbeat_core::looks::EpollLooks;
 use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_core::sweep::Sweeps;
 use upbeat_environment::time::Instant;
 use upbeat_environment::waiting::looks_again;
 use upbeat_memory::sync::fence_full;
+use upbeat_memory::ticks::{Ticks, ticks};
 
 /// The longest sleep: a day.
 const SLEEP_NS_MAX: u64 = 86_400_000_000_000;
@@ -42,6 +44,8 @@ pub(super) struct Waits {
     pub(super) looks: Cell<u32>,
     /// How often a turn looks if there are no streams to pump.
     pub(super) pump_looks: Cell<u32>,
+    /// The looks into the epoll, in ticks.
+    pub(super) epoll_looks: Cell<EpollLooks>,
     /// Whether a loop of the application may have waited for the descriptor. The polling flag is not set
     /// then.
     pub(super) waited: Cell<bool>,
@@ -51,9 +55,17 @@ impl Waits {
     /// Makes the waits of a node that keeps this pace.
     pub(super) fn new(pace: IdlePolicy) -> Waits {
         let (looks, pump_looks) = (Cell::new(pace.looks(false)), Cell::new(pace.looks(false)));
-        let (pace, clock) = (RefCell::new(pace), Clock::new());
-        let (ticker, waited) = (Ticker::new(), Cell::new(false));
-        Waits { pace, clock, ticker, last_check: LastCheck::default(), looks, pump_looks, waited }
+        let between_watches = Ticks::from_nanoseconds(WATCH_NS).0;
+        Waits {
+            pace: RefCell::new(pace),
+            clock: Clock::new(),
+            ticker: Ticker::new(),
+            last_check: LastCheck::default(),
+            looks,
+            pump_looks,
+            epoll_looks: Cell::new(EpollLooks::new(between_watches)),
+            waited: Cell::new(false),
+        }
     }
 }
 
@@ -119,7 +131,7 @@ impl Dispatcher {
     #[cold]
     pub(super) fn tick_busy(self: &Rc<Self>) -> bool {
         if self.waits.ticker.goes_on() {
-            return self.check_between_ticks();
+            return if self.is_check_due() { self.check_between_ticks() } else { self.look_out() };
         }
         self.reads_busy();
         if self.watch.is_between_ticks() {
@@ -152,20 +164,42 @@ impl Dispatcher {
         if self.waits.ticker.is_watch_due(now) {
             came |= self.watch_sockets();
             self.reads_anew();
+        } else {
+            came |= self.look_out();
         }
         self.tidy(now);
         self.has_checked();
         came
     }
 
-    /// Handles the sockets that have an event. Returns whether code of the application may have run.
+    /// Shows the counters, and handles the sockets that have an event. Returns whether code of the application may have
+    /// run.
     pub(super) fn watch_sockets(self: &Rc<Self>) -> bool {
-        self.count(Counter::Watches);
         self.show_counters();
+        self.attend_now()
+    }
+
+    /// Looks into the epoll between two [watches](Self::watch_sockets), if sockets were used so lately that this is due.
+    /// Returns as that does.
+    fn look_out(self: &Rc<Self>) -> bool {
+        if !self.waits.ticker.is_close() {
+            return false;
+        }
+        let (looks, now) = (self.waits.epoll_looks.get(), ticks());
+        self.waits.ticker.set_close(looks.are_close(now));
+        looks.is_due(now) && self.apart(|| self.attend_now())
+    }
+
+    fn attend_now(self: &Rc<Self>) -> bool {
+        self.count(Counter::Watches);
         let mut sources = self.events.sources.take();
         // The events that woke the node may not have been handled yet.
         if sources.is_empty() {
+            let began = ticks();
             self.events.reactor.wait(Some(0), &mut sources);
+            let (mut looks, now) = (self.waits.epoll_looks.get(), ticks());
+            looks.looked(now, now.saturating_sub(began));
+            self.waits.epoll_looks.set(looks);
         }
         let came = self.attend(sources);
         self.account.sampling.drained();

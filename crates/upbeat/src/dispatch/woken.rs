@@ -149,9 +149,7 @@ impl Dispatcher {
     #[cold]
     #[inline(never)]
     fn look_between(self: &Rc<Self>, main: Main<'_>) {
-        if self.pressed.pumps() {
-            self.pump(1);
-        }
+        self.pump_all();
         let hot = self.peers.hot.hold();
         for session in hot.iter() {
             self.drain(session, main);

@@ -93,6 +93,23 @@ impl Session {
         self.carrier.is_calm(now_ns)
     }
 
+    /// Returns whether frames have come or gone since the last call, or wait until the socket takes them.
+    pub(crate) fn was_used(&self) -> bool {
+        let lanes = &self.carrier.lanes;
+        let moved = lanes.reader().consumed().wrapping_add(lanes.writer().out());
+        self.noted.moved.replace(moved) != moved || self.carrier.has_output()
+    }
+
+    /// Returns whether a node that does not look at the session each turn leaves nothing undone in it.
+    pub(crate) fn has_nothing_to_do(&self) -> bool {
+        !self.is_unflushed()
+            && !self.is_pressed()
+            && (!self.peer_wants_room() || self.carrier.is_suspended())
+            && self.is_calm()
+            && self.tidy_in_ns().is_none()
+            && !self.carrier.has_output()
+    }
+
     /// Returns whether a request may be accepted at once.
     #[inline(always)]
     pub(crate) fn is_clear(&self) -> bool {

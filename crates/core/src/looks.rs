@@ -1,0 +1,169 @@
+//! How often a node looks at what costs a system call to look at: the sockets of its sessions over byte streams.
+//!
+//! A look at a lane in memory costs next to nothing, and each turn makes one. A look at a socket has to pay for itself:
+//! the longer a socket has been silent while others were used, the fewer turns look at it. One that stays silent is left
+//! to the epoll, where one look serves all sockets, and whose looks are as far apart as their cost demands.
+//! Invariant: a socket is looked at in each turn until another session has been used more recently.
+
+/// A silent socket is looked at after each such part of its silence.
+const SILENCE_PARTS: u64 = 32;
+
+/// The turns after which a silent socket is left to the epoll.
+const SILENT_TURNS: u64 = 4_096;
+
+/// The looks into the epoll take one such part of the time of a busy node.
+const EPOLL_PARTS: u64 = 40;
+
+/// The looks into the epoll are no further apart than this part of the silence of all sockets, or than the longest interval.
+const EPOLL_SILENCE_PARTS: u64 = 1_024;
+
+/// The looks at the socket of one session. Times are counted in turns of the node.
+///
+/// ```
+/// use upbeat_core::looks::Looks;
+///
+/// let mut looks = Looks::new(100);
+/// assert!(looks.take_due(200, 100), "no other session was used since");
+/// let others_used = 10_000;
+/// assert!(looks.take_due(10_000, others_used));
+/// assert!(!looks.take_due(10_001, others_used) && looks.take_due(10_400, others_used));
+/// assert!(looks.is_silent(10_401, others_used));
+/// looks.used(10_500);
+/// assert!(!looks.is_silent(10_501, 10_501));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Looks {
+    used: u64,
+    due: u64,
+}
+
+impl Looks {
+    /// Returns the looks at a socket that is used now.
+    #[must_use]
+    pub const fn new(now: u64) -> Looks {
+        Looks { used: now, due: now }
+    }
+
+    /// Notes that bytes have come or gone.
+    pub const fn used(&mut self, now: u64) {
+        *self = Looks::new(now);
+    }
+
+    /// Returns whether this turn looks at the socket. `others` is the turn in which any session was last used.
+    pub const fn take_due(&mut self, now: u64, others: u64) -> bool {
+        if others <= self.used {
+            return true;
+        }
+        let is_due = now >= self.due;
+        if is_due {
+            self.due = now + now.saturating_sub(self.used) / SILENCE_PARTS;
+        }
+        is_due
+    }
+
+    /// Returns whether the socket was silent for so long, while other sessions were used, that the epoll may look at it.
+    #[must_use]
+    pub const fn is_silent(&self, now: u64, others: u64) -> bool {
+        others > self.used && now.saturating_sub(self.used) >= SILENT_TURNS
+    }
+}
+
+/// The looks of a node that is awake into its epoll. Times are nanoseconds, or any other unit.
+///
+/// ```
+/// use upbeat_core::looks::EpollLooks;
+///
+/// let mut looks = EpollLooks::new(1_000_000);
+/// assert_eq!(looks.interval(5_000_000_000), 1_000_000, "no socket was used");
+/// looks.used(5_000_000_000);
+/// looks.looked(5_000_000_000, 250);
+/// assert_eq!(looks.interval(5_000_000_000), 10_000);
+/// assert!(!looks.is_due(5_000_009_999) && looks.is_due(5_000_010_000));
+/// assert_eq!(looks.interval(5_100_000_000), 97_656, "a thousandth of the silence");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EpollLooks {
+    longest: u64,
+    /// When a socket was last used, if any was.
+    used: Option<u64>,
+    looked: u64,
+    /// The usual cost of a look.
+    cost: u64,
+}
+
+impl EpollLooks {
+    /// Returns the looks of a node that makes at least one in each `longest` interval.
+    #[must_use]
+    pub const fn new(longest: u64) -> EpollLooks {
+        EpollLooks { longest, used: None, looked: 0, cost: 0 }
+    }
+
+    /// Notes that bytes have come or gone over a socket.
+    pub const fn used(&mut self, now: u64) {
+        self.used = Some(now);
+    }
+
+    /// Notes a look that has just ended, and what it cost. An interruption may have made it long: the usual cost rises
+    /// slowly.
+    pub const fn looked(&mut self, now: u64, cost: u64) {
+        self.looked = now;
+        let most = self.cost + self.cost / 16 + 1;
+        self.cost = if self.cost == 0 || cost < most { cost } else { most };
+    }
+
+    /// Returns the time between two looks.
+    #[must_use]
+    pub const fn interval(&self, now: u64) -> u64 {
+        let Some(used) = self.used else { return self.longest };
+        let silence = now.saturating_sub(used) / EPOLL_SILENCE_PARTS;
+        let pays = self.cost * EPOLL_PARTS;
+        let interval = if silence > pays { silence } else { pays };
+        if interval < self.longest { interval } else { self.longest }
+    }
+
+    /// Returns whether looks are closer together than the longest interval.
+    #[must_use]
+    pub const fn are_close(&self, now: u64) -> bool {
+        self.interval(now) < self.longest
+    }
+
+    /// Returns whether a look is due.
+    #[must_use]
+    pub const fn is_due(&self, now: u64) -> bool {
+        now.saturating_sub(self.looked) >= self.interval(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The looks that a socket costs which is used once and then silent beside busy sessions, and the part of its
+    /// silence for which its next message waits.
+    #[test]
+    fn a_silent_socket_costs_few_looks_and_its_next_message_waits_for_a_part_of_the_silence() {
+        let (mut looks, mut made, mut last) = (Looks::new(0), 0, 0);
+        for now in 1..SILENT_TURNS {
+            assert!(!looks.is_silent(now, now));
+            if looks.take_due(now, now) {
+                assert!(now - last <= last / SILENCE_PARTS + 1, "{now} follows {last}");
+                (made, last) = (made + 1, now);
+            }
+        }
+        assert!(made < 300, "{made} looks");
+        assert!(looks.is_silent(SILENT_TURNS, 1) && !looks.is_silent(SILENT_TURNS, 0));
+    }
+
+    #[test]
+    fn an_interrupted_look_hardly_makes_the_next_ones_rarer() {
+        let mut looks = EpollLooks::new(1_000_000);
+        looks.used(0);
+        looks.looked(0, 200);
+        looks.looked(0, 80_000);
+        assert!(looks.interval(0) < 9_000);
+        looks.looked(0, 150);
+        assert_eq!(looks.interval(0), 6_000);
+        (0..1_000).for_each(|_| looks.looked(0, 80_000));
+        assert!(!looks.are_close(0), "looks that always cost as much are rare");
+    }
+}
