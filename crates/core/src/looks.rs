@@ -2,7 +2,8 @@
 //!
 //! A look at a lane in memory costs next to nothing, and each turn makes one. A look at a socket has to pay for itself:
 //! the longer a socket has been silent while others were used, the fewer turns look at it. One that stays silent is left
-//! to the epoll, where one look serves all sockets, and whose looks are as far apart as their cost demands.
+//! to the epoll, where one look serves all sockets, and whose looks are as far apart as their cost demands. The epoll is
+//! looked into often from the first turn on that passes over a socket.
 //! Invariant: a socket is looked at in each turn until another session has been used more recently.
 
 /// A silent socket is looked at after each such part of its silence.
@@ -12,10 +13,10 @@ const SILENCE_PARTS: u64 = 32;
 const SILENT_TURNS: u64 = 4_096;
 
 /// The looks into the epoll take one such part of the time of a busy node.
-const EPOLL_PARTS: u64 = 40;
+const EPOLL_PARTS: u64 = 20;
 
 /// The looks into the epoll are no further apart than this part of the silence of all sockets, or than the longest interval.
-const EPOLL_SILENCE_PARTS: u64 = 1_024;
+const EPOLL_SILENCE_PARTS: u64 = 2_048;
 
 /// The looks at the socket of one session. Times are counted in turns of the node.
 ///
@@ -27,6 +28,7 @@ const EPOLL_SILENCE_PARTS: u64 = 1_024;
 /// let others_used = 10_000;
 /// assert!(looks.take_due(10_000, others_used));
 /// assert!(!looks.take_due(10_001, others_used) && looks.take_due(10_400, others_used));
+/// assert!(looks.begins_to_rest() && !looks.begins_to_rest());
 /// assert!(looks.is_silent(10_401, others_used));
 /// looks.used(10_500);
 /// assert!(!looks.is_silent(10_501, 10_501));
@@ -35,13 +37,15 @@ const EPOLL_SILENCE_PARTS: u64 = 1_024;
 pub struct Looks {
     used: u64,
     due: u64,
+    /// Whether a turn has passed over the socket since.
+    rests: bool,
 }
 
 impl Looks {
     /// Returns the looks at a socket that is used now.
     #[must_use]
     pub const fn new(now: u64) -> Looks {
-        Looks { used: now, due: now }
+        Looks { used: now, due: now, rests: false }
     }
 
     /// Notes that bytes have come or gone.
@@ -61,6 +65,11 @@ impl Looks {
         is_due
     }
 
+    /// Notes that a turn passes over the socket. Returns whether it is the first one since the socket was used.
+    pub const fn begins_to_rest(&mut self) -> bool {
+        !core::mem::replace(&mut self.rests, true)
+    }
+
     /// Returns whether the socket was silent for so long, while other sessions were used, that the epoll may look at it.
     #[must_use]
     pub const fn is_silent(&self, now: u64, others: u64) -> bool {
@@ -70,36 +79,43 @@ impl Looks {
 
 /// The looks of a node that is awake into its epoll. Times are nanoseconds, or any other unit.
 ///
+/// A node asks at the end of some turns whether a look is due. It is told after how many turns to ask again, because
+/// nobody reads the clock in each turn.
+///
 /// ```
 /// use upbeat_core::looks::EpollLooks;
 ///
 /// let mut looks = EpollLooks::new(1_000_000);
 /// assert_eq!(looks.interval(5_000_000_000), 1_000_000, "no socket was used");
-/// looks.used(5_000_000_000);
+/// looks.rests(5_000_000_000);
 /// looks.looked(5_000_000_000, 250);
-/// assert_eq!(looks.interval(5_000_000_000), 10_000);
-/// assert!(!looks.is_due(5_000_009_999) && looks.is_due(5_000_010_000));
-/// assert_eq!(looks.interval(5_100_000_000), 97_656, "a thousandth of the silence");
+/// assert_eq!(looks.interval(5_000_000_000), 5_000);
+/// assert!(!looks.is_due(5_000_004_999) && looks.is_due(5_000_005_000));
+/// assert_eq!(looks.interval(5_100_000_000), 48_828, "a part of the silence");
+/// looks.turns_to_next(5_000_000_000, 1);
+/// assert_eq!(looks.turns_to_next(5_000_001_000, 4), 16, "a turn takes 250");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EpollLooks {
     longest: u64,
-    /// When a socket was last used, if any was.
+    /// When turns last began to pass over a socket that had been used, if they did.
     used: Option<u64>,
     looked: u64,
     /// The usual cost of a look.
     cost: u64,
+    /// When the node was last told after how many turns to ask again.
+    asked: u64,
 }
 
 impl EpollLooks {
     /// Returns the looks of a node that makes at least one in each `longest` interval.
     #[must_use]
     pub const fn new(longest: u64) -> EpollLooks {
-        EpollLooks { longest, used: None, looked: 0, cost: 0 }
+        EpollLooks { longest, used: None, looked: 0, cost: 0, asked: 0 }
     }
 
-    /// Notes that bytes have come or gone over a socket.
-    pub const fn used(&mut self, now: u64) {
+    /// Notes that turns begin to pass over a socket that was used just before.
+    pub const fn rests(&mut self, now: u64) {
         self.used = Some(now);
     }
 
@@ -132,6 +148,15 @@ impl EpollLooks {
     pub const fn is_due(&self, now: u64) -> bool {
         now.saturating_sub(self.looked) >= self.interval(now)
     }
+
+    /// Returns after how many turns a look is due, if they take as long as these, which have passed since the last call.
+    pub const fn turns_to_next(&mut self, now: u64, turns: u32) -> u32 {
+        let took = now.saturating_sub(self.asked) / if turns == 0 { 1 } else { turns as u64 };
+        self.asked = now;
+        let left = self.interval(now).saturating_sub(now.saturating_sub(self.looked));
+        let turns = left / if took == 0 { 1 } else { took };
+        if turns < u32::MAX as u64 { turns as u32 } else { u32::MAX }
+    }
 }
 
 #[cfg(test)]
@@ -157,12 +182,12 @@ mod tests {
     #[test]
     fn an_interrupted_look_hardly_makes_the_next_ones_rarer() {
         let mut looks = EpollLooks::new(1_000_000);
-        looks.used(0);
+        looks.rests(0);
         looks.looked(0, 200);
         looks.looked(0, 80_000);
-        assert!(looks.interval(0) < 9_000);
+        assert!(looks.interval(0) < 4_500);
         looks.looked(0, 150);
-        assert_eq!(looks.interval(0), 6_000);
+        assert_eq!(looks.interval(0), 3_000);
         (0..1_000).for_each(|_| looks.looked(0, 80_000));
         assert!(!looks.are_close(0), "looks that always cost as much are rare");
     }

@@ -11,8 +11,8 @@
 //! without a pause, the time for which the kernel kept it from running. After a while the node yields a few times to
 //! learn whether the others are gone; while they are not, it tries less and less often.
 //!
-//! Invariant: while messages come, these decisions read the clock only once in 256 turns; `dispatch/checks.rs` reads it
-//! more often where code of the application may have taken long.
+//! Invariant: while messages come, these decisions read the clock only once in 256 turns, or as often as sockets that
+//! rest are looked at; `dispatch/checks.rs` reads it more often where code of the application may have taken long.
 
 mod processors;
 
@@ -68,8 +68,8 @@ pub(crate) enum Idle {
 const LOOKS_PER_TICK: u32 = 64;
 /// The turns of a node, or the waits of a handle, between two readings of the clock while messages come.
 pub(crate) const TURNS_PER_TICK: u32 = 256;
-/// The turns between two readings of the counter while sockets were used lately.
-const TURNS_PER_LOOK_OUT: u32 = 32;
+/// The fewest turns between two questions whether a look into the epoll is due.
+const TURNS_PER_LOOK_OUT: u32 = 4;
 /// The nanoseconds between two checks of the sockets while the thread is awake.
 pub(crate) const WATCH_NS: u64 = 1_000_000_000 / WATCHES_PER_SECOND_MAX;
 /// The longest time for which an adaptive node spins: about the cost of going to sleep and being woken.
@@ -86,6 +86,9 @@ pub(crate) struct Ticker {
     kept: Cell<u32>,
     /// The most turns between two interruptions.
     stride: Cell<u32>,
+    /// The turns from the last interruption to the next, and those from the one before to the last.
+    stretch: Cell<u32>,
+    passed: Cell<u32>,
     watched: Cell<u64>,
 }
 
@@ -95,20 +98,37 @@ impl Ticker {
             turns_left: Cell::new(TURNS_PER_TICK),
             kept: Cell::new(0),
             stride: Cell::new(TURNS_PER_TICK),
+            stretch: Cell::new(TURNS_PER_TICK),
+            passed: Cell::new(0),
             watched: Cell::new(0),
         }
     }
 
-    /// Sets whether the count is interrupted often, for looks at sockets.
-    #[inline]
-    pub(crate) fn set_close(&self, close: bool) {
-        self.stride.set(if close { TURNS_PER_LOOK_OUT } else { TURNS_PER_TICK });
+    /// Interrupts the count after so many turns, and then each time after as many, for looks at sockets.
+    pub(crate) fn set_stride(&self, turns: u32) {
+        let turns = turns.clamp(TURNS_PER_LOOK_OUT, TURNS_PER_TICK);
+        self.stride.set(turns);
+        if self.turns_left.get() > 1 {
+            self.cut(turns);
+        }
     }
 
-    /// Returns whether the count is interrupted often.
-    #[inline]
-    pub(crate) fn is_close(&self) -> bool {
-        self.stride.get() != TURNS_PER_TICK
+    /// Interrupts the count after this many turns, or goes on beyond the interruption that there is.
+    fn cut(&self, turns: u32) {
+        let left = self.turns_left.get();
+        let next = turns.min(left + self.kept.get());
+        self.stretch.set(self.passed_since() + next);
+        self.kept.set(left + self.kept.get() - next);
+        self.turns_left.set(next);
+    }
+
+    /// Returns the turns before the last interruption, back to the one before.
+    pub(crate) fn passed(&self) -> u32 {
+        self.passed.get()
+    }
+
+    fn passed_since(&self) -> u32 {
+        self.stretch.get() - self.turns_left.get()
     }
 
     /// Counts a turn. Returns whether the thread reads the clock now, and [restarts](Ticker::restart) the count.
@@ -125,24 +145,25 @@ impl Ticker {
     }
 
     fn go_on(&self, turns: u32) {
+        self.passed.set(self.passed_since());
         let next = turns.min(self.stride.get());
         self.turns_left.set(next);
+        self.stretch.set(next);
         self.kept.set(turns - next);
     }
 
     /// Makes the thread read the clock after this turn.
     #[inline]
     pub(crate) fn hurry(&self) {
+        self.stretch.set(self.passed_since() + 1);
         self.turns_left.set(1);
         self.kept.set(0);
     }
 
     /// Interrupts the count after this turn, unless it ends there.
     pub(crate) fn interrupt(&self) {
-        let left = self.turns_left.get();
-        if left > 1 {
-            self.kept.set(self.kept.get() + left - 1);
-            self.turns_left.set(1);
+        if self.turns_left.get() > 1 {
+            self.cut(1);
         }
     }
 

@@ -13,7 +13,6 @@ use std::cell::Cell;
 use std::rc::Rc;
 use upbeat_core::looks::Looks;
 use upbeat_core::mutant::{Mutant, mutated};
-use upbeat_memory::ticks::ticks;
 use upbeat_transport::carrier::Carrier;
 use upbeat_transport::error::OpenError;
 
@@ -141,6 +140,9 @@ impl Dispatcher {
         for session in hot.iter().filter(|session| is_pumped(session)) {
             let mut looks = session.noted.looks.get();
             let is_due = looks.take_due(now, self.pressed.used.get()) || whom == Whom::All;
+            if !is_due && looks.begins_to_rest() {
+                self.look_out_soon();
+            }
             session.noted.looks.set(looks);
             if is_due {
                 looked = true;
@@ -183,10 +185,6 @@ impl Dispatcher {
         self.pressed.used.set(now);
         if session.carrier.is_stream() {
             session.noted.looks.set(Looks::new(now));
-            let mut looks = self.waits.epoll_looks.get();
-            looks.used(ticks());
-            self.waits.epoll_looks.set(looks);
-            self.waits.ticker.set_close(true);
         }
     }
 

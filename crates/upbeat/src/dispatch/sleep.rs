@@ -4,7 +4,7 @@ use super::checks::LastCheck;
 use super::{Dispatcher, Main};
 use crate::contain::wake;
 use crate::reactor::Source;
-use crate::wait::{Idle, IdlePolicy, Ticker, WATCH_NS};
+use crate::wait::{Idle, IdlePolicy, TURNS_PER_TICK, Ticker, WATCH_NS};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -179,15 +179,28 @@ impl Dispatcher {
         self.attend_now()
     }
 
-    /// Looks into the epoll between two [watches](Self::watch_sockets), if sockets were used so lately that this is due.
-    /// Returns as that does.
+    /// Looks into the epoll between two [watches](Self::watch_sockets), if that is due because turns pass over sockets
+    /// that were used lately. Returns as that does.
     fn look_out(self: &Rc<Self>) -> bool {
-        if !self.waits.ticker.is_close() {
+        let (looks, now) = (self.waits.epoll_looks.get(), ticks());
+        if !looks.are_close(now) {
+            self.waits.ticker.set_stride(TURNS_PER_TICK);
             return false;
         }
-        let (looks, now) = (self.waits.epoll_looks.get(), ticks());
-        self.waits.ticker.set_close(looks.are_close(now));
-        looks.is_due(now) && self.apart(|| self.attend_now())
+        let came = looks.is_due(now) && self.apart(|| self.attend_now());
+        let mut looks = self.waits.epoll_looks.get();
+        self.waits.ticker.set_stride(looks.turns_to_next(ticks(), self.waits.ticker.passed()));
+        self.waits.epoll_looks.set(looks);
+        came
+    }
+
+    /// Looks into the epoll more often from now on, because turns pass over a socket that was used lately.
+    #[cold]
+    pub(super) fn look_out_soon(&self) {
+        let mut looks = self.waits.epoll_looks.get();
+        looks.rests(ticks());
+        self.waits.epoll_looks.set(looks);
+        self.waits.ticker.set_stride(0);
     }
 
     fn attend_now(self: &Rc<Self>) -> bool {

@@ -142,3 +142,36 @@ fn a_node_neither_spins_beside_a_computation_nor_learns_from_it() {
         assert_eq!(pace.idle(false) == Idle::Sleep, policy == Waiting::Sleeping);
     }
 }
+
+#[test]
+fn a_count_ends_after_as_many_turns_however_often_it_is_interrupted() {
+    let ticker = Ticker::new();
+    for part in 1..50 {
+        let (mut turns, mut passed) = (0, 0);
+        loop {
+            turns += 1;
+            if turns % part == 0 {
+                ticker.interrupt();
+            }
+            if turns % 11 == 0 {
+                ticker.set_stride(turns % part);
+            }
+            if ticker.turn() {
+                let goes_on = ticker.goes_on();
+                if !goes_on {
+                    ticker.restart();
+                }
+                passed += ticker.passed();
+                assert_eq!(passed, turns);
+                if !goes_on {
+                    break;
+                }
+            }
+        }
+        assert_eq!(turns, TURNS_PER_TICK);
+        ticker.hurry();
+        assert!(ticker.turn() && !ticker.goes_on());
+        ticker.restart();
+        assert_eq!(ticker.passed(), 1);
+    }
+}
