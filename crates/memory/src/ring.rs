@@ -21,8 +21,13 @@ mod writer;
 
 mod reader;
 
+#[cfg(not(loom))]
+mod payload;
+
 use crate::region::WORD;
 
+#[cfg(not(loom))]
+pub use payload::Payload;
 pub use reader::{Look, Reader, RingFault};
 pub use writer::{Claim, Refused, Writer};
 

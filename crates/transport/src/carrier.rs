@@ -1,15 +1,17 @@
 //! The carrier of an open session: lanes in shared memory, or a byte stream that mirrors lanes.
 //!
 //! A carrier has one interface, whether the peer is a thread or a process, and whether it shares memory. The owner of
-//! a session reads and writes frames in [`Carrier::lanes`], and asks the carrier for everything else: to wake the
-//! peer, to take what its socket tells, to hand over a segment, to end the session. With shared memory a carrier also
-//! has the peer's page, a byte on its board, and the doorbell, which is one end of the session's socket: a byte wakes
-//! a sleeper, a record brings the segment in which a lane continues, and end-of-file means that the peer is gone. The
-//! lanes of a stream are on the heap, and the owner has to [pump](Carrier::pump) them. Invariant: no call blocks,
-//! whatever the peer does to the socket, and a segment is mapped only after it was checked.
+//! a session reads the frames of a [`FrameReader`], writes those of a [`FrameWriter`], and asks the carrier for everything
+//! else: to wake the peer, to take what its socket tells, to hand over a segment, to end the session. With shared memory
+//! a carrier also has the peer's page, a byte on its board, and the doorbell, which is one end of the session's socket: a
+//! byte wakes a sleeper, a record brings the segment in which a lane continues, and end-of-file means that the peer is
+//! gone. The lanes of a stream are on the heap, and the owner has to [pump](Carrier::pump) them. Invariant: no call
+//! blocks, whatever the peer does to the socket, and a segment is mapped only after it was checked.
 
 mod again;
+mod caps;
 mod clock;
+mod frames;
 mod peer_check;
 
 use crate::doorbell::Doorbell;
@@ -18,7 +20,6 @@ use crate::host::reaches;
 use crate::stream::{Pipe, PushReason, Stream};
 use rustix::io::Errno;
 use std::cell::Cell;
-use std::fmt;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -41,12 +42,14 @@ pub use crate::doorbell::{PACKETS_PER_DRAIN_MAX, WakeResult};
 pub use crate::events::{Leaving, OwnSegment, Segment, SocketError, SocketEvents};
 pub use crate::stream::Connection;
 pub use again::Socket;
+pub use caps::{Caps, Kind, Reach};
 pub use clock::NoOffset;
+pub use frames::{FrameReader, FrameWriter};
+pub use upbeat_memory::ring::{Claim, Payload, Refused};
 
 /// One side of an open session.
 pub struct Carrier {
-    /// Both lanes.
-    pub lanes: Lanes,
+    lanes: Lanes,
     /// The identity of the peer.
     pub peer: Peer,
     /// The kind of carrier.
@@ -201,12 +204,6 @@ impl Carrier {
         }
     }
 
-    /// Returns whether the lanes belong to a stream and have to be [pumped](Carrier::pump).
-    #[inline]
-    pub fn is_stream(&self) -> bool {
-        matches!(self.medium, Medium::Stream { .. })
-    }
-
     /// Sends what is due over a stream, and receives what has come. Data is not received directly after the last of
     /// it was read, because replies to it are sent first. Lanes in shared memory need no pumping.
     pub fn pump(&self) -> Pumped {
@@ -286,9 +283,7 @@ impl Carrier {
     /// the segment takes memory there; other peers share our memory.
     pub fn permission(&self, wish: SegmentRequest) -> Permission {
         match &self.medium {
-            Medium::Stream { stream, .. } if matches!(self.kind, Kind::Tcp | Kind::Tls) => {
-                stream.permission(wish)
-            }
+            Medium::Stream { stream, .. } if self.peer.at.is_some() => stream.permission(wish),
             _ => Permission::Granted,
         }
     }
@@ -354,7 +349,7 @@ impl Carrier {
 
     /// Makes a segment of ours, in which our lane continues or whose buffers are lent to the peer.
     pub fn make_segment(&self, label: &str, bytes: usize) -> Result<OwnSegment, SegmentError> {
-        if self.is_stream() {
+        if self.caps().is_pumped {
             let bytes = bytes.next_multiple_of(segment::PAGE);
             return Ok(OwnSegment::Heap(heap(bytes)?));
         }
@@ -444,33 +439,6 @@ impl Carrier {
 /// Allocates a region of the heap in place of a segment.
 fn heap(bytes: usize) -> Result<Region, SegmentError> {
     Region::try_heap(bytes / WORD).ok_or(no_memory(bytes))
-}
-
-/// The kind of a session's carrier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// Lanes on the heap, between nodes of one process.
-    Local,
-    /// Lanes in shared memory, between processes of one host.
-    Shared,
-    /// A byte stream over a Unix socket, between processes of one host that share no memory.
-    Stream,
-    /// A byte stream over TCP in plaintext, between hosts.
-    Tcp,
-    /// A byte stream under TLS, between hosts.
-    Tls,
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Kind::Local => "local",
-            Kind::Shared => "shared",
-            Kind::Stream => "stream",
-            Kind::Tcp => "tcp",
-            Kind::Tls => "tls",
-        })
-    }
 }
 
 /// The identity of the node or handle at the other end of a session.

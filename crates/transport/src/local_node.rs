@@ -53,7 +53,7 @@ impl LocalNode {
         program: ProgramId,
         name: Option<NodeName>,
     ) -> Result<LocalNode, HomeError> {
-        LocalNode::build(program, name, Memory::heap(Reach::Streams(None)))
+        LocalNode::build(program, name, Memory::heap(Reachable::Streams(None)))
     }
 
     /// Makes sessions within this process use byte streams too, for tests.
@@ -81,7 +81,7 @@ impl LocalNode {
 
     /// Makes the home of a node that meets only nodes of its own process, without segments and descriptors.
     pub fn local(program: ProgramId, name: Option<NodeName>) -> Result<LocalNode, HomeError> {
-        LocalNode::build(program, name, Memory::heap(Reach::Nobody))
+        LocalNode::build(program, name, Memory::heap(Reachable::Nobody))
     }
 
     fn build(
@@ -126,7 +126,7 @@ impl LocalNode {
 
     /// Returns whether other processes can reach the node.
     pub fn is_reachable(&self) -> bool {
-        !matches!(self.info.memory, Memory::Heap { reach: Reach::Nobody, .. })
+        !matches!(self.info.memory, Memory::Heap { reach: Reachable::Nobody, .. })
     }
 
     /// Returns whether the node shares memory with other processes.
@@ -179,12 +179,12 @@ pub(crate) struct NodeInfo {
 }
 
 enum Memory {
-    Heap { page: Region, board: Region, reach: Reach },
+    Heap { page: Region, board: Region, reach: Reachable },
     Shared { page: Segment, board: Arc<Segment> },
 }
 
 /// The peers that a node whose memory is on the heap can meet.
-enum Reach {
+enum Reachable {
     /// Only nodes of its own process.
     Nobody,
     /// Nodes of other processes, over byte streams; with the reason, if the user did not choose this.
@@ -192,7 +192,7 @@ enum Reach {
 }
 
 impl Memory {
-    fn heap(reach: Reach) -> Memory {
+    fn heap(reach: Reachable) -> Memory {
         let page = Region::heap(PAGE_BYTES / WORD);
         let board = Region::heap(BOARD_BYTES / WORD);
         Memory::Heap { page, board, reach }
@@ -203,7 +203,7 @@ impl Memory {
         match shared {
             Ok((page, board)) => Ok(Memory::Shared { page, board }),
             Err(error) if error.is_refused() => {
-                Ok(Memory::heap(Reach::Streams(Some(error.to_string().into()))))
+                Ok(Memory::heap(Reachable::Streams(Some(error.to_string().into()))))
             }
             Err(error) => Err(error.into()),
         }
@@ -228,7 +228,7 @@ impl NodeInfo {
     /// Returns why the node cannot share memory, if it would have shared it.
     pub(crate) fn unshared(&self) -> Option<&Arc<str>> {
         match &self.memory {
-            Memory::Heap { reach: Reach::Streams(why), .. } => why.as_ref(),
+            Memory::Heap { reach: Reachable::Streams(why), .. } => why.as_ref(),
             _ => None,
         }
     }

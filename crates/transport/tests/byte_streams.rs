@@ -88,14 +88,14 @@ impl Attack {
         let mut frames = 0;
         for _ in 0..3 {
             self.carrier.pump();
-            while let Ok(Some(words)) = self.carrier.lanes.look() {
+            while let Ok(Some(words)) = self.carrier.reader().look() {
                 if words[0] >> 8 & 0xff == 7 {
                     // The reader of this frame would look for its segment.
                     return Ok(frames);
                 }
                 frames += 1;
-                self.carrier.lanes.reader().advance();
-                self.carrier.lanes.publish_progress();
+                self.carrier.reader().advance();
+                self.carrier.reader().publish_progress();
             }
         }
         let drained = self.carrier.drain()?;
@@ -303,7 +303,7 @@ fn valid_records_are_accepted_in_pieces_of_any_size() {
             frames += attack.look().unwrap();
         }
         assert_eq!(frames, 5, "in pieces of {cut}");
-        assert!(attack.carrier.lanes.peer_wants_room());
+        assert!(attack.carrier.reader().peer_wants_room());
         let mut refusal = Vec::new();
         write_refusal(Refusal::new(RefusalCode::NoResources, "so it is"), &mut refusal);
         attack.write(&refusal);
@@ -325,17 +325,17 @@ fn a_long_frame_in_parts_is_found_when_it_is_whole() {
         let pump = || (0..3).any(|_| attack.carrier.pump().ended);
         attack.write(&bytes[..cut]);
         assert!(!pump());
-        let lanes = &attack.carrier.lanes;
-        assert_eq!(lanes.look(), Ok(None), "{cut} of its bytes have come");
+        let carrier = &attack.carrier;
+        assert_eq!(carrier.reader().look(), Ok(None), "{cut} of its bytes have come");
         attack.write(&bytes[cut..]);
         assert!(!pump());
-        let words = lanes.look().unwrap().expect("a frame");
+        let words = carrier.reader().look().unwrap().expect("a frame");
         assert_eq!((words[0] >> 32, words[2] as u16), (5000, 1));
         let mut came = vec![0; payload.len()];
-        lanes.reader().read(0, &mut came);
+        carrier.payload().read(0, &mut came);
         assert!(came == payload, "cut behind {cut} bytes");
-        lanes.reader().advance();
-        let words = lanes.look().unwrap().expect("the frame behind it");
+        carrier.reader().advance();
+        let words = carrier.reader().look().unwrap().expect("the frame behind it");
         assert_eq!((words[0] >> 32, words[2] as u16), (8, 2));
     }
 }
@@ -413,7 +413,7 @@ fn a_peer_that_does_not_read_costs_a_lane() {
     let _alone = common::alone();
     let Pair { near, far } = Fixture::new(Kind::Stream, "slow").pair(1, 2);
     let mut sent = 0;
-    while let Ok(mut claim) = near.lanes.claim(20, 0) {
+    while let Ok(mut claim) = near.writer().claim(20, 0) {
         claim.write(0, &u64::to_le_bytes(sent));
         claim.commit([1 << 8 | 2500 << 32, 0, 0], 2500);
         near.pump();
@@ -448,14 +448,14 @@ fn a_push_that_ends_early_reports_more_output() {
     let Pair { near, far } = Fixture::new(Kind::Stream, "rounds").pair(1, 2);
     let segment = near.make_segment("slab", BUFFERS as usize * BYTES).unwrap();
     near.send_segment(SLAB_GENERATION, &segment).unwrap();
-    let mut claim = near.lanes.claim(1, 0).unwrap();
+    let mut claim = near.writer().claim(1, 0).unwrap();
     claim.write_word(0, BYTES as u64 | u64::from(BUFFERS) << 32);
     claim.commit(Head::slab(0).words(), 8);
     // Each frame has a buffer, and a round sends the bytes of a few buffers.
     for index in 0..BUFFERS {
         let placed = Placed { slab: 0, index: index as u16, len: BYTES as u32 };
         let head = Head::oneway(1, 8).with_flags(Flags::PLACED);
-        let mut claim = near.lanes.claim(1, 0).unwrap();
+        let mut claim = near.writer().claim(1, 0).unwrap();
         claim.write_word(0, placed.as_u64());
         claim.commit(head.words(), 8);
     }

@@ -129,13 +129,13 @@ fn wake_ups_are_received_and_a_peer_that_reads_nothing_blocks_nobody() {
 fn a_lane_continues_in_a_larger_segment() {
     over_all(|kind| {
         let Pair { near, far } = Fixture::new(kind, "growth").pair(1, 2);
-        let (generation, bytes) = near.lanes.next_growth().unwrap();
+        let (generation, bytes) = near.writer().next_growth().unwrap();
         let segment = near.make_segment("upbeat-lane", bytes).unwrap();
         frame(&near, 1);
         let generation = u32::from(generation);
         near.send_segment(generation, &segment).unwrap();
-        near.lanes.claim(1, 0).unwrap().commit(Head::switch(generation).words(), 0);
-        near.lanes.grow_writer(segment.into_region());
+        near.writer().claim(1, 0).unwrap().commit(Head::switch(generation).words(), 0);
+        near.writer().grow(segment.into_region());
         for number in 2..400 {
             frame(&near, number);
         }
@@ -144,10 +144,10 @@ fn a_lane_continues_in_a_larger_segment() {
         let drained = far.drain().unwrap();
         let [grown] = <[_; 1]>::try_from(drained.segments).unwrap();
         assert_eq!((grown.generation, grown.bytes as usize), (generation, bytes));
-        let words = far.lanes.look().unwrap().unwrap();
+        let words = far.reader().look().unwrap().unwrap();
         assert_eq!(Head::parse(words).unwrap().call.generation(), generation);
-        far.lanes.reader().advance();
-        far.lanes.grow_reader(grown.open().unwrap());
+        far.reader().advance();
+        far.reader().grow(grown.open().unwrap());
         for number in 2..400 {
             // A socket takes fewer frames than a grown lane.
             near.pump();

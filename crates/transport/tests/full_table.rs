@@ -108,7 +108,7 @@ fn outside_of_handshakes(fixture: &Fixture) {
 
 fn segments_that_find_no_number(fixture: &Fixture) {
     let Pair { near, far } = fixture.pair(1, 2);
-    let (generation, bytes) = near.lanes.next_growth().unwrap();
+    let (generation, bytes) = near.writer().next_growth().unwrap();
     let segment = near.make_segment("upbeat-lane", bytes).unwrap();
     near.send_segment(u32::from(generation), &segment).unwrap();
     let taken = fill(0);

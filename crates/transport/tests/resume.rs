@@ -306,16 +306,16 @@ fn with_frames() -> (Fixture, Pair) {
     pair.near.resume(near, 0).unwrap();
     pair.far.resume(far, 0).unwrap();
     for bytes in [8, 500, 200] {
-        let claim = pair.near.lanes.claim((24 + bytes as u32).div_ceil(128), 0).unwrap();
+        let claim = pair.near.writer().claim((24 + bytes as u32).div_ceil(128), 0).unwrap();
         claim.commit([2 << 8 | (bytes as u64) << 32, 0, 0], bytes);
     }
     pair.near.pump();
     wire.forward();
     pair.far.drain().unwrap();
     assert_eq!(pair.far.position(), 8);
-    assert!(pair.far.lanes.look().unwrap().is_some());
-    pair.far.lanes.reader().advance();
-    pair.far.lanes.publish_progress();
+    assert!(pair.far.reader().look().unwrap().is_some());
+    pair.far.reader().advance();
+    pair.far.reader().publish_progress();
     // The question makes the peer report its progress.
     pair.near.found_no_room();
     pair.near.pump();
@@ -442,10 +442,10 @@ fn data_from_before_the_break_is_received() {
     assert_eq!(far.position(), 3);
     for number in 1..=3 {
         let mut bytes = [0; 8];
-        assert!(far.lanes.look().unwrap().is_some());
-        far.lanes.reader().read(0, &mut bytes);
+        assert!(far.reader().look().unwrap().is_some());
+        far.payload().read(0, &mut bytes);
         assert_eq!(u64::from_le_bytes(bytes), number);
-        far.lanes.reader().advance();
+        far.reader().advance();
     }
 }
 

@@ -150,7 +150,7 @@ fn long<'s, D: Driver<'s>>(driver: D, main: Main<'_>) -> Result<bool, Fault> {
 fn other<'s, D: Driver<'s>>(driver: D, words: [u64; 3], main: Main<'_>) -> Result<bool, Fault> {
     let session = driver.session();
     if driver.must_pause() {
-        session.carrier.lanes.reader().put_back();
+        session.carrier.reader().put_back();
         return Ok(false);
     }
     if let Some(manner) = Head::manner_in(&words) {

@@ -380,7 +380,7 @@ impl Sampling {
         let mut payload = [0; STAMPS_BYTES_MAX];
         // The length was checked against the bound of the kind when the head was parsed.
         let payload = &mut payload[..head.len as usize];
-        session.carrier.lanes.reader().read(0, payload);
+        session.carrier.payload().read(0, payload);
         let (mut taken, lock) = MessageStamps::decode(payload).map_err(misbehaved)?;
         let message = match head.call {
             CallNumber::NONE => Message::Oneway(taken.at(Point::Begun).unwrap_or(0)),

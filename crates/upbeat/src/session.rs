@@ -197,17 +197,17 @@ impl Session {
     /// Returns whether a frame of the peer has come.
     #[inline(always)]
     pub(crate) fn has_frame(&self) -> bool {
-        self.carrier.lanes.has_frame()
+        self.carrier.reader().has_frame()
     }
 
     /// Looks for the peer's next frame, and returns the words of its head. Only the length was compared with the
     /// frame's span.
     #[inline(always)]
     pub(crate) fn look(&self) -> Result<Option<[u64; 3]>, Fault> {
-        match self.carrier.lanes.look() {
+        match self.carrier.reader().look() {
             Ok(None) => Ok(None),
             Ok(Some(words)) => {
-                if Head::len_in(&words) as usize > self.carrier.lanes.reader().room() {
+                if Head::len_in(&words) as usize > self.carrier.payload().room() {
                     return Err(self.too_long(Head::len_in(&words)));
                 }
                 Ok(Some(words))
@@ -219,7 +219,7 @@ impl Session {
     /// Looks for the peer's next frame as [`Session::look`] does, on a shorter path for a frame of one slot.
     #[inline(always)]
     pub(crate) fn look_next(&self) -> Look {
-        self.carrier.lanes.reader().look_short()
+        self.carrier.reader().look_short()
     }
 
     /// Looks for the peer's next frame if that is not of one slot. Padding is passed.
@@ -235,7 +235,7 @@ impl Session {
     #[cold]
     fn look_behind_padding(&self) -> Result<Option<[u64; 3]>, Fault> {
         let (mut words, mut left) = (None, RING_SLOTS_MAX);
-        while words.is_none() && left > 0 && self.carrier.lanes.has_frame() {
+        while words.is_none() && left > 0 && self.carrier.reader().has_frame() {
             words = self.look()?;
             left -= 1;
         }
@@ -249,45 +249,45 @@ impl Session {
     /// Passes the open frame of one slot.
     #[inline(always)]
     pub(crate) fn advance_short(&self) {
-        self.carrier.lanes.reader().advance_short();
+        self.carrier.reader().advance_short();
     }
 
     /// Stops reading the peer's lane, because the session is lost.
     pub(crate) fn leave_lane(&self) {
-        self.carrier.lanes.reader().close();
+        self.carrier.reader().close();
     }
 
     #[cold]
     pub(crate) fn too_long(&self, len: u32) -> Fault {
-        let span = upbeat_memory::ring::span_of(self.carrier.lanes.reader().room());
+        let span = upbeat_memory::ring::span_of(self.carrier.payload().room());
         misbehaved(Rule::LengthBeyondSpan { len, span })
     }
 
     /// Passes the open frame.
     #[inline(always)]
     pub(crate) fn advance(&self) {
-        self.carrier.lanes.reader().advance();
+        self.carrier.reader().advance();
     }
 
     /// Returns the payload of the open frame, without its extensions.
     #[inline(always)]
     pub(crate) fn payload(&self, head: &Head) -> Input<'_> {
-        let reader = self.carrier.lanes.reader();
         let from = head.flags.extension_bytes();
-        Input::lane(reader, from as usize, (from + head.body_bytes()) as usize)
+        let end = from + head.body_bytes();
+        Input::frame(self.carrier.payload(), from as usize, end as usize)
     }
 
     /// Returns the payload of `len` bytes of an open frame without extensions.
     #[inline(always)]
     pub(crate) fn plain_payload(&self, len: u32) -> Input<'_> {
-        Input::lane(self.carrier.lanes.reader(), 0, len as usize)
+        Input::frame(self.carrier.payload(), 0, len as usize)
     }
 
     /// Returns the microseconds until the deadline in the open frame. The time since the frame was written is
     /// subtracted, because this side may have been stopped or busy. A counter ahead of ours subtracts nothing, and
     /// another host's counter subtracts no more than is certain.
     pub(crate) fn deadline_us(&self, head: &Head) -> Option<u64> {
-        let word = |at: u32| self.carrier.lanes.reader().read_word(at as usize);
+        let word = |at: u32| self.carrier.payload().read_word(at as usize);
         let allowed = word(head.flags.offset_of(Flags::DEADLINE)?);
         let made =
             head.flags.offset_of(Flags::MADE).map(word).and_then(|made| self.at_latest(made));
@@ -309,18 +309,18 @@ impl Session {
     /// Returns how often the call in the open frame was refused, if the call may be refused.
     pub(crate) fn refusals(&self, head: &Head) -> Option<u64> {
         let at = head.flags.offset_of(Flags::REFUSABLE)?;
-        Some(self.carrier.lanes.reader().read_word(at as usize))
+        Some(self.carrier.payload().read_word(at as usize))
     }
 
     /// Returns the first word of the payload of an open control frame.
     pub(crate) fn first_word(&self) -> u64 {
-        self.carrier.lanes.reader().read_word(0)
+        self.carrier.payload().read_word(0)
     }
 
     /// Publishes this side's progress to the peer, once for each drained batch.
     #[inline(always)]
     pub(crate) fn publish_progress(&self) {
-        self.carrier.lanes.publish_progress();
+        self.carrier.reader().publish_progress();
         self.show_accepted();
     }
 
@@ -347,7 +347,7 @@ impl Session {
     /// Returns whether messages were written since the peer's polling flag was last read.
     #[inline(always)]
     pub(crate) fn is_unflushed(&self) -> bool {
-        self.carrier.lanes.writer().out() != self.flushed.get()
+        self.carrier.writer().out() != self.flushed.get()
     }
 
     /// Returns whether the peer sleeps and was not yet woken. Without a fence the answer may be an outdated no, and
@@ -355,23 +355,23 @@ impl Session {
     #[inline(always)]
     pub(crate) fn must_flush(&self) -> bool {
         if mutated(Mutant::OnewayUnrung) {
-            self.flushed.set(self.carrier.lanes.writer().out());
+            self.flushed.set(self.carrier.writer().out());
             return false;
         }
-        let slots = self.carrier.lanes.writer().out().wrapping_sub(self.flushed.get());
+        let slots = self.carrier.writer().out().wrapping_sub(self.flushed.get());
         slots >= FLUSH_MESSAGES as u64 && self.is_much(slots) || self.carrier.must_ring()
     }
 
     /// Returns whether this many slots are worth a flush. Over a byte stream each flush costs a system call.
     #[cold]
     fn is_much(&self, slots: u64) -> bool {
-        let part = || self.carrier.lanes.writer().slots() / 2;
-        !self.carrier.is_stream() || slots >= u64::from(part()).min(STREAM_FLUSH_SLOTS)
+        let part = || self.carrier.writer().slots() / 2;
+        !self.carrier.caps().is_pumped || slots >= u64::from(part()).min(STREAM_FLUSH_SLOTS)
     }
 
     /// Notes that a long payload was written into a buffer: a byte stream sends it while the next one is written.
     pub(super) fn wrote_long(&self, len: usize) {
-        if len >= STREAM_OUT_BYTES && self.carrier.is_stream() {
+        if len >= STREAM_OUT_BYTES && self.carrier.caps().is_pumped {
             self.flushed.set(self.flushed.get().wrapping_sub(STREAM_FLUSH_SLOTS));
         }
     }
@@ -379,12 +379,12 @@ impl Session {
     /// Returns whether the peer waits for room in its lane.
     #[inline(always)]
     pub(crate) fn peer_wants_room(&self) -> bool {
-        self.carrier.lanes.peer_wants_room()
+        self.carrier.reader().peer_wants_room()
     }
 
     /// Returns whether room was made since the last call. If not, a sleeping peer has no news to be woken for.
     pub(crate) fn has_made_room(&self) -> bool {
-        let shown = self.carrier.lanes.shown();
+        let shown = self.carrier.reader().shown();
         self.relieved.replace(shown) != shown
     }
 
@@ -394,7 +394,7 @@ impl Session {
     pub(crate) fn flush(&self, fenced: FenceProof) -> bool {
         let rang = self.carrier.flush(fenced);
         // A byte stream may have written a frame that it had deferred into the lane again, and has sent it.
-        self.flushed.set(self.carrier.lanes.writer().out());
+        self.flushed.set(self.carrier.writer().out());
         rang
     }
 
@@ -404,7 +404,7 @@ impl Session {
             Ok(drained) => {
                 for segment in drained.segments {
                     if !self.segments.keep(segment) {
-                        return Err(broken(&"more segments than lanes and slabs can use"));
+                        return Err(broken(&"more segments than frames and buffers can use"));
                     }
                 }
                 if let Some(refusal) = drained.refusal {
@@ -430,14 +430,14 @@ impl Session {
     /// Follows the peer's lane into its next segment, which the open frame announces.
     pub(crate) fn follow(&self, generation: u32) -> Result<(), Fault> {
         let segment = self.segment(generation)?;
-        let lanes = &self.carrier.lanes;
-        let next = lanes.next_peer_growth();
+        let carrier = &self.carrier;
+        let next = carrier.reader().next_growth();
         if next != u8::try_from(generation).ok().map(|next| (next, segment.bytes as usize)) {
             return Err(misbehaved(Rule::SwitchWithoutSegment { generation }));
         }
         let region = segment.open().map_err(unusable)?;
         self.advance();
-        lanes.grow_reader(region);
+        carrier.reader().grow(region);
         Ok(())
     }
 

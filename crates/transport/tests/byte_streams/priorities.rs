@@ -11,7 +11,7 @@ const PAYLOAD_BYTES: usize = 32 << 20;
 
 /// Writes a frame whose payload, if any, lies in a buffer.
 fn write(carrier: &Carrier, head: Head, placed: Option<Placed>) {
-    let mut claim = carrier.lanes.claim(1, 0).unwrap();
+    let mut claim = carrier.writer().claim(1, 0).unwrap();
     placed.into_iter().for_each(|placed| claim.write_word(0, placed.as_u64()));
     claim.commit(head.words(), if placed.is_some() { 8 } else { 0 });
 }
@@ -20,7 +20,7 @@ fn write(carrier: &Carrier, head: Head, placed: Option<Placed>) {
 fn lend(carrier: &Carrier, number: u32) {
     let segment = carrier.make_segment("slab", PAYLOAD_BYTES).unwrap();
     carrier.send_segment(SLAB_GENERATION + number, &segment).unwrap();
-    let mut claim = carrier.lanes.claim(1, 0).unwrap();
+    let mut claim = carrier.writer().claim(1, 0).unwrap();
     claim.write_word(0, PAYLOAD_BYTES as u64 | 1 << 32);
     claim.commit(Head::slab(number).words(), 8);
     segment.into_region().write(0, &vec![1; PAYLOAD_BYTES]);
@@ -51,10 +51,10 @@ fn call(index: u32) -> CallNumber {
 fn hear_all(Pair { near, far }: &Pair, mut hear: impl FnMut(&Head)) {
     near.pump();
     far.pump();
-    while let Some(words) = far.lanes.look().unwrap() {
+    while let Some(words) = far.reader().look().unwrap() {
         hear(&Head::parse(words).unwrap());
-        far.lanes.reader().advance();
-        far.lanes.publish_progress();
+        far.reader().advance();
+        far.reader().publish_progress();
     }
 }
 
@@ -151,9 +151,9 @@ fn ends(kind: Kind, most: usize) {
                 }
                 FrameKind::Call => {
                     let word = |flag| head.flags.offset_of(flag).map(|at| at as usize);
-                    let reader = far.lanes.reader();
-                    assert_eq!(word(Flags::DEADLINE).map(|at| reader.read_word(at)), Some(0));
-                    let placed = Placed::from_u64(reader.read_word(word(Flags::PLACED).unwrap()));
+                    let payload = far.payload();
+                    assert_eq!(word(Flags::DEADLINE).map(|at| payload.read_word(at)), Some(0));
+                    let placed = Placed::from_u64(payload.read_word(word(Flags::PLACED).unwrap()));
                     named.push((head.call.index(), placed.len as usize));
                 }
                 _ => {}

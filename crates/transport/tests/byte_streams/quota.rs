@@ -156,7 +156,7 @@ fn a_peer_on_another_host_is_asked() {
         if expected == Permission::Granted {
             let segment = pair.near.make_segment("slab", kib as usize * 1024).unwrap();
             pair.near.send_segment(generation, &segment).unwrap();
-            let mut claim = pair.near.lanes.claim(1, 0).unwrap();
+            let mut claim = pair.near.writer().claim(1, 0).unwrap();
             claim.write_word(0, u64::from(kib * KIB) | 1 << 32);
             claim.commit(Frame::slab(0).words(), 8);
         }

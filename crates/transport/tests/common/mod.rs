@@ -241,7 +241,7 @@ pub(crate) fn finish(caller: &mut Opening, listener: &mut Opening) -> Result<Pai
 
 /// Writes a frame of eight bytes.
 pub(crate) fn frame(carrier: &Carrier, number: u64) {
-    let mut claim = carrier.lanes.claim(1, 0).unwrap();
+    let mut claim = carrier.writer().claim(1, 0).unwrap();
     claim.write(0, &number.to_le_bytes());
     claim.commit([1 << 8 | 8 << 32, 0, 0], 8);
     carrier.flush(fence_full());
@@ -250,18 +250,18 @@ pub(crate) fn frame(carrier: &Carrier, number: u64) {
 /// Reads the next frame, if one has come.
 pub(crate) fn receive(carrier: &Carrier) -> Option<u64> {
     carrier.pump();
-    if carrier.lanes.look().unwrap().is_none() {
+    if carrier.reader().look().unwrap().is_none() {
         // This notes that all frames that have come were read.
         if carrier.peer.at.is_some() {
             wait(carrier.socket().unwrap(), PollFlags::IN);
         }
         carrier.pump();
-        carrier.lanes.look().unwrap()?;
+        carrier.reader().look().unwrap()?;
     }
     let mut bytes = [0; 8];
-    carrier.lanes.reader().read(0, &mut bytes);
-    carrier.lanes.reader().advance();
-    carrier.lanes.publish_progress();
+    carrier.payload().read(0, &mut bytes);
+    carrier.reader().advance();
+    carrier.reader().publish_progress();
     Some(u64::from_le_bytes(bytes))
 }
 

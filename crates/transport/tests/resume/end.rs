@@ -130,7 +130,7 @@ impl End {
     /// Checks that the charge equals the peer's segments, once everything was read.
     pub(crate) fn check_charges(&self) {
         let Some(quota) = &self.quota else { return };
-        let grown = match self.carrier.lanes.next_peer_growth() {
+        let grown = match self.carrier.reader().next_growth() {
             Some((generation, _)) => usize::from(generation) - 1,
             None => GROWN_BYTES.len(),
         };
@@ -174,13 +174,13 @@ impl End {
                 Op::Slab { each, count } => self.slab(each, count),
                 Op::Retire => self.retire(),
             };
-            let lanes = &self.carrier.lanes;
+            let carrier = &self.carrier;
             if written.is_none() {
-                lanes.set_wants_room(true);
+                carrier.writer().set_wants_room(true);
                 return self.carrier.found_no_room();
             }
-            if lanes.wants_room() {
-                lanes.set_wants_room(false);
+            if carrier.writer().wants_room() {
+                carrier.writer().set_wants_room(false);
             }
             self.script.pop_front();
             self.written += 1;
@@ -188,9 +188,9 @@ impl End {
     }
 
     fn frame(&mut self, len: usize, random: &mut Random) -> Option<()> {
-        let lanes = &self.carrier.lanes;
-        let len = len.min(lanes.writer().longest(1) as usize * 128 - 24).min(64 << 10);
-        let mut claim = lanes.claim(span_of(len), 1).ok()?;
+        let carrier = &self.carrier;
+        let len = len.min(carrier.writer().longest(1) as usize * 128 - 24).min(64 << 10);
+        let mut claim = carrier.writer().claim(span_of(len), 1).ok()?;
         let bytes = content(len, random);
         claim.write(0, &bytes);
         claim.commit(Head::oneway(1, len as u32).words(), len);
@@ -199,8 +199,8 @@ impl End {
     }
 
     fn answer(&mut self, len: usize, random: &mut Random) -> Option<()> {
-        let lanes = &self.carrier.lanes;
-        let mut claim = lanes.claim(span_of(len), 0).ok()?;
+        let carrier = &self.carrier;
+        let mut claim = carrier.writer().claim(span_of(len), 0).ok()?;
         let bytes = content(len, random);
         claim.write(0, &bytes);
         claim.commit(Head::reply(CallNumber::new(1, 1), len as u32).words(), len);
@@ -209,17 +209,17 @@ impl End {
     }
 
     fn placed(&mut self, len: usize, random: &mut Random) -> Option<()> {
-        let lanes = &self.carrier.lanes;
+        let carrier = &self.carrier;
         if self.slabs.iter().all(Option::is_none) {
             return Some(());
         }
         let numbered = self.slabs.iter().enumerate();
         let free = numbered.filter_map(|(number, slab)| Some((number, slab.as_ref()?)));
         let mut free = free.filter_map(|(number, slab)| {
-            Some((number, slab.claim(|| lanes.peer_returned(number))?))
+            Some((number, slab.claim(|| carrier.writer().peer_returned(number))?))
         });
         let (number, mut buffer) = free.next()?;
-        let mut claim = lanes.claim(1, 1).ok()?;
+        let mut claim = carrier.writer().claim(1, 1).ok()?;
         let bytes = content(len.min(buffer.room()), random);
         buffer.write(0, &bytes);
         let (index, len) = (buffer.lend() as u16, bytes.len() as u32);
@@ -231,22 +231,22 @@ impl End {
     }
 
     fn grow(&mut self) -> Option<()> {
-        let lanes = &self.carrier.lanes;
-        let Some((generation, bytes)) = lanes.next_growth() else { return Some(()) };
+        let carrier = &self.carrier;
+        let Some((generation, bytes)) = carrier.writer().next_growth() else { return Some(()) };
         if !self.permitted(SegmentRequest::ring(bytes as u32))? {
             return Some(());
         }
-        let claim = lanes.claim(1, 0).ok()?;
+        let claim = carrier.writer().claim(1, 0).ok()?;
         let segment = self.carrier.make_segment("grown", bytes).unwrap();
         self.carrier.send_segment(generation.into(), &segment).unwrap();
         claim.commit(Head::switch(generation.into()).words(), 0);
-        lanes.grow_writer(segment.into_region());
+        carrier.writer().grow(segment.into_region());
         self.sent.push_back(Sent::Control(Kind::Switch));
         Some(())
     }
 
     fn slab(&mut self, each: usize, count: u32) -> Option<()> {
-        let lanes = &self.carrier.lanes;
+        let carrier = &self.carrier;
         let number = self.slabs.iter().position(Option::is_none).unwrap_or(self.slabs.len());
         if number == SLABS_AT_ONCE {
             return Some(());
@@ -254,13 +254,13 @@ impl End {
         if !self.permitted(SegmentRequest { each: each as u32, count })? {
             return Some(());
         }
-        let mut claim = lanes.claim(1, 1).ok()?;
+        let mut claim = carrier.writer().claim(1, 1).ok()?;
         let segment = self.carrier.make_segment("slab", each * count as usize).unwrap();
         self.carrier.send_segment(SLAB_GENERATION + self.made, &segment).unwrap();
         self.made += 1;
         claim.write_word(0, each as u64 | u64::from(count) << 32);
         claim.commit(Head::slab(number as u32).words(), 8);
-        let returned = lanes.peer_returned(number);
+        let returned = carrier.writer().peer_returned(number);
         let slab = Some(Slab::new(segment.into_region(), each, count, returned));
         match self.slabs.get_mut(number) {
             Some(place) => *place = slab,
@@ -271,11 +271,11 @@ impl End {
     }
 
     fn retire(&mut self) -> Option<()> {
-        let lanes = &self.carrier.lanes;
+        let carrier = &self.carrier;
         let count = self.slabs.len();
         let idle = |number: &usize| self.slabs[*number].is_some() && self.is_idle(*number);
         let Some(number) = (0..count).find(idle) else { return Some(()) };
-        let claim = lanes.claim(1, 1).ok()?;
+        let claim = carrier.writer().claim(1, 1).ok()?;
         claim.commit(Head::retire(number as u32).words(), 0);
         self.slabs[number] = None;
         self.sent.push_back(Sent::Control(Kind::Retire));
@@ -284,44 +284,44 @@ impl End {
 
     /// Returns whether all buffers of a slab have come back.
     fn is_idle(&self, number: usize) -> bool {
-        let returned = self.carrier.lanes.peer_returned(number);
+        let returned = self.carrier.writer().peer_returned(number);
         self.slabs[number].as_ref().is_none_or(|slab| slab.is_idle(returned))
     }
 
     /// Reads the next frame of the peer, if it has come.
     fn read(&mut self, peer: &mut End) {
-        let Some(words) = self.carrier.lanes.look().unwrap() else { return };
+        let Some(words) = self.carrier.reader().look().unwrap() else { return };
         let head = Head::parse(words).unwrap();
         let at = peer.sent.iter().position(|sent| sent.is_like(head.kind));
         let at = at.expect("no frame comes twice");
         self.passed += usize::from(at != 0 && head.kind == Kind::Reply);
         let sent = peer.sent.remove(at).unwrap();
-        let reader = self.carrier.lanes.reader();
+        let payload = self.carrier.payload();
         match (head.kind, sent) {
             (Kind::Oneway, Sent::Frame(bytes)) | (Kind::Reply, Sent::Answer(bytes)) => {
                 assert_eq!(head.flags.offset_of(Flags::PLACED), None);
                 let mut came = vec![0; (words[0] >> 32) as usize];
-                reader.read(0, &mut came);
+                payload.read(0, &mut came);
                 assert!(came == bytes, "a frame of {} bytes", bytes.len());
-                reader.advance();
+                self.carrier.reader().advance();
             }
             (Kind::Oneway, Sent::Placed(bytes)) => {
                 assert_eq!(head.flags.offset_of(Flags::PLACED), Some(0));
-                let Placed { slab, index, len } = Placed::from_u64(reader.read_word(0));
+                let Placed { slab, index, len } = Placed::from_u64(payload.read_word(0));
                 let (slab, _) = self.borrowed[usize::from(slab)].as_ref().unwrap();
                 let loan = slab.take(index.into(), len as usize).unwrap();
                 let mut came = vec![0; len as usize];
                 loan.read(0, &mut came);
                 assert!(came == bytes, "{} bytes in a buffer", bytes.len());
                 self.loans.push(loan);
-                reader.advance();
+                self.carrier.reader().advance();
             }
             (kind, Sent::Control(other)) if kind == other => self.control(words, kind),
             (kind, sent) => panic!("{kind:?} in place of {sent:?}"),
         }
         self.read += 1;
-        self.carrier.lanes.publish_progress();
-        self.carrier.lanes.publish_accepted(self.read);
+        self.carrier.reader().publish_progress();
+        self.carrier.reader().publish_accepted(self.read);
     }
 
     fn control(&mut self, words: [u64; 3], kind: Kind) {
@@ -329,15 +329,15 @@ impl End {
         match kind {
             Kind::Switch => {
                 let region = self.segment((words[1] >> 32) as u32).open().unwrap();
-                self.carrier.lanes.reader().advance();
-                return self.carrier.lanes.grow_reader(region);
+                self.carrier.reader().advance();
+                return self.carrier.reader().grow(region);
             }
             Kind::Slab => {
-                let shape = self.carrier.lanes.reader().read_word(0);
+                let shape = self.carrier.payload().read_word(0);
                 let region = self.segment(SLAB_GENERATION + self.announced).open().unwrap();
                 self.announced += 1;
                 let (each, count) = (shape as u32 as usize, (shape >> 32) as u32);
-                let returns = self.carrier.lanes.returns_for(number);
+                let returns = self.carrier.reader().returns_for(number);
                 let slab = Arc::new(Borrowed::new(region, each, count, returns));
                 let slab = Some((slab, each * count as usize));
                 match self.borrowed.get_mut(number) {
@@ -347,7 +347,7 @@ impl End {
             }
             _ => assert_eq!(self.borrowed[number].take().unwrap().0.held(), 0),
         }
-        self.carrier.lanes.reader().advance();
+        self.carrier.reader().advance();
     }
 
     fn segment(&mut self, generation: u32) -> Segment {
@@ -372,7 +372,7 @@ impl End {
             && self.sent.is_empty()
             && peer.loans.is_empty()
             && (0..self.slabs.len()).all(|number| self.is_idle(number))
-            && self.carrier.lanes.peer_accepted() <= peer.read
+            && self.carrier.writer().peer_accepted() <= peer.read
     }
 }
 

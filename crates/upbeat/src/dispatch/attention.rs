@@ -32,7 +32,7 @@ impl Dispatcher {
             if session.is_unflushed() {
                 self.unflushed.sent();
             }
-            let taken = session.carrier.lanes.reader().consumed();
+            let taken = session.carrier.reader().consumed();
             let rests = session.noted.taken.replace(taken) == taken;
             session.noted.rests.set(rests);
             used |= !rests;

@@ -129,7 +129,7 @@ impl Dispatcher {
             return true;
         }
         let wants = |session: &Rc<crate::session::Session>| {
-            session.carrier.lanes.reader().has_another() || session.is_unflushed()
+            session.carrier.reader().has_another() || session.is_unflushed()
         };
         self.work.roster.any()
             || self.contract.others_wait.get()

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use upbeat_core::address::NodeAddress;
 use upbeat_core::name::NodeName;
-use upbeat_transport::carrier::{Carrier, Kind};
+use upbeat_transport::carrier::{Carrier, Reach};
 use upbeat_transport::{local, shared};
 
 impl Dispatcher {
@@ -31,9 +31,10 @@ impl Dispatcher {
             })
         };
         let ours = |session: &&Rc<Session>| session.noted.opened_as.get() == Some(to);
-        let proves =
-            |session: &&Rc<Session>| to.address().is_none() && self.proves(&session.carrier, name);
-        sessions().find(ours).or_else(|| sessions().find(proves)).cloned()
+        let has_it_here = |session: &&Rc<Session>| {
+            to.address().is_none() && self.has_here(&session.carrier, name)
+        };
+        sessions().find(ours).or_else(|| sessions().find(has_it_here)).cloned()
     }
 
     /// The open session in memory with a node of this host that listens at an address, if there is one whose peer is
@@ -41,7 +42,7 @@ impl Dispatcher {
     pub(crate) fn session_at(&self, name: &NodeName, at: SocketAddr) -> Option<Rc<Session>> {
         let places = self.peers.places.borrow();
         let is_sure = |session: &Session| {
-            session.noted.opened_as.get().is_some() || self.proves(&session.carrier, name)
+            session.noted.opened_as.get().is_some() || self.has_here(&session.carrier, name)
         };
         let session = places.here().find_map(|place| match place {
             Place::Open(session)
@@ -64,7 +65,7 @@ impl Dispatcher {
             Place::Open(session)
                 if session.carrier.peer.incarnation == incarnation
                     && session.carrier.peer.name.as_ref() == Some(name)
-                    && matches!(session.carrier.kind, Kind::Tcp | Kind::Tls)
+                    && session.is_remote()
                     && !session.ending.goodbye.get() =>
             {
                 Some(session)
@@ -80,23 +81,24 @@ impl Dispatcher {
         let (carrier, proved) = (&session.carrier, &session.noted.proved);
         let Some(name) = &carrier.peer.name else { return false };
         if !proved.get() {
-            proved.set(carrier.kind == Kind::Tls || self.proves(carrier, name));
+            let by_certificate = carrier.reach() == Reach::Network { certified: true };
+            proved.set(by_certificate || self.has_here(carrier, name));
         }
         proved.get()
     }
 
-    /// Whether a peer that calls itself so has the name.
-    fn proves(&self, carrier: &Carrier, name: &NodeName) -> bool {
+    /// Whether a peer that calls itself so has the name on this host.
+    fn has_here(&self, carrier: &Carrier, name: &NodeName) -> bool {
         let (peer, program) = (&carrier.peer, self.home.program().name());
-        match (carrier.kind, &self.settings.place) {
+        match (carrier.reach(), &self.settings.place) {
             // A stream within this process is a test's.
-            (Kind::Local, _) => local::has_node(program, name, peer.incarnation),
-            (Kind::Shared | Kind::Stream, Some(place)) => {
+            (Reach::Process, _) => local::has_node(program, name, peer.incarnation),
+            (Reach::Host, Some(place)) => {
                 peer.pid.is_some() && shared::process_of(place, program, name) == peer.pid
             }
-            (Kind::Shared | Kind::Stream, None) => false,
+            (Reach::Host, None) => false,
             // A node of another host has no name here.
-            (Kind::Tcp | Kind::Tls, _) => false,
+            (Reach::Network { .. }, _) => false,
         }
     }
 }

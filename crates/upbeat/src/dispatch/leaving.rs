@@ -13,7 +13,9 @@ impl Dispatcher {
     pub(super) fn leave_in_order(&self, most: Duration) {
         let mut sessions = self.sessions();
         // A session without a connection is lost with its messages, as `on_lost` says.
-        sessions.retain(|session| session.carrier.is_stream() && !session.carrier.is_suspended());
+        sessions.retain(|session| {
+            !session.carrier.caps().shares_memory && !session.carrier.is_suspended()
+        });
         // A caller learns that its call is lost; nobody misses a one-way message.
         let sends = self.counted(Counter::OnewaysSent) != 0;
         let (at_stake, others): (Vec<_>, Vec<_>) =

@@ -62,7 +62,7 @@ impl Pressed {
 
 /// Returns whether a hot session is over a byte stream that stands, as far as is known, and was not lost meanwhile.
 fn is_pumped(session: &Rc<Session>) -> bool {
-    session.carrier.is_stream() && session.noted.hot.get() && !session.is_down()
+    session.carrier.caps().is_pumped && session.noted.hot.get() && !session.is_down()
 }
 
 /// The streams that a pump looks at.
@@ -183,7 +183,7 @@ impl Dispatcher {
     fn is_used(&self, session: &Session) {
         let now = self.pressed.looks.get();
         self.pressed.used.set(now);
-        if session.carrier.is_stream() {
+        if session.carrier.caps().is_pumped {
             session.noted.looks.set(Looks::new(now));
         }
     }

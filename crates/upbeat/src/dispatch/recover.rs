@@ -125,5 +125,5 @@ impl Dispatcher {
 }
 
 fn has_open_frame(session: &Rc<Session>) -> bool {
-    session.carrier.lanes.reader().is_open()
+    session.carrier.reader().is_open()
 }

@@ -449,7 +449,7 @@ impl Caller {
             }));
         }
         self.flush();
-        if self.session.carrier.lanes.wants_room() {
+        if self.session.carrier.writer().wants_room() {
             // The peer does not announce room that it made before it could see that this side waits.
             self.session.settle(false);
         }

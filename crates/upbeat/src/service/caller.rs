@@ -38,7 +38,7 @@ impl Caller {
 
     /// Returns whether the caller may map segments of this process.
     pub(crate) fn shares_memory(&self) -> bool {
-        !self.session.carrier.is_stream()
+        self.session.carrier.caps().shares_memory
     }
 
     /// Returns whether the caller has that name for sure.

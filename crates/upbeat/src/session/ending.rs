@@ -27,7 +27,7 @@ impl Session {
     /// find no slot, or lie behind frames that the peer cannot read any more: the header of the lane says it too.
     pub(crate) fn say_goodbye(&self) {
         if self.ended().is_none() && self.is_here() && !self.ending.said.replace(true) {
-            self.carrier.lanes.set_ended();
+            self.carrier.writer().set_ended();
             self.send_surely(Head::goodbye(), Vec::new());
             self.flush(fence_full());
         }
@@ -35,7 +35,7 @@ impl Session {
 
     /// Returns why a session ends whose peer is gone: the peer may have announced its end.
     pub(crate) fn why_gone(&self, why: Why) -> Why {
-        let in_order = self.ending.goodbye.get() || self.carrier.lanes.peer_has_ended();
+        let in_order = self.ending.goodbye.get() || self.carrier.reader().peer_has_ended();
         match (why, &self.carrier.peer.name) {
             (Why::Died, Some(_)) if in_order => Why::Closed,
             (Why::Died, None) if in_order => Why::HandleClosed,

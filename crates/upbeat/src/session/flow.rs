@@ -95,8 +95,8 @@ impl Session {
 
     /// Returns whether frames have come or gone since the last call, or wait until the socket takes them.
     pub(crate) fn was_used(&self) -> bool {
-        let lanes = &self.carrier.lanes;
-        let moved = lanes.reader().consumed().wrapping_add(lanes.writer().out());
+        let carrier = &self.carrier;
+        let moved = carrier.reader().consumed().wrapping_add(carrier.writer().out());
         self.noted.moved.replace(moved) != moved || self.carrier.has_output()
     }
 
@@ -135,7 +135,7 @@ impl Session {
     #[cold]
     pub(crate) fn publish_accepted(&self) {
         if let Some(accepted) = self.core.inbound().show() {
-            self.carrier.lanes.publish_accepted(accepted);
+            self.carrier.reader().publish_accepted(accepted);
         }
     }
 
@@ -143,13 +143,13 @@ impl Session {
     #[cold]
     pub(crate) fn show_waiting(&self) {
         if let Some(accepted) = self.core.inbound().show_to(true) {
-            self.carrier.lanes.publish_accepted(accepted);
+            self.carrier.reader().publish_accepted(accepted);
         }
     }
 
     /// Returns how many requests the peer says that it has accepted.
     pub(super) fn peer_accepted(&self) -> u64 {
-        self.carrier.lanes.peer_accepted()
+        self.carrier.writer().peer_accepted()
     }
 
     /// Returns whether a request longer than a slot may go in the ring, as far as this side knows.
@@ -270,7 +270,7 @@ impl Session {
     /// The bytes of the context in front of the arguments in the open frame, if it says so.
     pub(crate) fn context_bytes(&self, head: &Head) -> Option<u64> {
         let at = head.flags.offset_of(Flags::CONTEXT)?;
-        Some(self.carrier.lanes.reader().read_word(at as usize))
+        Some(self.carrier.payload().read_word(at as usize))
     }
 
     /// Keeps the open request: a copy if it is short, else its head while the payload stays in its sender's buffer.
@@ -282,7 +282,7 @@ impl Session {
         let kept = KeptRequest { head: *head, body, deadline, context_bytes };
         let inbound = self.core.inbound();
         if let Some(at) = head.flags.offset_of(Flags::GRANTED) {
-            let number = self.carrier.lanes.reader().read_word(at as usize);
+            let number = self.carrier.payload().read_word(at as usize);
             return inbound.fill(number, kept, len).map_err(misbehaved);
         }
         let placed = inbound.keep(kept, len).map_err(misbehaved)?;

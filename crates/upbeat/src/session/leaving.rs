@@ -22,13 +22,13 @@ impl Session {
     /// peer's host does not have them.
     pub(crate) fn has_bytes_under_way(&self) -> bool {
         let carrier = &self.carrier;
-        carrier.is_stream() && (carrier.has_unsent() || !carrier.is_acknowledged())
+        carrier.has_unsent() || !carrier.is_acknowledged()
     }
 
     /// Returns whether the end of the session has to wait for bytes of this side, or for replies to calls that were
     /// given up, which would reset the connection.
     pub(crate) fn is_at_stake(&self) -> bool {
-        self.has_bytes_under_way() || self.carrier.is_stream() && self.calls_open() != 0
+        self.has_bytes_under_way() || !self.carrier.caps().shares_memory && self.calls_open() != 0
     }
 
     /// Warns that a session ends while messages of this side are on their way, for which the end has waited so long.

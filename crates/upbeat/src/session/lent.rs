@@ -142,7 +142,7 @@ impl Session {
     pub(crate) fn slab_came(&self, head: &Head) -> Result<(), Fault> {
         let lent = &self.lent;
         let number = head.call.index() as usize;
-        let shape = self.carrier.lanes.reader().read_word(0);
+        let shape = self.carrier.payload().read_word(0);
         let (each, count) = (shape as u32 as usize, (shape >> 32) as u32);
         let segment = self.segment(SLAB_GENERATION.wrapping_add(lent.announced.get()))?;
         let bytes = segment.bytes as usize;
@@ -153,7 +153,7 @@ impl Session {
                 "slab {number} of {count} buffers of {each} bytes in a segment of {bytes}"
             )));
         }
-        let returns = self.carrier.lanes.returns_for(number);
+        let returns = self.carrier.reader().returns_for(number);
         let (allowance, weight) = kept_of(count, each, &lent.long);
         let buffers = Borrowed::unmapped(each, count, returns)
             .with_allowance(allowance, weight)
@@ -210,16 +210,16 @@ impl Session {
     pub(super) fn copy_body(&self, from: usize, bytes: usize) -> Body {
         if bytes <= HEAD_LINE_BYTES {
             let mut copy = [0; HEAD_LINE_BYTES];
-            self.carrier.lanes.reader().read(from, &mut copy[..bytes]);
+            self.carrier.payload().read(from, &mut copy[..bytes]);
             return Body::Short(copy, bytes as u8);
         }
-        let copy = self.carrier.lanes.reader().read_items(from, bytes);
+        let copy = self.carrier.payload().read_items(from, bytes);
         copy.map_or(Body::Lost(bytes), |copy: Vec<u8>| Body::Copied(copy.into_boxed_slice()))
     }
 
     /// Returns the location of the open frame's payload in a buffer.
     fn placed(&self, at: usize) -> Placed {
-        Placed::from_u64(self.carrier.lanes.reader().read_word(at))
+        Placed::from_u64(self.carrier.payload().read_word(at))
     }
 
     /// Returns the length of the open frame's payload, if it lies in a buffer.

@@ -14,8 +14,8 @@ use upbeat_core::limits::{CONTROL_SLOTS, SLAB_GENERATION};
 use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_core::session::{MissingResource, Slabs, Use};
 use upbeat_core::stream::{Permission, SegmentRequest};
-use upbeat_memory::lane::Lanes;
 use upbeat_memory::slab::Slab;
+use upbeat_transport::carrier::FrameWriter;
 
 /// The error of a sender whose peer holds as many bytes as it may.
 const NO_ROOM_THERE: &str = "the peer on another host already holds as many bytes for its peers as \
@@ -42,11 +42,12 @@ impl Pool {
     }
 
     /// Returns a slab that has a free buffer for a payload of this length.
-    fn find(&self, usage: Use, len: usize, lanes: &Lanes) -> Option<usize> {
+    fn find(&self, usage: Use, len: usize, writer: FrameWriter<'_>) -> Option<usize> {
         let memory = self.memory.borrow();
         let slab = |number: usize| memory.get(number)?.as_ref();
-        let has_free =
-            |number| slab(number).is_some_and(|slab| slab.has_free(|| lanes.peer_returned(number)));
+        let has_free = |number| {
+            slab(number).is_some_and(|slab| slab.has_free(|| writer.peer_returned(number)))
+        };
         self.slabs.borrow().find(usage, len, has_free)
     }
 
@@ -56,8 +57,8 @@ impl Pool {
     }
 
     /// Returns whether buffers have come back since none was free: a good part of a slab, or any if `part` is false.
-    pub(super) fn has_more(&self, part: bool, lanes: &Lanes) -> bool {
-        self.slabs.borrow().has_more(part, |number| lanes.peer_returned(number))
+    pub(super) fn has_more(&self, part: bool, writer: FrameWriter<'_>) -> bool {
+        self.slabs.borrow().has_more(part, |number| writer.peer_returned(number))
     }
 }
 
@@ -65,7 +66,7 @@ impl Session {
     /// Returns the number of one of our slabs that has a free buffer for a payload of this length, or of a new slab
     /// if there may be one more.
     pub(super) fn slab_for(&self, usage: Use, len: usize) -> Result<usize, SendError> {
-        match self.pool.find(usage, len, &self.carrier.lanes) {
+        match self.pool.find(usage, len, self.carrier.writer()) {
             Some(number) => Ok(number),
             None => self.make_slab(usage, len),
         }
@@ -73,7 +74,7 @@ impl Session {
 
     #[cold]
     fn make_slab(&self, usage: Use, len: usize) -> Result<usize, SendError> {
-        let (pool, lanes) = (&self.pool, &self.carrier.lanes);
+        let (pool, writer) = (&self.pool, self.carrier.writer());
         let mut next = pool.slabs.borrow().next(usage, len);
         if next.is_none() && Slabs::makes_way(len) && !mutated(Mutant::IdleSlabsStay) {
             // Idle slabs of other lengths are given up to make room.
@@ -82,10 +83,12 @@ impl Session {
         }
         let Some((number, shape)) = next else {
             if !mutated(Mutant::LackUnrecorded) {
-                pool.slabs.borrow_mut().record_missing(usage, |number| lanes.peer_returned(number));
+                pool.slabs
+                    .borrow_mut()
+                    .record_missing(usage, |number| writer.peer_returned(number));
             }
             // A buffer that came back before the lack was noted would not be reported again.
-            let free = pool.find(usage, len, lanes);
+            let free = pool.find(usage, len, writer);
             return free.ok_or_else(|| self.missing(MissingResource::Buffer));
         };
         let bytes = shape.bytes();
@@ -97,7 +100,9 @@ impl Session {
                 return Err(SendError::no_memory(bytes, NO_ROOM_THERE));
             }
             Permission::Declined | Permission::Awaited => {
-                pool.slabs.borrow_mut().record_missing(usage, |number| lanes.peer_returned(number));
+                pool.slabs
+                    .borrow_mut()
+                    .record_missing(usage, |number| writer.peer_returned(number));
                 return Err(self.missing(MissingResource::Buffer));
             }
         }
@@ -108,14 +113,14 @@ impl Session {
         // No slab is made for a value that is being written at this moment.
         let Ok(mut memory) = pool.memory.try_borrow_mut() else { return Err(no_slot()) };
         // The slot is claimed first, because a segment that has been sent must be announced.
-        let Ok(mut claim) = lanes.claim(1, 0) else { return Err(no_slot()) };
+        let Ok(mut claim) = writer.claim(1, 0) else { return Err(no_slot()) };
         let made = pool.made.get();
         let sent = self.carrier.send_segment(SLAB_GENERATION + made, &segment);
         sent.map_err(|fault| self.growth_error(bytes, fault))?;
         pool.made.set(made + 1);
         claim.write_word(0, shape.each as u64 | u64::from(shape.count) << 32);
         claim.commit(Head::slab(number as u32).words(), 8);
-        let returned = lanes.peer_returned(number);
+        let returned = writer.peer_returned(number);
         let slab = Slab::new(segment.into_region(), shape.each, shape.count, returned);
         if number >= memory.len() {
             memory.resize_with(number + 1, || None);
@@ -144,7 +149,7 @@ impl Session {
     fn lies_idle(&self, number: usize) -> bool {
         let memory = self.pool.memory.borrow();
         let slab = memory.get(number).and_then(Option::as_ref);
-        slab.is_some_and(|slab| slab.is_idle(self.carrier.lanes.peer_returned(number)))
+        slab.is_some_and(|slab| slab.is_idle(self.carrier.writer().peer_returned(number)))
     }
 
     /// Gives up the chosen slabs, as far as there are slots to announce it.
@@ -153,7 +158,7 @@ impl Session {
         for number in unwanted {
             // A slab is not given up while a value is written into a buffer.
             let Ok(mut memory) = self.pool.memory.try_borrow_mut() else { return };
-            let Ok(claim) = self.carrier.lanes.claim(1, 0) else { return };
+            let Ok(claim) = self.carrier.writer().claim(1, 0) else { return };
             claim.commit(Head::retire(number as u32).words(), 0);
             memory[number] = None;
             self.pool.slabs.borrow_mut().retired(number);

@@ -342,8 +342,8 @@ impl Session {
         if !arrived.is_plain.get() {
             return self.read_arrived(take);
         }
-        let reader = self.carrier.lanes.reader();
-        read(true, &mut Input::lane(reader, 0, arrived.len.get() as usize), take)
+        let payload = self.carrier.payload();
+        read(true, &mut Input::frame(payload, 0, arrived.len.get() as usize), take)
     }
 
     /// Reads the open reply that is not a plain result.
@@ -352,11 +352,11 @@ impl Session {
         &self,
         take: impl FnOnce(&mut Input<'_>) -> Result<R, WireError>,
     ) -> Answer<R> {
-        let (arrived, reader) = (&self.answers.arrived, self.carrier.lanes.reader());
+        let (arrived, payload) = (&self.answers.arrived, self.carrier.payload());
         let (form, len) = (arrived.form.get(), arrived.len.get() as usize);
         match arrived.hold.take() {
             Some(hold) => read_in(form, Input::lent(&hold), take),
-            None => read_in(form, Input::lane(reader, 0, len), take),
+            None => read_in(form, Input::frame(payload, 0, len), take),
         }
     }
 

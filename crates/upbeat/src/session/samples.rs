@@ -17,7 +17,6 @@ use upbeat_core::bill::way::{CALL, CALL_TCP, CALL_TLS, ONEWAY, ONEWAY_TCP, ONEWA
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::limits::{CONTROL_SLOTS, STAMPS_BYTES_MAX};
 use upbeat_memory::ring::span_of;
-use upbeat_transport::carrier::Kind;
 
 /// The most sampled calls of a session that are open at once; further ones have no sample.
 const OPEN_MAX: usize = 1024;
@@ -158,9 +157,9 @@ impl Session {
 
     /// Returns the stages of calls and of one-way messages over this session.
     pub(crate) fn ways(&self) -> (&'static Way, &'static Way) {
-        match (self.is_remote(), self.carrier.kind) {
-            (true, Kind::Tls) => (CALL_TLS, ONEWAY_TLS),
-            (true, _) => (CALL_TCP, ONEWAY_TCP),
+        match (self.is_remote(), self.carrier.caps().encrypts) {
+            (true, true) => (CALL_TLS, ONEWAY_TLS),
+            (true, false) => (CALL_TCP, ONEWAY_TCP),
             (false, _) => (CALL, ONEWAY),
         }
     }
@@ -245,7 +244,7 @@ impl Session {
         }
         let mut payload = [0; STAMPS_BYTES_MAX];
         let len = sample.taken.encode(sample.lock.as_deref().unwrap_or(""), &mut payload);
-        let claim = self.carrier.lanes.claim(span_of(len), CONTROL_SLOTS as u32);
+        let claim = self.carrier.writer().claim(span_of(len), CONTROL_SLOTS as u32);
         let Ok(mut claim) = claim else { return false };
         claim.write(0, &payload[..len]);
         claim.commit(Head::stamps(call, len as u32).words(), len);

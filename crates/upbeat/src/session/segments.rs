@@ -55,7 +55,7 @@ impl Segments {
 impl Session {
     /// Sends a segment with exports to the peer. Returns its generation, or 0 if the peer cannot map it.
     pub(crate) fn send_export(&self, segment: &OwnSegment) -> u32 {
-        if self.carrier.is_stream() || matches!(segment, OwnSegment::Heap(_)) {
+        if !self.carrier.caps().shares_memory || matches!(segment, OwnSegment::Heap(_)) {
             return 0;
         }
         let sent = self.segments.exports.get();

@@ -269,8 +269,8 @@ impl Session {
 
     pub(super) fn press(&self) {
         self.pressed.set(true);
-        if !self.carrier.lanes.wants_room() {
-            self.carrier.lanes.set_wants_room(true);
+        if !self.carrier.writer().wants_room() {
+            self.carrier.writer().set_wants_room(true);
         }
     }
 
@@ -297,14 +297,14 @@ impl Session {
                 self.room_came();
             }
             // The wish for room remains while replies wait for buffers.
-            if self.core.classes() == 0 && self.carrier.lanes.wants_room() {
-                self.carrier.lanes.set_wants_room(false);
+            if self.core.classes() == 0 && self.carrier.writer().wants_room() {
+                self.carrier.writer().set_wants_room(false);
             }
         }
         self.wake_callers();
         // A woken sender may not respond: the owner keeps polling until it knows.
         let stand = self.core.outbound().line().has_waiters() || self.core.numbers().has_waiters();
-        self.pressed.set(stand || self.carrier.lanes.wants_room());
+        self.pressed.set(stand || self.carrier.writer().wants_room());
         may_accept
     }
 
@@ -344,16 +344,16 @@ impl Session {
     fn has_room(&self, part: bool) -> bool {
         // A sender that waits for the permission of a segment may try again once there is an answer.
         let news = || self.carrier.has_news();
-        let has_buffers = || self.pool.has_more(part, &self.carrier.lanes) || news();
+        let has_buffers = || self.pool.has_more(part, self.carrier.writer()) || news();
         let accepted = || self.peer_accepted();
         self.core.outbound().has_room(part, accepted, || self.has_slots() || news(), has_buffers)
     }
 
     /// Returns whether the slots are free for which waiting requests wait.
     fn has_slots(&self) -> bool {
-        let (lanes, keep) = (&self.carrier.lanes, CONTROL_SLOTS as u32);
-        let (slots, longest) = (lanes.writer().slots(), lanes.writer().longest(keep));
-        match lanes.claim(self.core.outbound().wanted_slots(slots, longest), keep) {
+        let (writer, keep) = (self.carrier.writer(), CONTROL_SLOTS as u32);
+        let (slots, longest) = (writer.slots(), writer.longest(keep));
+        match writer.claim(self.core.outbound().wanted_slots(slots, longest), keep) {
             // The sender that tries again gets the fault.
             Ok(_) | Err(Refused::Progress { .. } | Refused::TooLong { .. }) => {
                 !mutated(Mutant::SlotsUnnoticed)

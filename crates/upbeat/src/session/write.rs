@@ -203,7 +203,7 @@ impl Session {
     #[inline(always)]
     fn may_lie_in_ring(&self, bytes: usize) -> bool {
         bytes <= IN_STREAMED_RING_BYTES_MAX
-            || bytes <= IN_RING_BYTES_MAX && !self.carrier.is_stream()
+            || bytes <= IN_RING_BYTES_MAX && self.carrier.caps().shares_memory
     }
 
     /// Writes a message that finds no slots.
@@ -307,7 +307,7 @@ impl Session {
         let mut claim = self.slots(span, domain.keep)?;
         stamps.at(Point::Claimed);
         let (head, at) = front.extensions.write(front.head, None, &mut claim);
-        let mut out = of_head(Output::lane(claim, at), &front.head, value);
+        let mut out = of_head(Output::frame(claim, at), &front.head, value);
         value.put(&mut out).map_err(bad_value)?;
         if !out.fits() {
             return Ok(Err(out.len() - at));
@@ -359,7 +359,7 @@ impl Session {
         memory: &'a [Option<Slab>],
         number: usize,
     ) -> Result<Buffer<'a>, SendError> {
-        let returned = || self.carrier.lanes.peer_returned(number);
+        let returned = || self.carrier.writer().peer_returned(number);
         let slab = memory.get(number).and_then(Option::as_ref);
         let buffer = slab.and_then(|slab| slab.claim(returned));
         buffer.ok_or_else(|| self.missing(MissingResource::Buffer))
@@ -383,12 +383,12 @@ impl Session {
     /// Claims slots of our lane.
     #[inline(always)]
     pub(super) fn slots(&self, span: u32, keep: u32) -> Result<Claim<'_>, SendError> {
-        let lanes = &self.carrier.lanes;
-        match lanes.claim(span, keep) {
+        let writer = self.carrier.writer();
+        match writer.claim(span, keep) {
             Ok(claim) => Ok(claim),
             // The claim is made in this function, so that the compiler knows its writer.
             Err(refused) => match self.make_way(span, keep, refused) {
-                Ok(()) => lanes.claim(span, keep).map_err(|_| SendError::Full),
+                Ok(()) => writer.claim(span, keep).map_err(|_| SendError::Full),
                 Err(put) => Err(put),
             },
         }
@@ -423,7 +423,7 @@ impl Session {
                     return Err(lost_progress(now, known, out));
                 }
             }
-            match self.carrier.lanes.claim(span, keep) {
+            match self.carrier.writer().claim(span, keep) {
                 Ok(_) => return Ok(()),
                 Err(again) => refused = again,
             }
@@ -443,8 +443,8 @@ impl Session {
     /// for the segment, or this process has no memory or descriptor for it, and `Full` if there is no slot for the frame
     /// that announces it, or the peer has not answered.
     fn grow(&self, keep: u32) -> Result<bool, SendError> {
-        let lanes = &self.carrier.lanes;
-        let Some((generation, bytes)) = lanes.next_growth() else { return Ok(false) };
+        let writer = self.carrier.writer();
+        let Some((generation, bytes)) = writer.next_growth() else { return Ok(false) };
         if !self.growth.asks() {
             return Ok(false);
         }
@@ -458,7 +458,7 @@ impl Session {
             Permission::Awaited => return Err(self.missing(MissingResource::Buffer)),
         }
         // The slot is claimed first, because a segment that has been sent must be announced.
-        let Ok(claim) = lanes.claim(1, 0) else { return Err(self.missing_slots(1, keep)) };
+        let Ok(claim) = writer.claim(1, 0) else { return Err(self.missing_slots(1, keep)) };
         let Ok(segment) = self.carrier.make_segment("upbeat-lane", bytes) else {
             self.growth.declined();
             return Ok(false);
@@ -476,7 +476,7 @@ impl Session {
             true => drop(claim),
             false => claim.commit(Head::switch(u32::from(generation)).words(), 0),
         }
-        lanes.grow_writer(segment.into_region());
+        writer.grow(segment.into_region());
         Ok(true)
     }
 }

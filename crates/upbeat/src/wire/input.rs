@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use std::cell::{Cell, OnceCell};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use upbeat_memory::ring::Reader;
+use upbeat_memory::ring::Payload;
 use upbeat_memory::{fresh, probe};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -53,7 +53,7 @@ struct Shared {
 
 #[derive(Clone, Copy)]
 enum From<'a> {
-    Lane(&'a Reader),
+    Frame(Payload<'a>),
     Lent(&'a Hold),
     Own(&'a [u8]),
     /// No source: the payload is not read.
@@ -64,8 +64,8 @@ impl<'a> Input<'a> {
     /// Reads the open frame's payload from byte `at` up to `end`. The end was checked against the
     /// frame's span.
     #[inline(always)]
-    pub(crate) fn lane(reader: &'a Reader, at: usize, end: usize) -> Input<'a> {
-        Input::of(From::Lane(reader), at, end)
+    pub(crate) fn frame(payload: Payload<'a>, at: usize, end: usize) -> Input<'a> {
+        Input::of(From::Frame(payload), at, end)
     }
 
     /// Reads a buffer of the peer.
@@ -241,7 +241,7 @@ impl<'a> Input<'a> {
     pub fn plain<T: FromBytes>(&mut self) -> Result<T, WireError> {
         let at = self.pass(size_of::<T>())?;
         match self.from {
-            From::Lane(reader) => Ok(reader.read_value(at)),
+            From::Frame(payload) => Ok(payload.read_value(at)),
             From::Lent(hold) => hold.with(|loan| loan.read_value(at)),
             From::Own(bytes) => {
                 probe::copied_apart(at, size_of::<T>());
@@ -258,7 +258,7 @@ impl<'a> Input<'a> {
     pub fn bytes(&mut self, to: &mut [u8]) -> Result<(), WireError> {
         let at = self.pass(to.len())?;
         match self.from {
-            From::Lane(reader) => reader.read(at, to),
+            From::Frame(payload) => payload.read(at, to),
             From::Lent(hold) => hold.with(|loan| loan.read(at, to))?,
             From::Own(bytes) => {
                 probe::copied_apart(at, to.len());
@@ -294,7 +294,7 @@ impl<'a> Input<'a> {
         let bytes = count.saturating_mul(size_of::<T>());
         let at = self.pass(bytes)?;
         let items = match self.from {
-            From::Lane(reader) => reader.read_items(at, count),
+            From::Frame(payload) => payload.read_items(at, count),
             From::Lent(hold) => hold.with(|loan| loan.read_items(at, count))?,
             From::Own(own) => {
                 probe::copied_apart(at, bytes);
@@ -348,7 +348,7 @@ impl<'a> Input<'a> {
         let (at, end) = (self.pass(0)?, self.end);
         let bytes = match self.from {
             From::Own(bytes) => &bytes[at..end],
-            From::Lane(_) | From::Lent(_) | From::Unread(_) => {
+            From::Frame(_) | From::Lent(_) | From::Unread(_) => {
                 let (begin, copy) = match shared.copy.get() {
                     Some(copy) => copy,
                     None => {

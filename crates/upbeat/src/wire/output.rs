@@ -21,7 +21,7 @@ pub struct Output<'a> {
 }
 
 enum To<'a> {
-    Lane(Claim<'a>),
+    Frame(Claim<'a>),
     Lent(Buffer<'a>),
     Own(Vec<u8>),
     /// No destination: the bytes are only counted.
@@ -33,9 +33,9 @@ enum To<'a> {
 impl<'a> Output<'a> {
     /// Writes into a claimed slot, behind so many bytes that are already there.
     #[inline(always)]
-    pub(crate) fn lane(claim: Claim<'a>, at: usize) -> Output<'a> {
+    pub(crate) fn frame(claim: Claim<'a>, at: usize) -> Output<'a> {
         let room = claim.room();
-        Output { to: To::Lane(claim), at, room, context: None, is_tolerant: false }
+        Output { to: To::Frame(claim), at, room, context: None, is_tolerant: false }
     }
 
     /// Writes into a buffer that is to be lent.
@@ -85,7 +85,7 @@ impl<'a> Output<'a> {
     ) -> Result<(), WireError> {
         self.align();
         let front = |bytes: usize| (bytes as u64 | u64::from(count) << 32).to_le_bytes();
-        if matches!(self.to, To::Lane(_) | To::Lent(_)) {
+        if matches!(self.to, To::Frame(_) | To::Lent(_)) {
             // Bytes that lie there already cannot be changed.
             let room = self.room.saturating_sub(self.at + WORD);
             let mut apart = Output { to: To::Own(Vec::new()), at: 0, room, ..*self };
@@ -130,7 +130,7 @@ impl<'a> Output<'a> {
     /// Publishes the frame in the slots that were claimed for it.
     #[inline(always)]
     pub(crate) fn commit(self, head: [u64; 3], payload: usize) {
-        if let To::Lane(claim) = self.to {
+        if let To::Frame(claim) = self.to {
             claim.commit(head, payload);
         }
     }
@@ -167,7 +167,7 @@ impl<'a> Output<'a> {
         let end = self.at + bytes.len();
         if end <= self.room {
             match &mut self.to {
-                To::Lane(claim) => claim.write(self.at, bytes),
+                To::Frame(claim) => claim.write(self.at, bytes),
                 To::Lent(buffer) => buffer.write(self.at, bytes),
                 To::Own(own) => {
                     probe::copied_apart(self.at, bytes.len());

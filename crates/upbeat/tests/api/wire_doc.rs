@@ -326,7 +326,7 @@ fn pass_on() -> String {
     while answers < 7 {
         patience.check();
         let bound = answers > 0;
-        client.carrier.lanes.publish_accepted(server.carrier.lanes.peer_accepted());
+        client.carrier.reader().publish_accepted(server.carrier.writer().peer_accepted());
         if let Some(passed) = pass(&mut client, &mut server)
             && bound
         {
@@ -377,19 +377,19 @@ impl Passed {
 
 /// Passes one frame on, if there is one.
 fn pass(from: &mut Side, to: &mut Side) -> Option<Passed> {
-    let words = from.carrier.lanes.look().unwrap()?;
+    let words = from.carrier.reader().look().unwrap()?;
     let head = Head::parse(words).unwrap();
     let mut payload = vec![0; head.len as usize];
-    from.carrier.lanes.reader().read(0, &mut payload);
+    from.carrier.payload().read(0, &mut payload);
     let word = |at: usize| u64::from_le_bytes(payload[at..at + 8].try_into().unwrap());
     let placed = head.flags.offset_of(Flags::PLACED).map(|at| Placed::from_u64(word(at as usize)));
     if head.kind == Kind::Slab {
         pass_slab(from, to, head.call.index() as usize, word(0));
     }
     let buffer = placed.map(|placed| pass_buffer(from, to, placed));
-    from.carrier.lanes.reader().advance();
-    from.carrier.lanes.publish_progress();
-    let mut claim = to.carrier.lanes.claim(ring::span_of(payload.len()), 0).unwrap();
+    from.carrier.reader().advance();
+    from.carrier.reader().publish_progress();
+    let mut claim = to.carrier.writer().claim(ring::span_of(payload.len()), 0).unwrap();
     claim.write(0, &payload);
     claim.commit(words, payload.len());
     // The document has zeros for the counter, which is never the same, and all of the time that a call has, of which a
@@ -413,11 +413,11 @@ fn pass_slab(from: &mut Side, to: &mut Side, number: usize, shape: u64) {
     let handed = from.carrier.drain().unwrap().segments.pop().expect("the segment comes first");
     assert_eq!(handed.generation as usize, limits::SLAB_GENERATION as usize + from.lent.len());
     assert_eq!((handed.bytes as usize, number), (each * count as usize, from.lent.len()));
-    let returns = from.carrier.lanes.returns_for(number);
+    let returns = from.carrier.reader().returns_for(number);
     from.lent.push(Arc::new(Borrowed::new(handed.open().unwrap(), each, count, returns)));
     let segment = to.carrier.make_segment("middle", each * count as usize).unwrap();
     to.carrier.send_segment(limits::SLAB_GENERATION + number as u32, &segment).unwrap();
-    let returned = to.carrier.lanes.peer_returned(number);
+    let returned = to.carrier.writer().peer_returned(number);
     to.own.push(Slab::new(segment.into_region(), each, count, returned));
 }
 
@@ -426,7 +426,7 @@ fn pass_buffer(from: &Side, to: &Side, placed: Placed) -> Vec<u8> {
     let loan = from.lent[placed.slab as usize].take(u32::from(placed.index), placed.len as usize);
     let mut bytes = vec![0; placed.len as usize];
     loan.unwrap().read(0, &mut bytes);
-    let returned = || to.carrier.lanes.peer_returned(placed.slab.into());
+    let returned = || to.carrier.writer().peer_returned(placed.slab.into());
     let mut buffer = to.own[placed.slab as usize].claim(returned).unwrap();
     buffer.write(0, &bytes);
     assert_eq!(

@@ -57,7 +57,7 @@ impl Caller {
             self.ticker.restart();
             self.pace.tick();
         }
-        if self.session.carrier.is_stream() {
+        if self.session.carrier.caps().is_pumped {
             if self.pump() {
                 return;
             }
@@ -111,7 +111,7 @@ impl Caller {
                 return Err(CallError::deadline(false));
             }
             if !self.session.still_waits(&mut wants.admission)
-                && !self.session.carrier.lanes.wants_room()
+                && !self.session.carrier.writer().wants_room()
             {
                 break;
             }
@@ -123,7 +123,7 @@ impl Caller {
     /// Reads the socket, for a message that has to wait: the news that it needs may be there, or the end of the
     /// session. A lane in shared memory tells most news by itself, so its socket is read now and then.
     fn look_at_socket(&mut self) {
-        if self.session.carrier.is_stream() {
+        if self.session.carrier.caps().is_pumped {
             if self.session.carrier.pump().ended {
                 self.hear();
             }
@@ -135,7 +135,7 @@ impl Caller {
     /// Sleeps until the peer rings the doorbell.
     fn sleep(&mut self) {
         // The last ring is read now, when no frame is waiting.
-        if self.noted.rung.take() && !self.session.carrier.is_stream() {
+        if self.noted.rung.take() && !self.session.carrier.caps().is_pumped {
             self.hear();
         }
         self.session.look_at_peer();
@@ -260,7 +260,7 @@ impl Caller {
         let mut result = None;
         // A node that this thread drives cannot reply meanwhile, and only the thread of the session reads a stream.
         let lingers = self.session.calls_open() == 1
-            && !self.session.carrier.is_stream()
+            && !self.session.carrier.caps().is_pumped
             && !Dispatcher::is_driving();
         let most = lingers.then(|| ticks() + LINGER_US * ticks_per_second() / 1_000_000);
         self.has_waited();

@@ -118,26 +118,26 @@ impl Imp {
             Ok(drained) if !drained.closed => self.segments.extend(drained.segments),
             _ => return false,
         }
-        while let Ok(Some(words)) = self.carrier.lanes.look() {
+        while let Ok(Some(words)) = self.carrier.reader().look() {
             let carrier = &self.carrier;
             let Ok(head) = Head::parse(words) else { return false };
             let mut payload = vec![0; head.len as usize];
-            if payload.len() <= carrier.lanes.reader().room() {
-                carrier.lanes.reader().read(0, &mut payload);
+            if payload.len() <= carrier.payload().room() {
+                carrier.payload().read(0, &mut payload);
             }
             if self.take_over(&head, &mut payload).is_none() {
                 return false;
             }
             let carrier = &self.carrier;
-            carrier.lanes.reader().advance();
+            carrier.reader().advance();
             if head.kind == Kind::Switch && self.follow(&head).is_none() {
                 return false;
             }
             let carrier = &self.carrier;
-            carrier.lanes.publish_progress();
+            carrier.reader().publish_progress();
             if head.kind.is_request() && !head.flags.has(Flags::GRANTED) {
                 self.requests += 1;
-                carrier.lanes.publish_accepted(self.requests);
+                carrier.reader().publish_accepted(self.requests);
             }
             match head.kind {
                 Kind::Call => self.reply(&head, &payload, random),
@@ -152,8 +152,8 @@ impl Imp {
     /// Goes on where the client's lane does.
     fn follow(&mut self, head: &Head) -> Option<()> {
         let region = self.handed(head.call.generation())?;
-        self.carrier.lanes.next_peer_growth()?;
-        self.carrier.lanes.grow_reader(region);
+        self.carrier.reader().next_growth()?;
+        self.carrier.reader().grow(region);
         Some(())
     }
 
@@ -172,7 +172,7 @@ impl Imp {
         if head.kind == Kind::Slab {
             let shape = word(payload, 0);
             let region = self.handed(SLAB_GENERATION + self.announced)?;
-            let returns = self.carrier.lanes.returns_for(head.call.index() as usize);
+            let returns = self.carrier.reader().returns_for(head.call.index() as usize);
             let (each, count) = (shape as u32 as usize, (shape >> 32) as u32);
             let slab = Arc::new(Borrowed::new(region, each, count, returns));
             self.announced += 1;
@@ -199,7 +199,7 @@ impl Imp {
             // Accepted before it has gone, and that twice.
             3 => (0..2).for_each(|_| grant(number)),
             _ => {
-                self.carrier.lanes.publish_accepted(number);
+                self.carrier.reader().publish_accepted(number);
                 grant(number);
             }
         }
@@ -208,7 +208,7 @@ impl Imp {
     /// A lie about room and buffers.
     fn lie(&self, head: &Head, random: &mut Random) {
         let number = random.below(self.requests + 3);
-        let lanes = &self.carrier.lanes;
+        let carrier = &self.carrier;
         let placed = Placed {
             slab: random.below(3) as u16,
             index: random.below(70) as u16,
@@ -220,7 +220,7 @@ impl Imp {
             0 => self.frame(Head::grant(number).words(), &[]),
             1 => self.frame(Head::nack(number).words(), &[]),
             2 => self.frame(Head::withdraw(number).words(), &[]),
-            3 => lanes.publish_accepted([number, u64::MAX, 0][random.below(3) as usize]),
+            3 => carrier.reader().publish_accepted([number, u64::MAX, 0][random.below(3) as usize]),
             4 => self.frame(reply.words(), &placed.as_u64().to_le_bytes()),
             5 => {
                 let segment = self.carrier.make_segment("hostile", 4096).unwrap();
@@ -239,7 +239,7 @@ impl Imp {
                 self.frame(Head::extended(head.call).words(), &time);
             }
             _ => (0..32).for_each(|slab| {
-                lanes.returns_for(slab).toggle(0, random.next());
+                carrier.reader().returns_for(slab).toggle(0, random.next());
             }),
         }
     }
@@ -290,7 +290,7 @@ impl Imp {
 
     fn frame(&self, words: [u64; 3], payload: &[u8]) {
         let span = upbeat_memory::ring::span_of(payload.len());
-        if let Ok(mut claim) = self.carrier.lanes.claim(span, 0)
+        if let Ok(mut claim) = self.carrier.writer().claim(span, 0)
             && words[0] & 0xff00 != 0
         {
             claim.write(0, payload);
