@@ -337,8 +337,8 @@ pub const PENDING_SEGMENTS_MAX: usize = 2 + SLABS_MAX;
 /// Bytes of the text of a failed call or of a refusal.
 pub const ERROR_TEXT_BYTES_MAX: usize = 1024;
 
-/// The number of times per second that a polling node polls its sockets.
-pub const WATCHES_PER_SECOND_MAX: u64 = 1_000;
+/// The looks of a polling node into its epoll per second, if it has used no socket lately.
+pub const WATCHES_PER_SECOND: u64 = 1_000;
 
 /// Nanoseconds between two sweeps of a node over every lane, for notes that were lost.
 pub const SWEEP_NS: u64 = 50_000_000;

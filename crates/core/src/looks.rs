@@ -15,7 +15,8 @@ const SILENT_TURNS: u64 = 4_096;
 /// The looks into the epoll take one such part of the time of a busy node.
 const EPOLL_PARTS: u64 = 20;
 
-/// The looks into the epoll are no further apart than this part of the silence of all sockets, or than the longest interval.
+/// The looks into the epoll are as far apart as this part of the time since a socket began to rest, or as their cost demands
+/// if that is longer, and no further than the longest interval.
 const EPOLL_SILENCE_PARTS: u64 = 2_048;
 
 /// The looks at the socket of one session. Times are counted in turns of the node.

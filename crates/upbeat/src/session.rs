@@ -4,6 +4,7 @@
 //! tables; the owner decides which waiter is polled when a reply comes, and what a request runs. Invariant: a frame
 //! is passed only after its contents have been taken over.
 
+mod notes;
 mod front;
 mod send_error;
 mod lent;
@@ -29,6 +30,7 @@ pub(crate) use flow::{KeptRequest, Next, Terms};
 pub(crate) use front::{Extensions, Front, Plain};
 pub(crate) use leaving::leave_all;
 pub(crate) use loans::{Lent, Served};
+pub(crate) use notes::NodeNotes;
 pub(crate) use queue::{Admission, SenderTurn};
 pub(crate) use reply::Answer;
 pub(crate) use send_error::SendError;
@@ -39,19 +41,16 @@ use crate::wake::{ForeignWaker, TaskId};
 use crate::wire::Input;
 use std::cell::{Cell, OnceCell, RefCell, RefMut};
 use std::sync::Arc;
-use upbeat_core::address::NodeAddress;
 use upbeat_core::channel::call::Serving;
 use upbeat_core::fault::Rule;
 use upbeat_core::flow::ReplyBudget;
 use upbeat_core::frame::{Flags, Head};
 use upbeat_core::limits::{FLUSH_MESSAGES, RING_SLOTS_MAX, STREAM_OUT_BYTES};
-use upbeat_core::looks::Looks;
 use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_core::quota::Quota;
 use upbeat_core::resume::Link;
 use upbeat_core::session::{Grant, Growth};
 use upbeat_memory::fork::Process;
-use upbeat_memory::pool::Key;
 use upbeat_memory::ring::Look;
 use upbeat_memory::segment::SegmentError;
 use upbeat_memory::sync::FenceProof;
@@ -117,31 +116,6 @@ pub(crate) struct Session {
     wake: Arc<dyn Fn() + Send + Sync>,
     /// The process in which the session was made.
     made: Process,
-}
-
-/// A node's notes about a session.
-#[derive(Default)]
-pub(crate) struct NodeNotes {
-    /// The key under which the node keeps the session.
-    pub(crate) key: Cell<Option<Key>>,
-    /// The peer's socket, inbox or address, if the node has opened the session.
-    pub(crate) opened_as: OnceCell<NodeAddress>,
-    /// Whether the peer has proved its name.
-    pub(crate) proved: Cell<bool>,
-    /// Whether the peer's process is watched for this session.
-    pub(crate) watched: Cell<bool>,
-    /// Whether the node polls the lane in each turn.
-    pub(crate) hot: Cell<bool>,
-    /// The position in the lane when the node last looked for idle sessions, and whether it was the same the time before.
-    pub(crate) taken: Cell<u64>,
-    pub(crate) rests: Cell<bool>,
-    /// The frames that had come and gone when the node last looked at streams, and the looks at this one's socket.
-    pub(crate) moved: Cell<u64>,
-    pub(crate) looks: Cell<Looks>,
-    /// Whether the session waits for room in the node for its requests.
-    pub(crate) awaits_turn: Cell<bool>,
-    /// Whether the node waits until the session's socket takes more.
-    pub(crate) awaits_output: Cell<bool>,
 }
 
 /// The state of a session's end.

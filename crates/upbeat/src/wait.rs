@@ -22,7 +22,7 @@ use neighbours::Neighbours;
 pub(crate) use processors::thread_times;
 use processors::{delayed_ns, processors};
 use std::cell::Cell;
-use upbeat_core::limits::WATCHES_PER_SECOND_MAX;
+use upbeat_core::limits::WATCHES_PER_SECOND;
 use upbeat_environment::waiting::yield_now;
 use upbeat_memory::ticks::{ticks, ticks_per_second};
 
@@ -71,7 +71,7 @@ pub(crate) const TURNS_PER_TICK: u32 = 256;
 /// The fewest turns between two questions whether a look into the epoll is due.
 const TURNS_PER_LOOK_OUT: u32 = 4;
 /// The nanoseconds between two checks of the sockets while the thread is awake.
-pub(crate) const WATCH_NS: u64 = 1_000_000_000 / WATCHES_PER_SECOND_MAX;
+pub(crate) const WATCH_NS: u64 = 1_000_000_000 / WATCHES_PER_SECOND;
 /// The longest time for which an adaptive node spins: about the cost of going to sleep and being woken.
 const SPIN_US_MAX: u64 = 60;
 /// The node spins for this many times the usual wait.
@@ -82,12 +82,13 @@ const WAITS_PER_TRIAL: u32 = 8;
 /// Decides when a thread that is awake reads the clock, and when it checks its sockets.
 pub(crate) struct Ticker {
     turns_left: Cell<u32>,
-    /// The turns that are left behind those, if an interruption comes first; otherwise 0.
+    /// The turns of the count that are left behind the next interruption.
     kept: Cell<u32>,
     /// The most turns between two interruptions.
     stride: Cell<u32>,
-    /// The turns from the last interruption to the next, and those from the one before to the last.
+    /// The turns from the last interruption to the next.
     stretch: Cell<u32>,
+    /// The turns between the last two interruptions.
     passed: Cell<u32>,
     watched: Cell<u64>,
 }

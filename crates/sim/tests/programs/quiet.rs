@@ -24,6 +24,8 @@ trait Wait {
     async fn wait(&self);
     /// Returns at once.
     async fn pass(&self, number: u64) -> u64;
+    /// Returns after a time.
+    async fn rest(&self, ms: u64);
 }
 
 /// The times at which handlers began and ended.
@@ -47,6 +49,9 @@ impl Wait for Waits {
     }
     async fn pass(&self, number: u64) -> u64 {
         number
+    }
+    async fn rest(&self, ms: u64) {
+        upbeat::sleep(Duration::from_millis(ms)).await;
     }
 }
 
@@ -126,6 +131,36 @@ pub(crate) fn deadlines(sim: &Sim) {
     assert!(began.elapsed() < ms(202), "{:?}", began.elapsed());
     sim.heal("main", "vienna");
     assert_eq!(waits.blocking().pass(4), Ok(4));
+}
+
+/// A node answers a caller of another host although a caller of its own host has kept it so busy meanwhile that the other
+/// one's socket is left to the epoll.
+pub(crate) fn beside(sim: &Sim) {
+    const CALLS: u64 = 6_000;
+    waits(sim);
+    let node = remote(sim, "client", LONG).build().unwrap();
+    node.block_on(async {
+        let far = connected(&node).await;
+        let rests = node.spawn(async move { far.rest(2_000).deadline(SOON).await });
+        upbeat::sleep(ms(100)).await;
+        sim.host("vienna").start("beside", |sim| {
+            let node = sim.node("beside").build().unwrap();
+            node.block_on(async {
+                let near: WaitClient = node.connect("waits").wait_for(SOON).await.unwrap();
+                for number in 0..CALLS {
+                    assert_eq!(near.pass(number).await, Ok(number));
+                }
+            });
+            Ok::<_, Infallible>(())
+        });
+        assert_eq!(rests.await.unwrap(), Ok(()));
+    });
+    assert!(sim.time() < ms(3_000), "{:?}", sim.time());
+}
+
+#[test]
+fn a_socket_that_is_left_to_the_epoll_gets_its_reply() {
+    check(1, beside);
 }
 
 /// Two clients of a node that is gone share the attempts to reach it, and each gives up in its own time.

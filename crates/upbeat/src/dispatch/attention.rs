@@ -14,7 +14,9 @@ impl Dispatcher {
         let enters = session.noted.key.get().is_some() && !session.noted.hot.replace(true);
         if enters {
             session.carrier.set_attention(true);
-            self.peers.hot.enter(Rc::clone(session));
+            if !session.noted.listed.replace(true) {
+                self.peers.hot.enter(Rc::clone(session));
+            }
             self.note_stale();
         }
         // A session that is hot already may resume after it was suspended.
@@ -39,7 +41,7 @@ impl Dispatcher {
         }
         drop(hot);
         if used {
-            self.cool_those(|session| {
+            self.cool_where(|session| {
                 session.noted.rests.get()
                     && session.calls_open() == 0
                     && !session.serves()
@@ -49,7 +51,7 @@ impl Dispatcher {
     }
 
     /// Stops looking each turn at such sessions.
-    pub(super) fn cool_those(&self, rests: impl Fn(&Rc<Session>) -> bool) {
+    pub(super) fn cool_where(&self, rests: impl Fn(&Rc<Session>) -> bool) {
         let hot = self.peers.hot.hold();
         let mut cooled = false;
         for session in hot.iter().filter(|session| rests(session)) {
@@ -66,7 +68,6 @@ impl Dispatcher {
         drop(hot);
         if cooled {
             self.peers.hot.left();
-            // A session that becomes hot again must not be on the list already.
             self.update_hot();
             self.note_stale();
         }
@@ -74,7 +75,11 @@ impl Dispatcher {
 
     /// Brings the list of hot sessions up to date, if it is not held.
     pub(super) fn update_hot(&self) {
-        self.peers.hot.update(|session| session.noted.hot.get());
+        self.peers.hot.update(|session| {
+            let is_hot = session.noted.hot.get();
+            session.noted.listed.set(is_hot);
+            is_hot
+        });
         self.find_streams();
     }
 

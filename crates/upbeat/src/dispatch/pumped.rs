@@ -11,7 +11,6 @@ use crate::reactor::Source;
 use crate::session::Session;
 use std::cell::Cell;
 use std::rc::Rc;
-use upbeat_core::looks::Looks;
 use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_transport::carrier::Carrier;
 use upbeat_transport::error::OpenError;
@@ -133,13 +132,15 @@ impl Dispatcher {
         let hot = self.peers.hot.hold();
         let now = self.pressed.looks.get() + 1;
         self.pressed.looks.set(now);
-        for session in hot.iter().filter(|session| session.was_used()) {
-            self.is_used(session);
+        for session in hot.iter().filter(|session| session.take_used()) {
+            self.note_use(session);
         }
         let (mut came, mut looked, mut silent, mut ended) = (false, false, false, Vec::new());
         for session in hot.iter().filter(|session| is_pumped(session)) {
             let mut looks = session.noted.looks.get();
-            let is_due = looks.take_due(now, self.pressed.used.get()) || whom == Whom::All;
+            let is_due = looks.take_due(now, self.pressed.used.get())
+                || whom == Whom::All
+                || session.is_pressed();
             if !is_due && looks.begins_to_rest() {
                 self.look_out_soon();
             }
@@ -147,11 +148,14 @@ impl Dispatcher {
             if is_due {
                 looked = true;
                 let pumped = session.carrier.pump();
+                if session.noted.awaits_output.get() {
+                    self.await_output(session);
+                }
                 if pumped.came {
                     came = true;
-                    self.is_used(session);
+                    self.note_use(session);
                 }
-                // The first attempt may come before the peer's host has acknowledged everything.
+                // A stream whose bytes its host has not acknowledged stays: the next looks try again.
                 silent |= looks.is_silent(now, self.pressed.used.get());
                 if pumped.ended {
                     ended.push(Rc::clone(session));
@@ -180,11 +184,13 @@ impl Dispatcher {
     }
 
     /// Notes that frames of a session have come or gone.
-    fn is_used(&self, session: &Session) {
+    fn note_use(&self, session: &Session) {
         let now = self.pressed.looks.get();
         self.pressed.used.set(now);
         if session.carrier.caps().is_pumped {
-            session.noted.looks.set(Looks::new(now));
+            let mut looks = session.noted.looks.get();
+            looks.used(now);
+            session.noted.looks.set(looks);
         }
     }
 
@@ -192,9 +198,10 @@ impl Dispatcher {
     #[cold]
     fn cool_silent(&self) {
         let (now, used) = (self.pressed.looks.get(), self.pressed.used.get());
-        self.cool_those(|session| {
+        self.cool_where(|session| {
             is_pumped(session)
                 && session.noted.looks.get().is_silent(now, used)
+                && !session.serves()
                 && session.has_nothing_to_do()
         });
     }
@@ -213,7 +220,7 @@ impl Dispatcher {
     /// Pumps a session from now on, if it is hot and over a stream.
     pub(super) fn pumps_also(&self, session: &Rc<Session>) {
         if is_pumped(session) {
-            self.is_used(session);
+            self.note_use(session);
             self.set_pumps(true);
         }
     }

@@ -94,7 +94,7 @@ impl Session {
     }
 
     /// Returns whether frames have come or gone since the last call, or wait until the socket takes them.
-    pub(crate) fn was_used(&self) -> bool {
+    pub(crate) fn take_used(&self) -> bool {
         let carrier = &self.carrier;
         let moved = carrier.reader().consumed().wrapping_add(carrier.writer().out());
         self.noted.moved.replace(moved) != moved || self.carrier.has_output()
