@@ -163,6 +163,50 @@ fn a_socket_that_is_left_to_the_epoll_gets_its_reply() {
     check(1, beside);
 }
 
+/// A reply that comes together with the end of its connection is taken at once, also from a socket that was left to the epoll.
+pub(crate) fn last_words(sim: &Sim) {
+    const CALLS: u64 = 6_000;
+    waits(sim);
+    sim.start("near", |sim| {
+        let node = sim.node("near").build().unwrap();
+        node.serve(WaitServer::new(Waits(Times::default()))).unwrap();
+        node.block_on(std::future::pending::<()>());
+        Ok::<_, Infallible>(())
+    });
+    let told = Arc::new(Mutex::new(None));
+    let tells = Arc::clone(&told);
+    sim.start("client", move |sim| {
+        let node = remote(sim, "client", LONG).build().unwrap();
+        node.block_on(async {
+            let far = connected(&node).await;
+            let rests = node.spawn(async move { far.rest(2_000).await });
+            let near: WaitClient = node.connect("near").wait_for(SOON).await.unwrap();
+            for number in 0..CALLS {
+                assert_eq!(near.pass(number).await, Ok(number));
+            }
+            let answered = rests.await.unwrap();
+            *tells.lock().unwrap() = Some((answered, Instant::now()));
+        });
+        Ok::<_, Infallible>(())
+    });
+    sim.pause(ms(1_500));
+    sim.stop("client");
+    sim.pause(ms(1_000));
+    sim.kill("waits");
+    sim.pause(ms(100));
+    let goes_on = Instant::now();
+    sim.go_on("client");
+    sim.pause(ms(100));
+    let (answered, at) = told.lock().unwrap().take().expect("the reply has come");
+    assert_eq!(answered, Ok(()));
+    assert!(at - goes_on < ms(5), "{:?}", at - goes_on);
+}
+
+#[test]
+fn a_reply_that_comes_with_the_end_of_its_connection_is_taken_at_once() {
+    check(1, last_words);
+}
+
 /// Two clients of a node that is gone share the attempts to reach it, and each gives up in its own time.
 pub(crate) fn gives_up(sim: &Sim) {
     waits(sim);

@@ -39,6 +39,10 @@ impl Dispatcher {
         let addresses = session.carrier.peer.at.filter(|_| opened).map(Addresses::new);
         let suspended = Suspended { session: Rc::clone(session), attempts: Vec::new(), addresses };
         self.peers.suspended.borrow_mut().insert(key, suspended);
+        if session.has_frame() {
+            // Frames have come with the end of the connection, into a session at which no turn looks.
+            self.heat(session);
+        }
         if session.noted.hot.get() {
             // A suspended session is not pumped.
             self.peers.hot.left();

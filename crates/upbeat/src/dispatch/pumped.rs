@@ -156,7 +156,7 @@ impl Dispatcher {
                     self.note_use(session);
                 }
                 // A stream whose bytes its host has not acknowledged stays: the next looks try again.
-                silent |= looks.is_silent(now, self.pressed.used.get());
+                silent |= !session.is_pressed() && looks.is_silent(now, self.pressed.used.get());
                 if pumped.ended {
                     ended.push(Rc::clone(session));
                     continue;
