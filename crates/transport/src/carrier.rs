@@ -253,6 +253,13 @@ impl Carrier {
         }
     }
 
+    /// Frees the memory of a stream that no message uses now.
+    pub fn free_idle(&self) {
+        if let Medium::Stream { stream, .. } = &self.medium {
+            stream.free_idle();
+        }
+    }
+
     /// Returns whether output waits until the socket takes it.
     pub fn has_output(&self) -> bool {
         matches!(&self.medium, Medium::Stream { stream, .. } if stream.has_output())

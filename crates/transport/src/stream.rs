@@ -340,6 +340,11 @@ impl Stream {
     pub(crate) fn cool(&self, lanes: &Lanes) {
         self.outgoing.borrow_mut().asking().withdraw();
         self.push(lanes, PushReason::Rest);
+        self.free_idle();
+    }
+
+    /// Frees the memory that no message uses now.
+    pub(crate) fn free_idle(&self) {
         self.outgoing.borrow_mut().shrink();
         self.incoming.borrow_mut().shrink(0);
         self.clock.borrow_mut().iter_mut().for_each(PeerClock::cool);

@@ -37,6 +37,9 @@ impl Dispatcher {
             let taken = session.carrier.reader().consumed();
             let rests = session.noted.taken.replace(taken) == taken;
             session.noted.rests.set(rests);
+            if rests {
+                session.carrier.free_idle();
+            }
             used |= !rests;
         }
         drop(hot);
