@@ -253,11 +253,16 @@ impl Carrier {
         }
     }
 
-    /// Frees the memory of a stream that no message uses now.
-    pub fn free_idle(&self) {
+    /// Frees the buffers of a stream that are empty.
+    pub fn free_buffers(&self) {
         if let Medium::Stream { stream, .. } = &self.medium {
-            stream.free_idle();
+            stream.free_buffers();
         }
+    }
+
+    /// Returns whether a stream has received something of which no socket tells any more: the next pump takes it.
+    pub fn has_input(&self) -> bool {
+        matches!(&self.medium, Medium::Stream { stream, .. } if stream.has_input())
     }
 
     /// Returns whether output waits until the socket takes it.

@@ -161,7 +161,8 @@ impl Stream {
         }
     }
 
-    fn has_input(&self) -> bool {
+    /// Returns whether something has come that does not make the socket readable.
+    pub(crate) fn has_input(&self) -> bool {
         self.pipe.borrow().as_ref().is_some_and(Pipe::has_input)
     }
 
@@ -340,14 +341,14 @@ impl Stream {
     pub(crate) fn cool(&self, lanes: &Lanes) {
         self.outgoing.borrow_mut().asking().withdraw();
         self.push(lanes, PushReason::Rest);
-        self.free_idle();
+        self.free_buffers();
+        self.clock.borrow_mut().iter_mut().for_each(PeerClock::cool);
     }
 
-    /// Frees the memory that no message uses now.
-    pub(crate) fn free_idle(&self) {
+    /// Frees the buffers that are empty.
+    pub(crate) fn free_buffers(&self) {
         self.outgoing.borrow_mut().shrink();
         self.incoming.borrow_mut().shrink(0);
-        self.clock.borrow_mut().iter_mut().for_each(PeerClock::cool);
     }
 
     /// Sends a segment ahead of the frame that will name it.

@@ -317,10 +317,10 @@ impl TlsStream {
         engine.fault.is_none() && !engine.deaf && engine.tls.wants_write()
     }
 
-    /// Returns whether [`TlsStream::receive`] has bytes to return although the socket may have none, because the space
-    /// of the last call was too small.
+    /// Returns whether [`TlsStream::receive`] may have bytes, the end or an error to return although the socket has
+    /// nothing: the space of the last call was too small, or the end came behind the bytes.
     pub fn has_input(&self) -> bool {
-        self.engine.borrow_mut().has_plaintext()
+        self.engine.borrow_mut().has_input()
     }
 
     /// Receives bytes into a region, and further bytes into `rest`. Returns the number of bytes, which is less than

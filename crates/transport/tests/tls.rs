@@ -59,6 +59,12 @@ fn nodes_of_one_authority_talk() {
     assert!(server.has_input());
     assert_eq!(receive(&server, 6).unwrap(), b" words");
     assert!(!server.has_input());
+    // So does the end behind the last bytes.
+    client.send(b"the end", None).unwrap();
+    client.close();
+    assert_eq!(server.receive(None, &mut some), Ok(7));
+    assert!(server.has_input());
+    assert_eq!(server.receive(None, &mut some), Ok(0));
 }
 
 #[test]

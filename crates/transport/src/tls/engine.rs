@@ -174,8 +174,15 @@ impl Engine {
         Ok(())
     }
 
+    /// Returns whether there is something for the owner without the socket: input, the end, or an error.
+    pub(super) fn has_input(&mut self) -> bool {
+        let has_ended = self.fault.is_some() || self.ended || self.closed;
+        // The reader has no error if there is plaintext, or the peer's close_notify.
+        has_ended || !self.undecrypted.is_empty() || self.tls.reader().fill_buf().is_ok()
+    }
+
     /// Returns whether there is plaintext that the owner has not taken.
-    pub(super) fn has_plaintext(&mut self) -> bool {
+    fn has_plaintext(&mut self) -> bool {
         self.tls.reader().fill_buf().is_ok_and(|chunk| !chunk.is_empty())
     }
 

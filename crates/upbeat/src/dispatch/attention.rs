@@ -38,7 +38,7 @@ impl Dispatcher {
             let rests = session.noted.taken.replace(taken) == taken;
             session.noted.rests.set(rests);
             if rests {
-                session.carrier.free_idle();
+                session.carrier.free_buffers();
             }
             used |= !rests;
         }
@@ -53,14 +53,15 @@ impl Dispatcher {
         }
     }
 
-    /// Stops looking each turn at such sessions.
+    /// Stops looking each turn at the sessions that rest, as `rests` says.
     pub(super) fn cool_where(&self, rests: impl Fn(&Rc<Session>) -> bool) {
         let hot = self.peers.hot.hold();
         let mut cooled = false;
         for session in hot.iter().filter(|session| rests(session)) {
             session.carrier.cool();
             session.carrier.set_attention(false);
-            let is_late = session.has_frame() || session.carrier.has_output();
+            let carrier = &session.carrier;
+            let is_late = session.has_frame() || carrier.has_input() || carrier.has_output();
             if is_late && !mutated(Mutant::CooledUnlooked) {
                 session.carrier.set_attention(true);
                 continue;
