@@ -337,7 +337,7 @@ pub const PENDING_SEGMENTS_MAX: usize = 2 + SLABS_MAX;
 /// Bytes of the text of a failed call or of a refusal.
 pub const ERROR_TEXT_BYTES_MAX: usize = 1024;
 
-/// The looks of a polling node into its epoll per second, if it has used no socket lately.
+/// The looks of a node that is awake into its epoll per second. A node that passes over sockets makes more.
 pub const WATCHES_PER_SECOND: u64 = 1_000;
 
 /// Nanoseconds between two sweeps of a node over every lane, for notes that were lost.

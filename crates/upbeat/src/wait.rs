@@ -1,9 +1,10 @@
 //! The waiting of a node: poll again, yield to other threads, or sleep.
 //!
-//! All pacing is in this module. Between two polls there is a PAUSE instruction, so that a reader does not steal the
-//! cache line that its peer is about to write. How long a node spins before it sleeps follows the recent waits: if
-//! most waits end within the cost of a wake-up, the node spins; if not, it sleeps at once. While a computation of the
-//! node is under way on another thread, the node does not spin beside it.
+//! All pacing is in this module, but for looks at sockets (`core::looks`). Between two polls there is a PAUSE
+//! instruction, so that a reader does not steal the cache line that its peer is about to write. How long a node spins
+//! before it sleeps follows the recent waits: if most waits end within the cost of a wake-up, the node spins; if not,
+//! it sleeps at once. While a computation of the node is under way on another thread, the node does not spin beside
+//! it.
 //!
 //! If more threads are runnable than there are processors, a node that spins only takes the processor from the node
 //! that it waits for. An adaptive node then sleeps whenever it has nothing to do. It notices other threads by three
@@ -68,8 +69,6 @@ pub(crate) enum Idle {
 const LOOKS_PER_TICK: u32 = 64;
 /// The turns of a node, or the waits of a handle, between two readings of the clock while messages come.
 pub(crate) const TURNS_PER_TICK: u32 = 256;
-/// The fewest turns between two questions whether a look into the epoll is due.
-const TURNS_PER_LOOK_OUT: u32 = 4;
 /// The nanoseconds between two checks of the sockets while the thread is awake.
 pub(crate) const WATCH_NS: u64 = 1_000_000_000 / WATCHES_PER_SECOND;
 /// The longest time for which an adaptive node spins: about the cost of going to sleep and being woken.
@@ -107,7 +106,7 @@ impl Ticker {
 
     /// Interrupts the count after so many turns, and then each time after as many, for looks at sockets.
     pub(crate) fn set_stride(&self, turns: u32) {
-        let turns = turns.clamp(TURNS_PER_LOOK_OUT, TURNS_PER_TICK);
+        let turns = turns.clamp(1, TURNS_PER_TICK);
         self.stride.set(turns);
         if self.turns_left.get() > 1 {
             self.cut(turns);

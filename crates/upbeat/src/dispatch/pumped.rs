@@ -1,8 +1,8 @@
 //! Sessions over byte streams: a node polls their sockets as it polls the lanes of other sessions.
 //!
-//! A turn looks into the lanes, and then pumps the hot streams whose turn it is: the pump sends bytes that are due, and
+//! A turn looks into the lanes, and then pumps the hot streams that are due: the pump sends bytes that are due, and
 //! writes bytes that arrive into the replica of the peer's lane. The turn takes frames from there, as from any lane.
-//! [`upbeat_core::looks`] decides whose turn it is: a stream that is silent while other sessions are used is pumped ever
+//! [`upbeat_core::looks`] decides which are due: a stream that is silent since another session was used is pumped ever
 //! more seldom, and then leaves the hot list. Invariant: a node without streams does nothing of this, and a sleeping node
 //! is woken by the sockets that it waits for: readable ones, and writable ones where bytes are still to be sent.
 
@@ -26,8 +26,9 @@ const PUMPS: u8 = 2;
 pub(super) struct Pressed {
     /// All of it in one word, so that one load tells whether there is any.
     work: Cell<u8>,
-    /// The looks at the lanes since there were streams to pump, and the last one after which a session had been used.
+    /// The rounds of looks at streams.
     looks: Cell<u64>,
+    /// The last round before which a session had been used.
     used: Cell<u64>,
 }
 
@@ -59,17 +60,12 @@ impl Pressed {
     }
 }
 
-/// Returns whether a hot session is over a byte stream that stands, as far as is known, and was not lost meanwhile.
-fn is_pumped(session: &Rc<Session>) -> bool {
-    session.carrier.caps().is_pumped && session.noted.hot.get() && !session.is_down()
-}
-
 /// The streams that a pump looks at.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Whom {
     /// All hot ones, for a node that has not looked for a while.
     All,
-    /// Hot ones whose turn it is.
+    /// Hot ones that are due.
     Due,
 }
 
@@ -93,7 +89,7 @@ impl Dispatcher {
         came
     }
 
-    /// Pumps the streams whose turn it is. If nothing arrives, looks at lanes and sockets by turns, as often as a turn
+    /// Pumps the streams that are due. If nothing arrives, looks into the lanes and pumps alternately, as often as a turn
     /// looks that finds nothing. Returns whether anything arrived.
     fn pump_by_turns(self: &Rc<Self>, busy: bool, main: Main<'_>) -> bool {
         let mut lanes = if busy { 1 } else { self.waits.pump_looks.get() };
@@ -121,13 +117,13 @@ impl Dispatcher {
 
     /// Takes over the frames that the pump has brought.
     fn drain_streams(self: &Rc<Self>, main: Main<'_>) {
-        for session in self.peers.hot.hold().iter().filter(|session| is_pumped(session)) {
+        for session in self.peers.hot.hold().iter().filter(|session| session.is_pumped()) {
             self.drain(session, main);
             session.carrier.was_read();
         }
     }
 
-    /// Pumps hot streams behind a look at the lanes.
+    /// Pumps hot streams: a round of looks.
     fn pump(self: &Rc<Self>, whom: Whom) -> Round {
         let hot = self.peers.hot.hold();
         let now = self.pressed.looks.get() + 1;
@@ -136,7 +132,7 @@ impl Dispatcher {
             self.note_use(session);
         }
         let (mut came, mut looked, mut silent, mut ended) = (false, false, false, Vec::new());
-        for session in hot.iter().filter(|session| is_pumped(session)) {
+        for session in hot.iter().filter(|session| session.is_pumped()) {
             let mut looks = session.noted.looks.get();
             let is_due = looks.take_due(now, self.pressed.used.get())
                 || whom == Whom::All
@@ -155,7 +151,7 @@ impl Dispatcher {
                     came = true;
                     self.note_use(session);
                 }
-                // A stream whose bytes its host has not acknowledged stays: the next looks try again.
+                // A stream whose bytes the peer's host has not acknowledged stays: the next looks try again.
                 silent |= !session.is_pressed() && looks.is_silent(now, self.pressed.used.get());
                 if pumped.ended {
                     ended.push(Rc::clone(session));
@@ -183,7 +179,7 @@ impl Dispatcher {
         }
     }
 
-    /// Notes that frames of a session have come or gone.
+    /// Notes that a session is used: frames come or go, its output waits, or it becomes hot.
     fn note_use(&self, session: &Session) {
         let now = self.pressed.looks.get();
         self.pressed.used.set(now);
@@ -194,19 +190,19 @@ impl Dispatcher {
         }
     }
 
-    /// Leaves the streams to the epoll that were silent for long while other sessions were used.
+    /// Leaves the streams to the epoll that have been silent for long since another session was used.
     #[cold]
     fn cool_silent(&self) {
         let (now, used) = (self.pressed.looks.get(), self.pressed.used.get());
         self.cool_where(|session| {
-            is_pumped(session)
+            session.is_pumped()
                 && session.noted.looks.get().is_silent(now, used)
                 && !session.serves()
                 && session.has_nothing_to_do()
         });
     }
 
-    /// Sets how often a turn looks: once into the lanes if there are streams to pump as well.
+    /// Sets how often a turn looks. If there are streams to pump, the pump makes all looks behind the first.
     pub(super) fn set_looks(&self, looks: u32) {
         self.waits.pump_looks.set(looks);
         self.waits.looks.set(if self.pressed.pumps() { 1 } else { looks });
@@ -214,12 +210,12 @@ impl Dispatcher {
 
     /// Finds out whether there are streams to pump, after hot sessions have gone.
     pub(super) fn find_streams(&self) {
-        self.set_pumps(self.peers.hot.any(is_pumped));
+        self.set_pumps(self.peers.hot.any(|session| session.is_pumped()));
     }
 
     /// Pumps a session from now on, if it is hot and over a stream.
     pub(super) fn pumps_also(&self, session: &Rc<Session>) {
-        if is_pumped(session) {
+        if session.is_pumped() {
             self.note_use(session);
             self.set_pumps(true);
         }
@@ -235,7 +231,7 @@ impl Dispatcher {
         if !self.pressed.pumps() {
             return;
         }
-        for session in self.peers.hot.hold().iter().filter(|session| is_pumped(session)) {
+        for session in self.peers.hot.hold().iter().filter(|session| session.is_pumped()) {
             session.carrier.rest();
             // The stream may have written a deferred frame into the lane again: a turn flushes it before the sleep.
             if session.is_unflushed() {

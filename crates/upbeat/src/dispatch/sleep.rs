@@ -4,13 +4,13 @@ use super::checks::LastCheck;
 use super::{Dispatcher, Main};
 use crate::contain::wake;
 use crate::reactor::Source;
-use crate::wait::{Idle, IdlePolicy, TURNS_PER_TICK, Ticker, WATCH_NS};
+use crate::wait::{Idle, IdlePolicy, Ticker, WATCH_NS};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use upbeat_core::bill::Counter;
 use upbeat_core::limits::SWEEP_NS;
-use upbeat_core::looks::EpollLooks;
+use upbeat_core::looks::{Activity, EpollLooks};
 use upbeat_core::mutant::{Mutant, mutated};
 use upbeat_core::sweep::Sweeps;
 use upbeat_environment::time::Instant;
@@ -40,9 +40,9 @@ pub(super) struct Waits {
     pub(super) clock: Clock,
     pub(super) ticker: Ticker,
     pub(super) last_check: LastCheck,
-    /// How often a turn looks.
+    /// How often a turn looks before it pumps streams.
     pub(super) looks: Cell<u32>,
-    /// How often a turn looks if there are no streams to pump.
+    /// How often a turn looks in all, if it finds nothing.
     pub(super) pump_looks: Cell<u32>,
     /// The looks into the epoll, in ticks.
     pub(super) epoll_looks: Cell<EpollLooks>,
@@ -96,7 +96,7 @@ impl Dispatcher {
             match self.idle() {
                 Idle::Tick => {
                     looks_again();
-                    self.tick();
+                    self.tick(Activity::Idle);
                 }
                 Idle::Yield => {
                     self.waits.pace.borrow_mut().yield_now();
@@ -131,7 +131,11 @@ impl Dispatcher {
     #[cold]
     pub(super) fn tick_busy(self: &Rc<Self>) -> bool {
         if self.waits.ticker.goes_on() {
-            return if self.is_check_due() { self.check_between_ticks() } else { self.look_out() };
+            return if self.is_check_due() {
+                self.check_between_ticks()
+            } else {
+                self.look_out(Activity::Busy)
+            };
         }
         self.reads_busy();
         if self.watch.is_between_ticks() {
@@ -142,7 +146,7 @@ impl Dispatcher {
         pace.tick();
         self.set_looks(pace.looks(self.work.roster.is_computing()));
         drop(pace);
-        self.tick()
+        self.tick(Activity::Busy)
     }
 
     /// Adjusts the looks of a turn when a computation has begun beside the node.
@@ -152,7 +156,7 @@ impl Dispatcher {
 
     /// Handles events that must not wait for a sleep: timers, and now and then the sockets. Returns whether
     /// code of the application may have run.
-    pub(super) fn tick(self: &Rc<Self>) -> bool {
+    pub(super) fn tick(self: &Rc<Self>, activity: Activity) -> bool {
         self.waits.ticker.restart();
         let now = self.now_ns();
         let mut came = self.fire(now);
@@ -165,7 +169,7 @@ impl Dispatcher {
             came |= self.watch_sockets();
             self.reads_anew();
         } else {
-            came |= self.look_out();
+            came |= self.look_out(activity);
         }
         self.tidy(now);
         self.has_checked();
@@ -179,22 +183,22 @@ impl Dispatcher {
         self.attend_now()
     }
 
-    /// Looks into the epoll between two [watches](Self::watch_sockets), if that is due because turns pass over sockets
-    /// that were used lately. Returns as that does.
-    fn look_out(self: &Rc<Self>) -> bool {
+    /// Looks into the epoll between two [watches](Self::watch_sockets), if that is due because rounds of looks pass over
+    /// sockets. Returns as that does.
+    fn look_out(self: &Rc<Self>, activity: Activity) -> bool {
         let (looks, now) = (self.waits.epoll_looks.get(), ticks());
-        if !looks.are_close(now) {
-            self.waits.ticker.set_stride(TURNS_PER_TICK);
+        if !looks.has_rested() {
             return false;
         }
-        let came = looks.is_due(now) && self.apart(|| self.attend_now());
+        let came = looks.is_due(now, activity) && self.apart(|| self.attend_now());
         let mut looks = self.waits.epoll_looks.get();
-        self.waits.ticker.set_stride(looks.turns_to_next(ticks(), self.waits.ticker.passed()));
+        let turns = looks.turns_to_next(ticks(), self.waits.ticker.passed(), activity);
+        self.waits.ticker.set_stride(turns);
         self.waits.epoll_looks.set(looks);
         came
     }
 
-    /// Looks into the epoll more often from now on, because turns pass over a socket that was used lately.
+    /// Looks into the epoll more often from now on, because rounds of looks begin to pass over a socket.
     #[cold]
     pub(super) fn look_out_soon(&self) {
         let mut looks = self.waits.epoll_looks.get();
@@ -338,6 +342,7 @@ impl Dispatcher {
             || self.peers.hot.any(|session| {
                 session.is_unflushed()
                     || session.has_frame()
+                    || session.is_pumped() && session.carrier.has_input()
                     || session.awaits_senders()
                     || session.is_pressed() && session.carrier.was_put_off()
             })

@@ -27,6 +27,11 @@ impl Session {
         self.ending.is_down.get()
     }
 
+    /// Returns whether the session is hot, and over a byte stream that stands, as far as is known.
+    pub(crate) fn is_pumped(&self) -> bool {
+        self.carrier.caps().is_pumped && self.noted.hot.get() && !self.is_down()
+    }
+
     /// Returns the proof that the listener is shown when this side connects again.
     pub(crate) fn again(&self, home: &LocalNode) -> Option<ResumeRequest> {
         let ticket = self.carrier.agreed()?.ticket;
