@@ -186,7 +186,7 @@ pub enum Rule {
         /// The number of slots that it claims to have received.
         seen: u64,
     },
-    /// More segments than lanes and slabs can use, or a segment that no frame can name.
+    /// More segments than rings and slabs can use, or a segment that no frame can name.
     StraySegment {
         /// The generation of the segment.
         generation: u32,

@@ -27,7 +27,7 @@
 //! that the receiver of one-way messages reports once per quarter of the ring, in its own write and read, and
 //! otherwise along with replies; and the memory and the passes of rustls.
 //!
-//! No quote counts work that depends on time (one poll of the sockets per millisecond awake) or on laps of the
+//! No quote counts work that depends on time (looks at the sockets while a side is awake) or on laps of the
 //! ring (padding, see [`Lap`], and the line of the reader's progress, loaded when the known room runs out). No
 //! quote counts the line of returned buffers, which is loaded once in as many messages as there are buffers of a
 //! size, and with every message of more than 64 KiB; such a long buffer, which is given up and created again when

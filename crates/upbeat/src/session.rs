@@ -378,7 +378,7 @@ impl Session {
             Ok(drained) => {
                 for segment in drained.segments {
                     if !self.segments.keep(segment) {
-                        return Err(broken(&"more segments than frames and buffers can use"));
+                        return Err(broken(&"more segments than rings and slabs can use"));
                     }
                 }
                 if let Some(refusal) = drained.refusal {

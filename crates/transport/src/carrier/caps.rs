@@ -1,4 +1,4 @@
-//! The properties of a carrier that its owner has to know: its capabilities, their cost, and the distance of the peer.
+//! The properties of a carrier that its owner has to know: its capabilities, its demands, and how far the peer is.
 
 use super::{Carrier, Medium};
 use std::fmt;
@@ -14,12 +14,12 @@ pub struct Caps {
     pub encrypts: bool,
 }
 
-/// The distance of the peer, and how far its name is known by that.
+/// How far the peer is, which says who can vouch for its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// The peer is in this process.
     Process,
-    /// The peer is in another process of this host.
+    /// The peer is in a process of this host, or over a byte stream within this process.
     Host,
     /// The peer is on another host.
     Network {
@@ -63,7 +63,7 @@ impl Carrier {
         Caps { shares_memory: !is_pumped, is_pumped, encrypts: self.kind == Kind::Tls }
     }
 
-    /// Returns the distance of the peer.
+    /// Returns how far the peer is.
     pub fn reach(&self) -> Reach {
         match self.kind {
             Kind::Local => Reach::Process,

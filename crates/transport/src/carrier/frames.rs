@@ -1,7 +1,7 @@
 //! The frames of a session: those of the peer, which this side reads in order, and those that it writes.
 //!
 //! The owner of a session looks for the next frame, reads its payload where it lies, and passes it; and it claims room
-//! for a frame, writes there, and commits. Invariant: an owner reaches the lanes by these views alone.
+//! for a frame, writes there, and commits. Invariant: an owner reaches the slots of the lanes by these views alone.
 
 use super::Carrier;
 use upbeat_memory::lane::Lanes;
@@ -39,7 +39,7 @@ impl FrameReader<'_> {
         self.0.reader().look()
     }
 
-    /// Looks for the next frame on a shorter path for one of one slot: see
+    /// Looks for the next frame, on a shorter path if that has a single slot: see
     /// [`Reader::look_short`](upbeat_memory::ring::Reader::look_short).
     #[inline(always)]
     pub fn look_short(self) -> Look {

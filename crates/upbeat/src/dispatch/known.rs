@@ -32,7 +32,7 @@ impl Dispatcher {
         };
         let ours = |session: &&Rc<Session>| session.noted.opened_as.get() == Some(to);
         let has_it_here = |session: &&Rc<Session>| {
-            to.address().is_none() && self.has_here(&session.carrier, name)
+            to.address().is_none() && self.is_known_here(&session.carrier, name)
         };
         sessions().find(ours).or_else(|| sessions().find(has_it_here)).cloned()
     }
@@ -42,7 +42,7 @@ impl Dispatcher {
     pub(crate) fn session_at(&self, name: &NodeName, at: SocketAddr) -> Option<Rc<Session>> {
         let places = self.peers.places.borrow();
         let is_sure = |session: &Session| {
-            session.noted.opened_as.get().is_some() || self.has_here(&session.carrier, name)
+            session.noted.opened_as.get().is_some() || self.is_known_here(&session.carrier, name)
         };
         let session = places.here().find_map(|place| match place {
             Place::Open(session)
@@ -82,16 +82,15 @@ impl Dispatcher {
         let Some(name) = &carrier.peer.name else { return false };
         if !proved.get() {
             let by_certificate = carrier.reach() == Reach::Network { certified: true };
-            proved.set(by_certificate || self.has_here(carrier, name));
+            proved.set(by_certificate || self.is_known_here(carrier, name));
         }
         proved.get()
     }
 
-    /// Whether a peer that calls itself so has the name on this host.
-    fn has_here(&self, carrier: &Carrier, name: &NodeName) -> bool {
+    /// Returns whether the node which has this name on this host is the peer.
+    fn is_known_here(&self, carrier: &Carrier, name: &NodeName) -> bool {
         let (peer, program) = (&carrier.peer, self.home.program().name());
         match (carrier.reach(), &self.settings.place) {
-            // A stream within this process is a test's.
             (Reach::Process, _) => local::has_node(program, name, peer.incarnation),
             (Reach::Host, Some(place)) => {
                 peer.pid.is_some() && shared::process_of(place, program, name) == peer.pid

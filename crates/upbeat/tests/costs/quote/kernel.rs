@@ -1,8 +1,8 @@
 //! System calls, of all threads of all sides, one by one as strace tells them.
 //!
 //! A run says aloud where a phase begins and ends, and those words are system calls themselves: what
-//! stands between them in the list is the phase's. Looks at the sockets, once in a millisecond
-//! awake, are told by their timeout of nothing, or by finding nothing while nobody sleeps.
+//! stands between them in the list is the phase's. Looks at the sockets while a side is awake are told by their timeout
+//! of nothing, or by finding nothing while nobody sleeps.
 
 use crate::common::process::say;
 use crate::common::server::Kind;
