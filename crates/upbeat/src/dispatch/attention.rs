@@ -90,41 +90,33 @@ impl Dispatcher {
     /// Takes the notes off the board. Returns whether there were any.
     #[cold]
     pub(super) fn sweep(&self) -> bool {
-        let mut noted = Vec::new();
+        let mut noted = false;
         let places = self.peers.places.borrow();
         self.home.board().sweep(Whose::Here.most(), |index| {
             if let Some(Place::Open(session)) = places.on_board(index) {
-                noted.push(Rc::clone(session));
+                self.heat(session);
+                noted = true;
             }
         });
-        drop(places);
-        for session in &noted {
-            self.heat(session);
-        }
-        !noted.is_empty()
+        noted
     }
 
     /// Looks at every lane of peers of this host, in case a note was lost. Messages of other peers come through
     /// their sockets.
     pub(super) fn sweep_all(&self) {
         self.count(Counter::Sweeps);
-        // An empty vector takes no memory: nothing is allocated in the steady state.
-        let places = self.peers.places.borrow();
-        let cold: Vec<_> = places
-            .here()
-            .filter_map(|place| match place {
-                Place::Open(session) if !session.noted.hot.get() && session.has_frame() => {
-                    Some(Rc::clone(session))
-                }
-                _ => None,
-            })
-            .collect();
-        drop(places);
-        if !cold.is_empty() {
-            self.count(Counter::SweepsFound);
+        let mut found = false;
+        for place in self.peers.places.borrow().here() {
+            if let Place::Open(session) = place
+                && !session.noted.hot.get()
+                && session.has_frame()
+            {
+                self.heat(session);
+                found = true;
+            }
         }
-        for session in &cold {
-            self.heat(session);
+        if found {
+            self.count(Counter::SweepsFound);
         }
     }
 

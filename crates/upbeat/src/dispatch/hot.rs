@@ -15,13 +15,20 @@ pub(super) struct Hot<T = Rc<Session>> {
     sessions: Held<Vec<T>>,
     /// The sessions that have become hot since the list was up to date.
     entering: RefCell<Vec<T>>,
+    /// Room for those that leave in an update.
+    leaving: Cell<Vec<T>>,
     /// Whether the list lacks one of these, or contains a session that is not hot any more.
     is_stale: Cell<bool>,
 }
 
 impl<T> Default for Hot<T> {
     fn default() -> Hot<T> {
-        Hot { sessions: Held::default(), entering: RefCell::default(), is_stale: Cell::new(false) }
+        Hot {
+            sessions: Held::default(),
+            entering: RefCell::default(),
+            leaving: Cell::default(),
+            is_stale: Cell::new(false),
+        }
     }
 }
 
@@ -69,10 +76,12 @@ impl<T> Hot<T> {
         let Ok(mut sessions) = self.sessions.replace(Vec::new()) else { return };
         sessions.append(&mut self.entering.borrow_mut());
         self.is_stale.set(false);
-        let left: Vec<_> = sessions.extract_if(.., |session| !is_hot(session)).collect();
+        let mut left = self.leaving.take();
+        left.extend(sessions.extract_if(.., |session| !is_hot(session)));
         let _empty = self.sessions.replace(sessions);
         // The end of a session may drop values of the application, and their drop may use the list.
-        drop(left);
+        left.clear();
+        self.leaving.set(left);
     }
 }
 
