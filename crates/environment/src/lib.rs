@@ -33,6 +33,6 @@ pub mod thread;
 pub mod network;
 
 pub use world::{
-    Awaited, FileNumber, Origin, State, Value, World, WorldIsOver, enter, is_simulated,
+    Awaited, FileNumber, Origin, State, Turn, Value, World, WorldIsOver, enter, is_simulated,
     state_in_world,
 };

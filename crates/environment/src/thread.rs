@@ -1,7 +1,7 @@
 //! Threads that the runtime starts, and how they wait for each other.
 
 use crate::time::{nanoseconds, now_ns};
-use crate::turns::{Mutex, MutexGuard, of_system, of_turns};
+use crate::turns::{Mutex, MutexGuard, of_system, of_turns, settle};
 use crate::world::{Awaited, World, current};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,6 +43,7 @@ struct Ends(Arc<AtomicU64>);
 
 impl Drop for Ends {
     fn drop(&mut self) {
+        settle();
         self.0.store(1, Ordering::Release);
     }
 }
@@ -85,12 +86,14 @@ impl Condvar {
 
     /// Wakes a thread that waits; in a world, all of them.
     pub fn notify_one(&self) {
+        settle();
         self.notified.fetch_add(1, Ordering::Relaxed);
         self.system.notify_one();
     }
 
     /// Wakes all threads that wait.
     pub fn notify_all(&self) {
+        settle();
         self.notified.fetch_add(1, Ordering::Relaxed);
         self.system.notify_all();
     }
@@ -172,6 +175,7 @@ impl Parker {
 
     /// Wakes the thread, or spares it the next park.
     pub fn wake(&self) {
+        settle();
         self.woken.store(1, Ordering::Release);
         self.thread.unpark();
     }

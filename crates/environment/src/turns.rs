@@ -1,9 +1,13 @@
-//! Turns that change between two accesses to memory, and mutexes that know of them.
+//! Turns that change between two accesses to memory, stores that others see late, and mutexes that know of both.
 //!
 //! A thread of a world runs until it waits. In a build with `--cfg upbeat_mutants` its turn may also end at accesses to the
-//! atomics of memory that threads or processes share, so that others see its work half done, and it may die there.
-//! Invariants: a turn does not end while the thread holds one of these [mutexes](Mutex), so nobody ever blocks on it; other
-//! builds have none of this.
+//! atomics of memory that threads or processes share, so that others see its work half done, and it may die there. Its
+//! [stores](LateStore) may then be late, as those of a processor are. Invariants: a turn does not end while the thread holds
+//! one of these [mutexes](Mutex), so nobody ever blocks on it; whoever takes the mutex next sees all that the thread has
+//! stored before; other builds have none of this.
+
+#[cfg(upbeat_mutants)]
+mod late;
 
 #[cfg(not(upbeat_mutants))]
 mod never {
@@ -13,9 +17,17 @@ mod never {
     #[inline(always)]
     pub const fn access() {}
 
-    /// Sets the accesses behind which the turn of the thread ends. Does nothing, since turns end at waits alone.
+    /// Begins a turn of the thread. Does nothing, since turns end at waits alone.
     #[inline(always)]
-    pub const fn end_after(_: Option<u64>) {}
+    pub const fn begin(_: Option<crate::Turn>) {}
+
+    /// Has others see all that the thread has stored. Does nothing, since they see it at once.
+    #[inline(always)]
+    pub const fn settle() {}
+
+    /// Has others see all that the threads of a process have stored. Does nothing, since they see it at once.
+    #[inline(always)]
+    pub const fn settle_process(_: u32) {}
 
     #[inline(always)]
     pub(crate) const fn of_system<T>(guard: MutexGuard<'_, T>) -> MutexGuard<'_, T> {
@@ -33,7 +45,8 @@ pub use never::*;
 
 #[cfg(upbeat_mutants)]
 mod at_accesses {
-    use crate::world::current;
+    use super::late::{be_late, settle};
+    use crate::world::{Turn, current};
     use std::cell::Cell;
     use std::ops::{Deref, DerefMut};
     use std::sync::{LockResult, PoisonError};
@@ -53,14 +66,15 @@ mod at_accesses {
             LEFT.set(left - 1);
         } else if HELD.get() == 0 && !std::thread::panicking() {
             // The accesses of the world itself do not count.
-            end_after(None);
-            end_after(current().and_then(|world| world.end_turn()));
+            LEFT.set(u64::MAX);
+            begin(current().and_then(|world| world.end_turn()));
         }
     }
 
-    /// Has the turn of the thread end after so many accesses, or only when it waits.
-    pub fn end_after(accesses: Option<u64>) {
-        LEFT.set(accesses.unwrap_or(u64::MAX));
+    /// Begins a turn of the thread. None ends when the thread waits, and others see its stores at once.
+    pub fn begin(turn: Option<Turn>) {
+        LEFT.set(turn.map_or(u64::MAX, |turn| turn.accesses));
+        be_late(turn.map_or(0, |turn| turn.stores));
     }
 
     /// A mutex whose holder keeps its turn until it waits.
@@ -104,8 +118,9 @@ mod at_accesses {
     /// The right to the value of a mutex.
     #[derive(Debug)]
     pub struct MutexGuard<'m, T> {
-        guard: std::sync::MutexGuard<'m, T>,
+        /// Dropped first, so that the mutex is free behind it.
         held: Held,
+        guard: std::sync::MutexGuard<'m, T>,
     }
 
     impl<T> Deref for MutexGuard<'_, T> {
@@ -122,27 +137,31 @@ mod at_accesses {
         }
     }
 
-    /// Counts among the mutexes that the thread holds.
+    /// Counts among the mutexes that the thread holds. The stores of the holder are not late for the next one.
     #[derive(Debug)]
     struct Held;
 
     impl Drop for Held {
         fn drop(&mut self) {
+            settle();
             HELD.set(HELD.get() - 1);
         }
     }
 
     pub(crate) fn of_system<T>(guard: MutexGuard<'_, T>) -> std::sync::MutexGuard<'_, T> {
-        let MutexGuard { guard, held } = guard;
+        let MutexGuard { held, guard } = guard;
         drop(held);
         guard
     }
 
     pub(crate) fn of_turns<T>(guard: std::sync::MutexGuard<'_, T>) -> MutexGuard<'_, T> {
         HELD.set(HELD.get() + 1);
-        MutexGuard { guard, held: Held }
+        MutexGuard { held: Held, guard }
     }
 }
 
 #[cfg(upbeat_mutants)]
 pub use at_accesses::*;
+
+#[cfg(upbeat_mutants)]
+pub use late::*;

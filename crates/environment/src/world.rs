@@ -25,9 +25,8 @@ pub trait World: Send + Sync {
     /// Has the calling thread wait until this has come, or until a time.
     fn wait(&self, awaited: Awaited<'_>, until_ns: Option<u64>);
 
-    /// Ends the turn of the calling thread. Returns, in its next one, the accesses to shared memory behind which that ends;
-    /// none if it ends when the thread waits.
-    fn end_turn(&self) -> Option<u64>;
+    /// Ends the turn of the calling thread. Returns, in its next one, how that goes; none if it ends when the thread waits.
+    fn end_turn(&self) -> Option<Turn>;
 
     /// Starts a thread of the process.
     fn start(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>>;
@@ -72,6 +71,15 @@ pub trait World: Send + Sync {
 
     /// Returns whether another process has locked a file.
     fn is_locked(&self, file: FileNumber) -> bool;
+}
+
+/// A turn of a thread that ends between two accesses to shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// The accesses behind which it ends.
+    pub accesses: u64,
+    /// A random number, which says how late others see its stores.
+    pub stores: u64,
 }
 
 /// A resource of a process that may run out.

@@ -16,7 +16,7 @@ mod narrow;
 mod x86_64;
 
 use crate::probe;
-use crate::sync::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use crate::sync::{AtomicU8, AtomicU64, Ordering::Relaxed, copy_late, reads};
 #[cfg(not(miri))]
 use crate::sync::{AtomicU16, AtomicU32};
 use std::ptr::NonNull;
@@ -38,6 +38,7 @@ const WORD: usize = size_of::<u64>();
 #[inline]
 pub(crate) unsafe fn out_of_shared(from: NonNull<AtomicU64>, to: *mut u8, bytes: usize) {
     probe::copied_out(from.addr().get(), bytes);
+    reads(from.as_ptr().cast(), bytes);
     if bytes >= wide::LEAST {
         // SAFETY: the caller guarantees both ranges.
         return unsafe { wide::copy(from.as_ptr().cast::<u8>(), to, bytes) };
@@ -71,7 +72,9 @@ pub(crate) unsafe fn into_shared(from: *const u8, to: *mut u8, bytes: usize, ali
     probe::copied_into(to.addr(), bytes);
     // SAFETY: the caller guarantees both ranges, and the alignment if `aligned` is true.
     unsafe {
-        if bytes >= wide::LEAST {
+        if copy_late(from, to, bytes) {
+            // Others see the bytes later.
+        } else if bytes >= wide::LEAST {
             wide::copy(from, to, bytes);
         } else if aligned {
             into_words(from, to, bytes);
@@ -177,6 +180,7 @@ unsafe fn patch(from: *const u8, to: *mut u8, bytes: usize) {
 /// The eight bytes are readable.
 #[inline]
 pub(crate) unsafe fn load_bytes(from: *const u8) -> [u8; WORD] {
+    reads(from, WORD);
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         let word: u64;

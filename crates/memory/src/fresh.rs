@@ -3,10 +3,9 @@
 //! The system provides the pages of a long vector one by one as they are written, and a page fault costs more than
 //! the bytes of the page. Long vectors therefore ask for large pages.
 
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicU64, frees};
 use std::alloc::Layout;
 use std::ptr::NonNull;
-use upbeat_environment::process::{Resource, obtain};
 use zerocopy::FromBytes;
 
 #[cfg(not(miri))]
@@ -73,7 +72,6 @@ unsafe impl Sync for Zeroed {}
 impl Zeroed {
     /// Allocates this many words. Returns none if there is no memory for them.
     pub(crate) fn new(words: usize) -> Option<Zeroed> {
-        obtain(Resource::Memory).ok()?;
         // The allocator would zero a layout with the alignment of a line by hand.
         let bytes = words.checked_mul(size_of::<u64>())?.checked_add(LINE)?;
         let layout = Layout::from_size_align(bytes, align_of::<u64>()).ok()?;
@@ -92,6 +90,7 @@ impl Zeroed {
 
 impl Drop for Zeroed {
     fn drop(&mut self) {
+        frees(self.start, self.layout.size());
         // SAFETY: the memory was allocated with this layout, and only this drop frees it.
         unsafe { std::alloc::dealloc(self.start.as_ptr(), self.layout) };
     }

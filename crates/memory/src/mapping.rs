@@ -3,6 +3,7 @@
 //! The callers decide what is mapped and check that it is safe.
 
 use crate::fork::Process;
+use crate::sync::frees;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::os::fd::AsFd;
@@ -99,6 +100,7 @@ impl Drop for Mapping {
         if self.in_child == InChild::Nothing && !self.made.is_this() {
             return;
         }
+        frees(self.base, self.bytes);
         // SAFETY: the range was mapped by `new` or `anonymous`, in this process or in a parent whose
         // mapping this process has inherited, and no region that points into it is left. The call can fail only for a range that was never mapped, which both functions
         // exclude.

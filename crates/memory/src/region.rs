@@ -35,9 +35,7 @@ pub const WORD: usize = 8;
 #[cfg(not(loom))]
 pub(crate) enum Backing {
     /// Words on this process's heap.
-    Heap(#[allow(dead_code)] Arc<[AtomicU64]>),
-    /// Words on this process's heap that the system provided as zeros.
-    Zeroed(#[allow(dead_code)] crate::fresh::Zeroed),
+    Heap(#[allow(dead_code)] crate::fresh::Zeroed),
     /// A mapping of a shared segment, or of private pages.
     Mapped(#[allow(dead_code)] crate::mapping::Mapping),
     /// The memory of another region, and a value that is dropped after that memory.

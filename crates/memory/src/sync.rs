@@ -6,20 +6,23 @@
 #[cfg(upbeat_mutants)]
 mod access;
 
+#[cfg(not(any(loom, upbeat_mutants)))]
+mod at_once;
+
 #[cfg(not(loom))]
-pub use std::sync::atomic::{Ordering, fence};
+pub use std::sync::atomic::Ordering;
 
 #[cfg(not(any(loom, upbeat_mutants)))]
-pub use std::sync::atomic::AtomicU64;
+pub use at_once::{AtomicU64, fence};
 
 #[cfg(not(any(loom, upbeat_mutants)))]
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8};
+pub(crate) use at_once::{AtomicBool, AtomicU8, copy_late, frees, reads, store, store_byte};
 
 #[cfg(upbeat_mutants)]
-pub use access::AtomicU64;
+pub use access::{AtomicU64, fence};
 
 #[cfg(upbeat_mutants)]
-pub(crate) use access::{AtomicBool, AtomicU8};
+pub(crate) use access::{AtomicBool, AtomicU8, copy_late, frees, reads, store, store_byte};
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8};

@@ -17,6 +17,14 @@ pub struct Outcome<R> {
     pub steps: u64,
 }
 
+/// What a run has taken.
+#[derive(Clone, Copy)]
+pub(crate) struct Figures {
+    pub(crate) passed: Duration,
+    pub(crate) history: u64,
+    pub(crate) steps: u64,
+}
+
 /// The cause for which a program has not ended by itself.
 #[derive(Debug)]
 pub enum Ended {

@@ -316,7 +316,8 @@ impl Sim {
     }
 
     /// Has turns of this thread and of later ones end also between two accesses to shared memory, behind so many at most:
-    /// others see work half done, and may kill it there. Only builds with `RUSTFLAGS="--cfg upbeat_mutants"` do so.
+    /// others see work half done and stores late, and may kill it there. Only builds with
+    /// `RUSTFLAGS="--cfg upbeat_mutants"` do so.
     ///
     /// # Panics
     /// Outside of the world.

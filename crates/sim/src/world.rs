@@ -1,7 +1,7 @@
 //! A world, and the processes in it.
 
 use crate::network::{FIRST, FIRST_NUMBER, address};
-use crate::outcome::{Ended, Outcome};
+use crate::outcome::{Ended, Figures, Outcome};
 pub(crate) use crate::schedule::Log;
 use crate::schedule::{Number, Schedule};
 use rustix::io::Errno;
@@ -18,8 +18,10 @@ use std::time::Duration;
 use std::{fmt, io};
 use upbeat_core::mutant::{self, Mutant};
 use upbeat_environment::process::Resource;
-use upbeat_environment::turns::end_after;
-use upbeat_environment::{Awaited, FileNumber, State as Made, Value, World, WorldIsOver, enter};
+use upbeat_environment::turns::{begin, settle, settle_process};
+use upbeat_environment::{
+    Awaited, FileNumber, State as Made, Turn, Value, World, WorldIsOver, enter,
+};
 use upbeat_memory::ended_socket::OwnedElsewhere;
 
 /// The nanoseconds that pass from one reading of the clock to the next.
@@ -121,13 +123,6 @@ struct State {
     end: Option<Figures>,
     /// The cause of an end that did not come by itself.
     why: Option<Ended>,
-}
-
-#[derive(Clone, Copy)]
-struct Figures {
-    passed: Duration,
-    history: u64,
-    steps: u64,
 }
 
 impl Shared {
@@ -232,17 +227,19 @@ impl Simulated {
         self.world().is_over();
     }
 
-    /// Has turns end behind so many accesses to shared memory at most, in this thread and those that start from then on.
+    /// Has turns end behind so many accesses to shared memory at most, and stores there come late, in this thread and those
+    /// that start from then on.
     pub(crate) fn interleave(&self, accesses_max: NonZero<usize>) {
         self.world().accesses_max = Some(accesses_max);
-        end_after(self.turn());
+        begin(self.turn());
     }
 
-    /// Returns the accesses to shared memory behind which a turn ends that begins now; none if it ends when the thread waits.
-    fn turn(&self) -> Option<u64> {
+    /// Returns how a turn goes that begins now; none if it ends when the thread waits.
+    fn turn(&self) -> Option<Turn> {
         let mut state = self.world();
         let most = state.accesses_max?.get();
-        Some(state.schedule.random.below(most) as u64)
+        let random = &mut state.schedule.random;
+        Some(Turn { accesses: random.below(most) as u64, stores: random.next() })
     }
 
     fn world(&self) -> MutexGuard<'_, State> {
@@ -258,12 +255,13 @@ impl Simulated {
         let runs = AssertUnwindSafe(|| {
             self.shared.wait_for_turn(number, self.world());
             enter(&world, || {
-                end_after(self.turn());
+                begin(self.turn());
                 body();
                 self.shared.check();
             });
         });
         let panic = catch_unwind(runs).err().filter(|panic| !panic.is::<WorldIsOver>());
+        begin(None);
         let mut state = self.world();
         if let Some(panic) = panic {
             state.is_over_by(Ended::Panicked(panic));
@@ -277,6 +275,7 @@ impl Simulated {
 
     /// Stops the process, or has it go on. A thread that stops its own process returns once that goes on.
     pub(crate) fn stops(&self, is_stopped: bool) {
+        settle_process(self.number);
         let mut state = self.world();
         if state.end.is_some() {
             return;
@@ -295,6 +294,7 @@ impl Simulated {
     /// Ends the process: its threads do not go on, its sockets close, and its locks are free. If the calling thread is one
     /// of them, it does not return.
     pub(crate) fn ends(&self) {
+        settle_process(self.number);
         let mut state = self.world();
         if state.end.is_some() {
             // The threads of the process unwind, and close their sockets.
@@ -379,6 +379,7 @@ impl World for Simulated {
     }
 
     fn wait(&self, awaited: Awaited<'_>, until_ns: Option<u64>) {
+        settle();
         if !std::thread::panicking() {
             self.shared.check();
         }
@@ -395,11 +396,11 @@ impl World for Simulated {
         self.shared.wait(state);
     }
 
-    fn end_turn(&self) -> Option<u64> {
+    fn end_turn(&self) -> Option<Turn> {
         let mut state = self.world();
         if state.is_checking {
             // The turn ends behind the invariants, which do not see the work of others.
-            return Some(0);
+            return Some(Turn { accesses: 0, stores: 0 });
         }
         state.schedule.waits(Awaited::Nothing, Some(0));
         self.shared.wait(state);
@@ -407,6 +408,7 @@ impl World for Simulated {
     }
 
     fn start(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>> {
+        settle();
         let number = self.world().schedule.start(self.number, name);
         let me = self.me.upgrade().ok_or(io::ErrorKind::BrokenPipe)?;
         let builder = std::thread::Builder::new().name(name.to_owned());

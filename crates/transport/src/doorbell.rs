@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use upbeat_core::fault::Rule;
 use upbeat_core::hello::{self, Record, RecordKind, Refusal};
 use upbeat_core::signal::{BELL, Signal, Signals};
+use upbeat_environment::turns::settle;
 use upbeat_memory::segment;
 
 /// The most packets that one [`Carrier::drain`](crate::carrier::Carrier::drain) takes. An honest peer's socket never
@@ -110,6 +111,7 @@ impl Doorbell {
 
     /// Ends the session for both sides, even if another process holds the socket too.
     pub(crate) fn close(&self) {
+        settle();
         // An error means that the socket is no longer connected, so it is closed already.
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }

@@ -14,6 +14,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use upbeat_core::limits::{DESCRIPTORS_PER_RECORD_MAX, HELLO_BYTES_MAX};
 use upbeat_environment::process::{Resource, obtain, with_socket};
+use upbeat_environment::turns::settle;
 
 /// Space for a record and one byte more, which shows that a packet is longer than a record.
 pub(crate) type Buffer = [u8; HELLO_BYTES_MAX + 1];
@@ -95,6 +96,7 @@ pub(crate) fn send(
     bytes: &[u8],
     descriptors: &[BorrowedFd<'_>],
 ) -> Result<(), Errno> {
+    settle();
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     if descriptors.is_empty() {
         return retry(|| rustix::net::send(socket, bytes, flags).map(drop));

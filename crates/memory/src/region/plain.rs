@@ -1,9 +1,11 @@
 //! A region in real memory. Each access is checked, or its caller guarantees that it lies inside.
 
 use super::{Arc, AtomicU64, Backing, Ordering, WORD};
-use crate::sync::AtomicU8;
+use crate::sync::{AtomicU8, store, store_byte};
 use crate::{copy, fresh, mapping};
 use std::ptr::NonNull;
+use upbeat_environment::process::{Resource, obtain};
+use upbeat_environment::turns::settle;
 use zerocopy::FromBytes;
 
 /// A range of shared words with checked access.
@@ -56,7 +58,7 @@ impl OwnWord {
     #[inline(always)]
     pub fn publish(&self, value: u64) {
         // SAFETY: as in `Word::load`; `Region::own_word_at` checked that the region is writable.
-        unsafe { self.0.at.as_ref() }.store(value, Ordering::Release);
+        store(unsafe { self.0.at.as_ref() }, value, Ordering::Release);
     }
 }
 
@@ -76,25 +78,25 @@ unsafe impl Sync for Region {}
 
 impl Region {
     /// Creates a zeroed region of `words` words on the heap.
+    ///
+    /// # Panics
+    /// Panics when there is no memory for them.
     pub fn heap(words: usize) -> Region {
-        // The allocation has one line more than the region, so that the first word can start a
-        // cache line.
-        let spare = fresh::LINE / WORD;
-        let cells: Arc<[AtomicU64]> = (0..words + spare).map(|_| AtomicU64::new(0)).collect();
-        let start = Arc::as_ptr(&cells).cast::<AtomicU64>().cast_mut();
-        let skip = start.align_offset(fresh::LINE).min(spare);
-        // SAFETY: `skip` is at most `spare` and the allocation has `words + spare` words.
-        let base = unsafe { NonNull::new_unchecked(start.add(skip)) };
-        Region { base, words, writable: true, _keep: Arc::new(Backing::Heap(cells)) }
+        let words = fresh::Zeroed::new(words).map(|zeroed| Region::zeroed(words, zeroed));
+        words.expect("there is no memory for a region")
     }
 
     /// Creates a zeroed region of `words` words on the heap, whose pages take memory only once they
     /// are written. Returns none if there is no memory for it.
     #[must_use]
     pub fn try_heap(words: usize) -> Option<Region> {
-        let zeroed = fresh::Zeroed::new(words)?;
+        obtain(Resource::Memory).ok()?;
+        fresh::Zeroed::new(words).map(|zeroed| Region::zeroed(words, zeroed))
+    }
+
+    fn zeroed(words: usize, zeroed: fresh::Zeroed) -> Region {
         let base = zeroed.base();
-        Some(Region { base, words, writable: true, _keep: Arc::new(Backing::Zeroed(zeroed)) })
+        Region { base, words, writable: true, _keep: Arc::new(Backing::Heap(zeroed)) }
     }
 
     /// Creates a zeroed region of `words` words in pages of its own, each of which takes memory
@@ -123,6 +125,7 @@ impl Region {
     pub(crate) fn bytes_at(&self, at: usize, bytes: usize) -> *const u8 {
         let end = self.words * WORD;
         assert!(at <= end && bytes <= end - at);
+        settle();
         // SAFETY: the bounds were checked just above.
         unsafe { self.base.as_ptr().cast::<u8>().add(at) }
     }
@@ -239,7 +242,7 @@ impl Region {
     #[inline(always)]
     pub(crate) unsafe fn store_unchecked(&self, at: usize, value: u64) {
         // SAFETY: the caller guarantees the bounds, and that the region is writable.
-        unsafe { self.word_unchecked(at) }.store(value, Ordering::Relaxed);
+        store(unsafe { self.word_unchecked(at) }, value, Ordering::Relaxed);
     }
 
     /// Returns three consecutive words without a check of bounds, to be loaded. The base of the
@@ -268,9 +271,9 @@ impl Region {
         debug_assert!(at + 2 < self.words);
         // SAFETY: the caller guarantees the bounds.
         let WordTriple([first, second, third]) = unsafe { self.triple_unchecked(at) };
-        second.store(words[1], Ordering::Relaxed);
-        third.store(words[2], Ordering::Relaxed);
-        first.store(words[0], Ordering::Release);
+        store(second, words[1], Ordering::Relaxed);
+        store(third, words[2], Ordering::Relaxed);
+        store(first, words[0], Ordering::Release);
     }
 
     /// Prefetches the line of a word that will be stored soon, so that it arrives from another
@@ -304,7 +307,7 @@ impl Region {
     /// Panics when the region is read-only, or `at` is outside.
     #[inline]
     pub fn store(&self, at: usize, value: u64) {
-        self.word_mut(at).store(value, Ordering::Relaxed);
+        store(self.word_mut(at), value, Ordering::Relaxed);
     }
 
     /// Stores a word with release ordering, after every earlier write.
@@ -313,7 +316,7 @@ impl Region {
     /// Panics when the region is read-only, or `at` is outside.
     #[inline]
     pub fn publish(&self, at: usize, value: u64) {
-        self.word_mut(at).store(value, Ordering::Release);
+        store(self.word_mut(at), value, Ordering::Release);
     }
 
     /// Sets the bits of `mask` in a word in one step, with release ordering. The other side uses [`Region::take`], and
@@ -335,7 +338,7 @@ impl Region {
         assert!(self.writable && at < self.words * WORD);
         // SAFETY: the byte is in bounds, and a byte atomic needs no alignment.
         let byte = unsafe { AtomicU8::from_ptr(self.base.as_ptr().cast::<u8>().add(at)) };
-        byte.store(value, Ordering::Relaxed);
+        store_byte(byte, value);
     }
 
     /// Exchanges a byte with 0 in one step, with acquire and release ordering, and returns the old
