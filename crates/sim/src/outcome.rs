@@ -17,7 +17,7 @@ pub struct Outcome<R> {
     pub steps: u64,
 }
 
-/// What a run has taken.
+/// The time, the order and the steps of a run.
 #[derive(Clone, Copy)]
 pub(crate) struct Figures {
     pub(crate) passed: Duration,

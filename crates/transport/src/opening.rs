@@ -156,6 +156,11 @@ impl Opening {
         }
     }
 
+    /// Returns whether a step has ended the opening, or has panicked.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.stage, Stage::Over)
+    }
+
     /// Has the peer asked to resume the session, in the next step, after [`Step::Ready`].
     pub fn ask(&mut self) {
         if let Stage::Remote(handshake) = &mut self.stage {

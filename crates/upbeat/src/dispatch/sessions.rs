@@ -446,7 +446,7 @@ impl Dispatcher {
         self.shut_door();
         // A caller that has done its part of a handshake has a session, which must not seem to die.
         let openings: Vec<Key> = self.peers.opening_ends.borrow().keys().collect();
-        openings.into_iter().for_each(|key| self.step(key));
+        openings.into_iter().filter(|key| self.is_opening(*key)).for_each(|key| self.step(key));
         self.leave_in_order(most);
         for session in self.sessions() {
             self.lose(&session, Why::ShutDown);
@@ -456,6 +456,14 @@ impl Dispatcher {
         self.work.roster.forget();
         self.show_counters();
         self.has_ended();
+    }
+
+    /// Returns whether a handshake goes on. A node that ends because a step has panicked leaves that one.
+    fn is_opening(&self, key: Key) -> bool {
+        match self.peers.places.borrow().get(key) {
+            Some(Place::Opening(pending)) => !pending.opening.has_ended(),
+            _ => false,
+        }
     }
 
     /// Stops accepting requests. Accepted requests are finished.
