@@ -3,9 +3,9 @@
 //! Items and counters are declared here once, each with its sentence. A [`Bill`] is an amount for every item, and
 //! can be added, subtracted, compared and printed. [`way`] has the phases of each primitive's messages, [`event`]
 //! what else is recorded, [`taken`]
-//! combines the stamps of both sides of one message, [`collected`] turns samples into a bill, [`bet`] lists the
-//! bets with their counters, and [`clock`] estimates the offset between the clocks of two hosts. Other modules
-//! take the stamps, store them and show them. Invariant: this is the only list of items and of counters, and the
+//! combines the stamps of both sides of one message, [`collected`] turns samples into a bill, [`timeline`] draws one
+//! message, [`bet`] lists the bets with their counters, and [`clock`] estimates the offset between the clocks of two
+//! hosts. Other modules take the stamps, store them and show them. Invariant: this is the only list of items and of counters, and the
 //! position of a variant is its index in every array.
 
 pub mod bet;
@@ -14,6 +14,7 @@ pub mod way;
 pub mod event;
 pub mod taken;
 pub mod collected;
+pub mod timeline;
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Mul, Sub};

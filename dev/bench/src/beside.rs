@@ -4,7 +4,8 @@ use crate::papers::figures::Printed;
 use crate::papers::report::Beside;
 use serde::Serialize;
 use std::io::{self, Write};
-use upbeat_cli::bench::report::{self, Placement, Row, placements, rounded, time};
+use upbeat_cli::bench::report::{self, Placement, Row, placements, rounded};
+use upbeat_core::bill::timeline::time;
 
 /// A figure of the paper, and of today.
 #[derive(Clone, Debug, PartialEq, Serialize)]

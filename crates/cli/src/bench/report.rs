@@ -3,6 +3,7 @@
 mod row;
 
 use std::io::{self, Write};
+use upbeat_core::bill::timeline::time;
 
 pub use row::{
     Billed, BilledItem, BilledPart, Compared, Kept, LeftOut, Placement, Rates, Row, Sizes, Traffic,
@@ -209,16 +210,6 @@ fn plain(value: Option<f64>) -> String {
     value.map(|value| format!("{value:.1}")).unwrap_or_default()
 }
 
-/// Formats nanoseconds with a suitable unit.
-pub fn time(nanoseconds: f64) -> String {
-    match nanoseconds {
-        ns if ns < 999.5 => format!("{ns:.1} ns"),
-        ns if ns < 999_500.0 => format!("{:.2} us", ns / 1e3),
-        ns if ns < 999_500_000.0 => format!("{:.2} ms", ns / 1e6),
-        ns => format!("{:.2} s", ns / 1e9),
-    }
-}
-
 /// Formats a count in thousands, millions or billions.
 pub fn short(count: f64) -> String {
     match count {
@@ -231,7 +222,7 @@ pub fn short(count: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Placement, Row, json, short, table, time};
+    use super::{Placement, Row, json, short, table};
     use crate::bench::stats::{Ratios, Summary};
     use serde_json::Value;
 
@@ -294,12 +285,6 @@ mod tests {
 
     #[test]
     fn units_suit_their_numbers() {
-        assert_eq!(time(0.2), "0.2 ns");
-        assert_eq!(time(999.4), "999.4 ns");
-        assert_eq!(time(999.6), "1.00 us");
-        assert_eq!(time(31_456.0), "31.46 us");
-        assert_eq!(time(4.2e6), "4.20 ms");
-        assert_eq!(time(4.2e9), "4.20 s");
         assert_eq!(short(9_999.0), "9999");
         assert_eq!(short(123_456.0), "123 k");
         assert_eq!(short(91.26e6), "91.3 M");

@@ -7,8 +7,8 @@ use crate::bill::delay::delays;
 use crate::bill::histogram::Histogram;
 use crate::bill::recording::carried::Carried;
 use crate::bill::recording::{
-    Amount, Before, Ended, KeptThread, Leg, Line, MessageTimes, Missed, Node, P99_LEAST,
-    P999_LEAST, Recording, Samples, Subject, cleaned,
+    Amount, Before, Ended, KeptThread, Line, MessageTimes, Missed, Node, P99_LEAST, P999_LEAST,
+    Recording, Samples, Subject, cleaned,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use upbeat_core::bill::Counter;
@@ -16,6 +16,7 @@ use upbeat_core::bill::collected::{
     Breakdown, CollectedSamples, MeanSource, PhaseTime, Spread, Story,
 };
 use upbeat_core::bill::event::{BadEnd, Event};
+use upbeat_core::bill::timeline::Leg;
 use upbeat_core::bill::way::{MessageEvents, SERVED, StampMode, WAYS, Way};
 use upbeat_memory::counters::CountersView;
 use upbeat_memory::samples::{RECORDS, Record, SamplesView};

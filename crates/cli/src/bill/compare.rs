@@ -1,6 +1,6 @@
 //! The comparison of two recordings.
 
-use crate::bill::recording::{Leg, Recording, Subject};
+use crate::bill::recording::{Recording, Subject};
 use serde::Serialize;
 
 /// A subject that both recordings have.
@@ -21,9 +21,9 @@ pub(crate) struct Compared {
 pub(crate) struct Row {
     /// The name of an item, or `mean`, `p50`, `p99`, `p99.9` for the whole time.
     pub(crate) name: &'static str,
-    /// The leg of the item.
+    /// The name of the item's leg.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) leg: Option<Leg>,
+    pub(crate) leg: Option<&'static str>,
     /// The nanoseconds in the old recording.
     pub(crate) before: f64,
     /// The nanoseconds in the new recording.
@@ -69,7 +69,7 @@ fn of(now: &Subject, before: &Subject) -> Compared {
         let old = before.lines.iter().find(|one| (one.item, one.leg) == (line.item, line.leg));
         let old = old.map_or(0.0, |one| one.ns.mean);
         if old != 0.0 || line.ns.mean != 0.0 {
-            let (name, leg) = (line.item.name(), Some(line.leg));
+            let (name, leg) = (line.item.name(), Some(line.leg.name()));
             rows.push(Row { name, leg, before: old, now: line.ns.mean });
         }
     }
@@ -95,7 +95,7 @@ mod tests {
         let change = row("p50").change().unwrap();
         assert!((change - 100.0).abs() < 1e-9, "{change}");
         assert_eq!(row("mean").change(), Some(0.0));
-        assert_eq!(row("wire").leg, Some(Leg::Out));
+        assert_eq!(row("wire").leg, Some("out"));
     }
 
     #[test]

@@ -3,10 +3,11 @@
 //! A phase counts as a delay when it is long and also a large part of its message, so that a fast
 //! message never counts as late. The findings describe the delays in words.
 
-use crate::bill::recording::{Cause, Delay, Leg};
+use crate::bill::recording::{Cause, Delay};
 use std::collections::BTreeMap;
 use upbeat_core::bill::Item;
 use upbeat_core::bill::collected::{Spread, Story};
+use upbeat_core::bill::timeline::Leg;
 use upbeat_core::bill::way::{MessageEvents, Way};
 
 /// The shortest time that counts as a delay.

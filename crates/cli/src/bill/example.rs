@@ -2,8 +2,9 @@
 //! a handler over its budget, a sleeping server, a peer with a full lane.
 
 use crate::bill::collect::{Collector, Source};
-use crate::bill::recording::{Leg, Node, Recording};
+use crate::bill::recording::{Node, Recording};
 use std::collections::BTreeMap;
+use upbeat_core::bill::timeline::Leg;
 use upbeat_core::bill::way::{CALL, MessageEvents, ONEWAY, StampMode, Way};
 use upbeat_core::bill::{Counter, Item};
 use upbeat_memory::samples::{Record, STAMPS_MAX, Samples};

@@ -8,11 +8,12 @@ use crate::bill::bets::Row;
 use crate::bill::delay::cause_in;
 use crate::bill::grid::{brief as time, capital, counted, grouped, percent};
 use crate::bill::recording::{
-    Cause, Delay, Ended, KeptThread, Leg, MessageTimes, Node, Recording, Subject,
+    Cause, Delay, Ended, KeptThread, MessageTimes, Node, Recording, Subject,
 };
 use serde::Serialize;
 use upbeat_core::bill::bet::{BETS, Bet};
 use upbeat_core::bill::event::BadEnd;
+use upbeat_core::bill::timeline::Leg;
 use upbeat_core::bill::way::MessageEvents;
 use upbeat_core::bill::{Counter, Item};
 

@@ -10,7 +10,6 @@ mod chart;
 mod call;
 mod tables;
 
-use crate::bench::report::time;
 use crate::bill::compare::Compared;
 use crate::bill::findings::{Finding, Level};
 use crate::bill::grid::{capital, counted};
@@ -22,6 +21,7 @@ use html::{escaped, filled, json, name, sentence};
 use serde_json::{Value, json as value};
 use std::fmt::Write;
 use upbeat_core::bill::Item;
+use upbeat_core::bill::timeline::time;
 
 const TEMPLATE: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/style.css");
@@ -173,7 +173,7 @@ fn figures(recording: &Recording) -> Value {
         let lines: Vec<Value> = one
             .lines
             .iter()
-            .map(|line| value!({"item": line.item.name(), "leg": line.leg, "mean": line.ns.mean}))
+            .map(|line| value!({"item": line.item.name(), "leg": line.leg.name(), "mean": line.ns.mean}))
             .collect();
         value!({
             "from": one.from, "to": one.to, "service": one.service, "method": one.method,

@@ -16,13 +16,14 @@ use crate::bill::histogram::Histogram;
 use carried::Carried;
 pub(crate) use carried::Session;
 pub(crate) use event::{Before, Ended, KeptThread};
-use names::{item_in, item_out, way_in, way_out};
+use names::{item_in, item_out, leg_in, leg_out, way_in, way_out};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 use text::clean;
 pub(crate) use text::cleaned;
-use upbeat_core::bill::way::{MessageEvents, Place, Way};
+use upbeat_core::bill::timeline::Leg;
+use upbeat_core::bill::way::{MessageEvents, Way};
 use upbeat_core::bill::{Counter, Item};
 
 /// The format name at the beginning of a file.
@@ -166,24 +167,11 @@ impl Amount {
 pub(crate) struct Line {
     #[serde(serialize_with = "item_out", deserialize_with = "item_in")]
     pub(crate) item: Item,
+    #[serde(serialize_with = "leg_out", deserialize_with = "leg_in")]
     pub(crate) leg: Leg,
     #[serde(flatten)]
     pub(crate) ns: Amount,
     pub(crate) spread: Histogram,
-}
-
-/// A section of a message's way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Leg {
-    /// The node that calls or sends.
-    Caller,
-    /// The way from the caller to the callee.
-    Out,
-    /// The node that receives.
-    Callee,
-    /// The way from the callee back to the caller.
-    Back,
 }
 
 /// The cause of a delay.
@@ -438,13 +426,7 @@ impl MessageTimes {
 
     /// Returns the kind (lock, condition or node) and the name of what the handler waited for longest.
     pub(crate) fn named(&self) -> Option<(&'static str, &str)> {
-        let happened = MessageEvents(self.happened);
-        let kind = match () {
-            () if happened.has(MessageEvents::CONDITION) => "condition",
-            () if happened.has(MessageEvents::CALL) => "node",
-            () => "lock",
-        };
-        Some((kind, self.lock.as_deref()?))
+        Some((MessageEvents(self.happened).awaited(), self.lock.as_deref()?))
     }
 
     /// Returns the nanoseconds of the longest run of the handler, if that exceeded the budget of its method.
@@ -454,37 +436,7 @@ impl MessageTimes {
 
     /// Returns the names of the events of the message.
     pub(crate) fn events(&self) -> impl Iterator<Item = &'static str> {
-        let happened = MessageEvents(self.happened);
-        MessageEvents::ALL
-            .into_iter()
-            .filter(move |(one, _)| happened.has(*one))
-            .map(|(_, name)| name)
-    }
-}
-
-impl Leg {
-    /// Returns the name of the leg, in one word.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Leg::Caller => "caller",
-            Leg::Out => "out",
-            Leg::Callee => "callee",
-            Leg::Back => "back",
-        }
-    }
-
-    /// Returns the leg of each phase of a way.
-    pub(crate) fn of(way: &Way) -> impl Iterator<Item = Leg> + '_ {
-        let mut arrived = false;
-        way.phases.iter().map(move |phase| {
-            arrived |= phase.place == Place::There;
-            match phase.place {
-                Place::Here => Leg::Caller,
-                Place::There => Leg::Callee,
-                Place::Wire if arrived => Leg::Back,
-                Place::Wire => Leg::Out,
-            }
-        })
+        MessageEvents(self.happened).names()
     }
 }
 

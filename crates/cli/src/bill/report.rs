@@ -1,12 +1,12 @@
 //! The bill as text: findings, the breakdown of each method, the bets of each node.
 
-use crate::bench::report::time;
 use crate::bill::bets::{Row, rows};
 use crate::bill::compare::Compared;
 use crate::bill::findings::{Finding, Level, reasons, since};
 use crate::bill::grid::{counted, grid, grouped, percent};
 use crate::bill::recording::{Amount, Line, Recording, Session, Subject};
 use std::io::{self, Write};
+use upbeat_core::bill::timeline::time;
 
 /// The width of a line of text, in columns.
 const WIDTH: usize = 96;
@@ -176,7 +176,7 @@ fn comparison(compared: &[Compared], to: &mut impl Write) -> io::Result<()> {
         writeln!(to, "\n{}  from `{}` to `{}`, compared", one.title, one.from, one.to)?;
         let row = |row: &crate::bill::compare::Row| {
             let change = row.change().map_or("new".into(), |change| format!("{change:+.1}%"));
-            let leg = row.leg.map_or("all", |leg| leg.name());
+            let leg = row.leg.unwrap_or("all");
             vec![row.name.into(), leg.into(), time(row.before), time(row.now), change]
         };
         let rows: Vec<Vec<String>> = one.rows.iter().map(row).collect();

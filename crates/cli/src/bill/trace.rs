@@ -4,10 +4,10 @@
 //! Invariant: spans of one track are nested or do not overlap. Messages that overlap have separate
 //! tracks.
 
-use crate::bill::recording::{Leg, MessageTimes, Recording, Subject};
-use crate::bill::timeline::{Step, steps};
+use crate::bill::recording::{MessageTimes, Recording, Subject};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use upbeat_core::bill::timeline::{Leg, Step, steps};
 
 /// Returns the trace as JSON.
 pub(crate) fn trace(recording: &Recording) -> Value {
@@ -69,7 +69,7 @@ fn message<'a>(
     events: &mut Vec<Value>,
 ) {
     let began = told.began_ns;
-    let steps = steps(subject, told);
+    let steps = steps(subject.way, &told.phases);
     let there: Vec<&Step> = steps.iter().filter(|step| step.leg == Leg::Callee).collect();
     let title = subject.title();
     let (from, to) = (us(began), us(began + told.total()));

@@ -1,9 +1,10 @@
 //! The output of the demo: a table and a sentence as text, or one JSON object per line.
 
-use crate::bench::report::{Placement, Row, rounded, short, time};
+use crate::bench::report::{Placement, Row, rounded, short};
 use crate::demo::calls::Calls;
 use serde::Serialize;
 use std::io::{self, BufWriter, Write};
+use upbeat_core::bill::timeline::time;
 
 /// The carrier of sessions between processes of one host.
 const TRANSPORT: &str = "shared";

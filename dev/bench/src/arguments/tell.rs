@@ -7,7 +7,8 @@ use crate::papers::figures::starmod::{CALLS, CALLS_COPY_LESS};
 use crate::plot::{self, Series};
 use crate::sizes::Sizes;
 use std::io::{self, Write};
-use upbeat_cli::bench::report::{Placement, Row, placements, time};
+use upbeat_cli::bench::report::{Placement, Row, placements};
+use upbeat_core::bill::timeline::time;
 
 /// The size with which the papers compare the others.
 const LEAST: u64 = 2;

@@ -5,7 +5,8 @@ use crate::beside;
 use crate::papers::figures::oam::{ABORT, NULL};
 use serde::Serialize;
 use std::io::{self, Write};
-use upbeat_cli::bench::report::{Placement, Row, rounded, time};
+use upbeat_cli::bench::report::{Placement, Row, rounded};
+use upbeat_core::bill::timeline::time;
 
 /// A figure of the paper, and of today.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -3,7 +3,8 @@
 use super::stored::{Row, Run};
 use crate::error::Error;
 use std::fmt::Write;
-use upbeat_cli::bench::report::{short, time};
+use upbeat_cli::bench::report::short;
+use upbeat_core::bill::timeline::time;
 
 /// The counts of `cargo xtask instructions`, which its `--check` holds against new ones.
 const COUNTED: &str = include_str!("../../../xtask/instructions.gate");

@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 use std::io::{self, Write};
-use upbeat_cli::bench::report::{rounded, short, time};
+use upbeat_cli::bench::report::{rounded, short};
 use upbeat_cli::bench::stats::median;
 use upbeat_cli::bench::timing::nanoseconds;
+use upbeat_core::bill::timeline::time;
 
 /// The results of one kind of message.
 #[derive(Clone, Debug, PartialEq, Serialize)]

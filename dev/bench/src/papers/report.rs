@@ -3,7 +3,8 @@
 use super::figures::{Absent, Entry, Printed, Unit};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
-use upbeat_cli::bench::report::{short, time};
+use upbeat_cli::bench::report::short;
+use upbeat_core::bill::timeline::time;
 
 /// A figure of today beside one of a paper.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

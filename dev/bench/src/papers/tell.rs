@@ -2,7 +2,8 @@
 
 use super::tables::{Line, Table};
 use std::io::{self, Write};
-use upbeat_cli::bench::report::{Row, placements, short, time};
+use upbeat_cli::bench::report::{Row, placements, short};
+use upbeat_core::bill::timeline::time;
 
 /// Prints these tables as far as the rows make them: as text, or one JSON object a line.
 pub(super) fn tell(

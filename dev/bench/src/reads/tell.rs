@@ -10,7 +10,8 @@ use crate::papers::figures::Printed;
 use crate::papers::figures::starmod::{EFFECTS, FAILED, PROGRAM, REFERENCES, REFERENCES_COPY_LESS};
 use crate::sizes::Sizes;
 use std::io::{self, Write};
-use upbeat_cli::bench::report::{Row, time};
+use upbeat_cli::bench::report::Row;
+use upbeat_core::bill::timeline::time;
 
 /// The size with which the paper's figure is compared.
 const LEAST: u64 = 2;

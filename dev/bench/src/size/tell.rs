@@ -6,7 +6,8 @@ use crate::papers::figures::express::{SHORT, UPCALL};
 use crate::plot::{self, Series};
 use crate::sizes::{self, Sizes};
 use std::io::{self, Write};
-use upbeat_cli::bench::report::{Placement, Row, placements, time};
+use upbeat_cli::bench::report::{Placement, Row, placements};
+use upbeat_core::bill::timeline::time;
 use upbeat_core::limits::SHORT_BYTES;
 
 /// Prints the measurements.

@@ -2,11 +2,10 @@
 
 use super::category::{Category, category};
 use super::html::{escaped, name};
-use crate::bench::report::time;
 use crate::bill::grid::percent;
-use crate::bill::recording::{Leg, MessageTimes, Subject};
-use crate::bill::timeline::{Step, steps};
+use crate::bill::recording::{MessageTimes, Subject};
 use std::fmt::Write;
+use upbeat_core::bill::timeline::{Leg, Step, steps, time};
 
 /// The smallest share of a bar that is labelled with a word.
 const WORD_PERCENT: f64 = 7.0;
@@ -53,7 +52,7 @@ pub(super) fn bar(parts: &[(Category, f64)]) -> String {
 
 /// Returns the bar of one message.
 pub(super) fn told_bar(subject: &Subject, told: &MessageTimes) -> String {
-    let parts: Vec<(Category, f64)> = steps(subject, told)
+    let parts: Vec<(Category, f64)> = steps(subject.way, &told.phases)
         .iter()
         .map(|step| (category(step.item, step.leg, step.took), step.took))
         .collect();
@@ -72,7 +71,7 @@ pub(super) fn mean_bar(subject: &Subject) -> String {
 
 /// Returns the panel of a message with its lanes and its steps.
 pub(super) fn panel(subject: &Subject, what: &str, told: &MessageTimes) -> String {
-    let (total, steps) = (told.total(), steps(subject, told));
+    let (total, steps) = (told.total(), steps(subject.way, &told.phases));
     let mut happened: Vec<String> = told.events().map(escaped).collect();
     happened
         .extend(told.named().map(|(word, named)| format!("{word} <code>{}</code>", name(named))));

@@ -1,7 +1,7 @@
 //! The categories of items. Items of one category have one colour; waiting is striped, and work is not.
 
-use crate::bill::recording::Leg;
 use upbeat_core::bill::Item;
+use upbeat_core::bill::timeline::Leg;
 
 /// A category of items, which has one colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

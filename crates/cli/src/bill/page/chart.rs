@@ -1,9 +1,9 @@
 //! Histograms as drawings: a logarithmic time axis to the right, and a logarithmic count upwards.
 
-use crate::bench::report::time;
 use crate::bill::histogram::{Bucket, Histogram};
 use crate::bill::recording::Amount;
 use std::fmt::Write;
+use upbeat_core::bill::timeline::time;
 
 /// The smallest ratio between the two ends of an axis.
 const SPAN: f64 = 4.0;

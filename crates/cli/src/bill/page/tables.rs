@@ -4,13 +4,13 @@ use super::call::mean_bar;
 use super::category::category;
 use super::chart::{Axis, small};
 use super::html::{escaped, name};
-use crate::bench::report::time;
 use crate::bill::bets::rows;
 use crate::bill::compare::Compared;
 use crate::bill::findings::reasons;
 use crate::bill::grid::{counted, grouped, percent};
 use crate::bill::recording::{Recording, Subject};
 use std::fmt::Write;
+use upbeat_core::bill::timeline::time;
 
 /// The smallest change in percent that is marked.
 const CHANGED_PERCENT: f64 = 10.0;
@@ -147,7 +147,7 @@ pub(super) fn compared(compared: &[Compared]) -> String {
     for one in compared {
         let mut rows = String::new();
         for row in &one.rows {
-            let leg = row.leg.map_or("all", |leg| leg.name());
+            let leg = row.leg.unwrap_or("all");
             let (class, change) = match row.change() {
                 None => ("", "new".to_owned()),
                 Some(change) => (changed(change), format!("{change:+.1}%")),

@@ -23,6 +23,7 @@ fn an_invalid_recording_is_refused_with_the_reason() {
     assert!(refused("\"version\":2", "\"version\":3").contains("version 3"));
     assert!(refused("\"way\":\"call\"", "\"way\":\"swim\"").contains("unknown way `swim`"));
     assert!(refused("\"item\":\"room\"", "\"item\":\"air\"").contains("unknown item `air`"));
+    assert!(refused("\"leg\":\"caller\"", "\"leg\":\"sea\"").contains("unknown leg `sea`"));
     assert!(refused("\"phases\":[", "\"phases\":[1.0,").contains("is incomplete"));
 }
 

@@ -5,7 +5,8 @@ use crate::papers::figures::Printed;
 use crate::papers::figures::starmod::{LOCAL, RATIOS, REMOTE};
 use crate::reads::BENCH;
 use std::io::{self, Write};
-use upbeat_cli::bench::report::{Row, time};
+use upbeat_cli::bench::report::Row;
+use upbeat_core::bill::timeline::time;
 
 /// The paper's primitives, and the cases that correspond to them or stand in their place.
 const PRIMITIVES: [(&str, &[&str]); 4] = [
