@@ -33,6 +33,6 @@ pub mod thread;
 pub mod network;
 
 pub use world::{
-    Awaited, FileNumber, Origin, State, Turn, Value, World, WorldIsOver, enter, is_simulated,
-    state_in_world,
+    Awaited, FileNumber, Origin, State, Turn, Value, World, WorldIsOver, enter, is_observed,
+    is_simulated, note_message, state_in_world,
 };

@@ -3,6 +3,7 @@
 use rustix::event::PollFlags;
 use std::any::Any;
 use std::cell::RefCell;
+use std::fmt::Display;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -71,6 +72,12 @@ pub trait World: Send + Sync {
 
     /// Returns whether another process has locked a file.
     fn is_locked(&self, file: FileNumber) -> bool;
+
+    /// Returns whether the world takes note of each message.
+    fn is_observed(&self) -> bool;
+
+    /// Takes note of a message that has ended, and of the nanoseconds after which it began.
+    fn note_message(&self, began_ns: u64, message: Box<dyn Display + Send>);
 }
 
 /// A turn of a thread that ends between two accesses to shared memory.
@@ -180,6 +187,23 @@ pub fn process_number() -> u32 {
 #[inline]
 pub fn state_in_world<T: Any + Send + Sync>(of: usize, make: impl Fn() -> T) -> Option<&'static T> {
     current()?.state(of, &mut || Box::new(make())).downcast_ref()
+}
+
+/// Returns whether the calling thread is in a world that takes note of each message.
+#[doc(hidden)]
+#[cold]
+#[inline(never)]
+#[must_use]
+pub fn is_observed() -> bool {
+    current().is_some_and(|world| world.is_observed())
+}
+
+/// Shows the world of the calling thread a message that has ended, which began after so many nanoseconds.
+#[doc(hidden)]
+pub fn note_message(began_ns: u64, message: impl Display + Send + 'static) {
+    if let Some(world) = current() {
+        world.note_message(began_ns, Box::new(message));
+    }
 }
 
 /// Returns the world of the calling thread.

@@ -4,10 +4,11 @@ use crate::happened::{FaultNumbers, Happened};
 use crate::outcome::{Ended, Outcome};
 use crate::real::Real;
 use crate::real::processes::tell;
+use crate::schedule::TOLD;
 use crate::sim::{Sim, new_place};
 use crate::world::{Log, run_logged};
 use std::collections::BTreeMap;
-use std::fmt::{self, Write};
+use std::fmt::{self, Display, Write};
 use std::mem::discriminant;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
@@ -19,8 +20,6 @@ use upbeat_environment::network::name_hosts;
 const TWICE: u64 = 2;
 /// The real time for which shorter histories of a failure are looked for.
 const SHORTENING: Duration = Duration::from_secs(60);
-/// The last faults that the report of a failure has.
-const FAULTS_TOLD: usize = 20;
 
 /// Runs a program in a world for each of so many seeds. When the program returns, all its threads
 /// and processes end.
@@ -28,8 +27,8 @@ const FAULTS_TOLD: usize = 20;
 /// With `UPBEAT_SIM=real` the program runs once, and its processes are real ones: the guide's page on tests says how.
 ///
 /// `UPBEAT_SIM_SEED` names the only seed to run, and `UPBEAT_SIM_SEEDS` another number of them. A seed that fails runs again
-/// without some of its [faults](Sim::faults), until none can be left out: the message has those that are left, and
-/// the command with which they happen again.
+/// without some of its [faults](Sim::faults), until none can be left out: the message has those that are left, the last
+/// calls and one-way messages, and the command with which they happen again.
 ///
 /// ```
 /// use std::convert::Infallible;
@@ -82,10 +81,10 @@ pub fn check(seeds: u64, program: impl Fn(&Sim) + Sync) {
     let seeds = only.map_or(0..count, |seed| seed..seed.saturating_add(1));
     let mut reached = BTreeMap::new();
     for (number, seed) in (0..).zip(seeds) {
-        let run = Run::of(seed, kept.as_ref(), u64::MAX, &program);
+        let run = Run::of(seed, kept.as_ref(), u64::MAX, Log::default(), &program);
         let has_failed = run.outcome.ended.is_err();
         if kept.is_none() && (has_failed || number < TWICE) {
-            let again = Run::of(seed, None, u64::MAX, &program);
+            let again = Run::of(seed, None, u64::MAX, Log::default(), &program);
             if let Some(difference) = run.log.difference(&again.log) {
                 panic!(
                     "{run}\ntwo runs of seed {seed} differ, so a failure could not be repeated: {difference}\n\
@@ -144,7 +143,7 @@ fn check_processes<P: Fn(&Sim) + Sync>(seed: Option<u64>, program: &P) {
     texts.dedup();
     if !texts.is_empty() {
         let mut text = format!("with real processes, after {passed:.1?}: {}", texts.join("\n"));
-        tell_last(&mut text, &happened);
+        tell_last(&mut text, 0, &happened);
         let setting = format!("UPBEAT_SIM=real UPBEAT_SIM_SEED={seed}");
         panic!("{text}\nto run it again, with faults at such times: {}", command(&setting, &path));
     }
@@ -159,7 +158,7 @@ fn check_processes<P: Fn(&Sim) + Sync>(seed: Option<u64>, program: &P) {
 /// assert!(world.ended.is_ok() && world.passed >= Duration::from_secs(1));
 /// ```
 pub fn play(seed: u64, program: impl Fn(&Sim) + Sync) -> Outcome<()> {
-    Run::of(seed, None, u64::MAX, &program).outcome
+    Run::of(seed, None, u64::MAX, Log::default(), &program).outcome
 }
 
 /// A run of the program.
@@ -178,10 +177,11 @@ impl Run {
         seed: u64,
         kept: Option<&FaultNumbers>,
         steps_max: u64,
+        log: Log,
         program: &(impl Fn(&Sim) + Sync),
     ) -> Run {
         let sim = Sim::new(seed, kept.cloned());
-        let (outcome, log) = run_logged(seed, steps_max, || {
+        let (outcome, log) = run_logged(seed, steps_max, log, || {
             program(&sim);
             sim.ends();
         });
@@ -189,12 +189,16 @@ impl Run {
         Run { seed, outcome, log, happened, reached }
     }
 
+    /// Returns the most steps of a run that is to fail as this one has: its program may wait for a fault in a loop.
+    fn steps_max(&self) -> u64 {
+        self.outcome.steps.saturating_mul(10).saturating_add(10_000)
+    }
+
     /// Leaves out faults of a run that has failed, many at once and then one at a time, until it fails with no fewer.
     fn shortened(mut self, program: &(impl Fn(&Sim) + Sync)) -> Run {
         let began = Instant::now();
         let kind = |run: &Run| run.outcome.ended.as_ref().err().map(discriminant);
-        // A program may wait for a fault in a loop.
-        let steps_max = self.outcome.steps.saturating_mul(10).saturating_add(10_000);
+        let steps_max = self.steps_max();
         let mut many = self.happened.len();
         while many > 0 {
             let (mut at, before) = (0, self.happened.len());
@@ -203,7 +207,7 @@ impl Run {
                 let numbers = self.happened.iter().map(|fault| fault.number).enumerate();
                 let kept = numbers.filter(|(number, _)| is_left(*number)).map(|(_, fault)| fault);
                 let kept = FaultNumbers(kept.collect());
-                let tried = Run::of(self.seed, Some(&kept), steps_max, program);
+                let tried = Run::of(self.seed, Some(&kept), steps_max, Log::default(), program);
                 if kind(&tried) == kind(&self) && tried.outcome.steps < steps_max {
                     self = tried;
                 } else {
@@ -216,7 +220,8 @@ impl Run {
         self
     }
 
-    /// Returns how the run has failed, the faults that it needs for that, and the command that repeats it.
+    /// Returns how the run has failed, the faults that it needs for that, its last messages, and the command that repeats
+    /// it.
     fn report<P: Fn(&Sim) + Sync>(self, is_shortest: bool, program: &P) -> String {
         let all = self.happened.len();
         let shortest = if is_shortest { self } else { self.shortened(program) };
@@ -225,11 +230,39 @@ impl Run {
         if all > 0 {
             let left = shortest.happened.len();
             let _ = write!(text, "\nit needs {left} of its {all} faults:");
-            tell_last(&mut text, &shortest.happened);
-            let numbers = shortest.happened.iter().map(|fault| fault.number).collect();
-            let _ = write!(setting, " UPBEAT_SIM_FAULTS={}", FaultNumbers(numbers));
+            tell_last(&mut text, 0, &shortest.happened);
+            let _ = write!(setting, " UPBEAT_SIM_FAULTS={}", shortest.numbers());
         }
+        shortest.tell_messages(&mut text, program);
         text + &format!("\nto repeat it: {}", command(&setting, &path_of::<P>()))
+    }
+
+    /// Returns the numbers of the faults that have happened.
+    fn numbers(&self) -> FaultNumbers {
+        FaultNumbers(self.happened.iter().map(|fault| fault.number).collect())
+    }
+
+    /// Runs the program once more, and writes the last messages. Their samples take time and frames, so it may end otherwise.
+    fn tell_messages(&self, text: &mut String, program: &(impl Fn(&Sim) + Sync)) {
+        let (kept, log) = (self.numbers(), Log::of_messages());
+        let run = Run::of(self.seed, Some(&kept), self.steps_max(), log, program);
+        let end = |run: &Run| run.outcome.ended.as_ref().map_err(Ended::to_string).err();
+        if end(&run) != end(self) {
+            let _ = write!(text, "\nit ends otherwise where each message is sampled: {run}");
+            return;
+        }
+        let mut messages = run.log.messages.unwrap_or_default();
+        let last = messages.len().saturating_sub(TOLD);
+        messages[last..].sort_by_key(|(began_ns, _)| *began_ns);
+        let told = |(began_ns, message): (u64, Box<dyn Display + Send>)| {
+            let began = Duration::from_nanos(began_ns);
+            format!("after {began:.1?}, {message}").replace('\n', "\n  ")
+        };
+        let messages: Vec<_> = messages.into_iter().map(told).collect();
+        if !messages.is_empty() {
+            text.push_str("\nits last messages:");
+            tell_last(text, run.log.earlier, &messages);
+        }
     }
 }
 
@@ -266,14 +299,14 @@ fn command(settings: &str, path: &str) -> String {
     format!("{flags}{settings} cargo test{} {path}", package.unwrap_or_default())
 }
 
-/// Writes the last faults, a line each.
-fn tell_last(text: &mut String, happened: &[Happened]) {
-    let earlier = happened.len().saturating_sub(FAULTS_TOLD);
-    if earlier > 0 {
-        let _ = write!(text, "\n  {earlier} earlier ones");
+/// Writes the last faults or messages, and how many there were before them.
+fn tell_last(text: &mut String, before: usize, all: &[impl Display]) {
+    let earlier = all.len().saturating_sub(TOLD);
+    if before + earlier > 0 {
+        let _ = write!(text, "\n  {} earlier ones", before + earlier);
     }
-    for fault in &happened[earlier..] {
-        let _ = write!(text, "\n  {fault}");
+    for one in &all[earlier..] {
+        let _ = write!(text, "\n  {one}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! Processes of a world.
 
 use crate::world::{Simulated, current, current_host};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use upbeat_environment::process::Resource;
@@ -34,10 +35,16 @@ const KILLED: u64 = 2;
 /// assert!(world.ended.is_ok());
 /// # std::fs::remove_dir_all(&place).unwrap();
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Process {
     process: Arc<Simulated>,
     state: Arc<AtomicU64>,
+}
+
+impl fmt::Debug for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Process").field("number", &self.process.number()).finish_non_exhaustive()
+    }
 }
 
 impl Process {

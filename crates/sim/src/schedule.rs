@@ -9,7 +9,7 @@ use crate::random::{Random, mix};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -20,6 +20,9 @@ use upbeat_environment::process::Resource;
 /// The nanoseconds that pass while a thread runs from one wait to its next, at most. They let a thread
 /// that looks at the clock again and again see the end of a time.
 const STEP_NS: usize = 2_000;
+
+/// The last faults, and the last messages, that the report of a failure has.
+pub(crate) const TOLD: usize = 20;
 
 /// The number of a thread.
 pub(crate) type Number = u64;
@@ -49,14 +52,23 @@ pub(crate) struct Schedule {
     pub(crate) log: Log,
 }
 
-/// The decisions of a run: the threads that ran, and when.
-#[derive(Debug, Default)]
+/// The decisions of a run: the threads that ran, and when. And its messages, if it is observed.
+#[derive(Default)]
 pub(crate) struct Log {
     ran: Vec<(Number, u64)>,
     names: Vec<String>,
+    /// The last messages of nodes and the nanoseconds after which each began, if the run is observed.
+    pub(crate) messages: Option<Vec<(u64, Box<dyn Display + Send>)>>,
+    /// The number of messages before them.
+    pub(crate) earlier: usize,
 }
 
 impl Log {
+    /// Returns the log of a run that is to be observed.
+    pub(crate) fn of_messages() -> Log {
+        Log { messages: Some(Vec::new()), ..Log::default() }
+    }
+
     /// Returns how another run differs from this one, if it does.
     pub(crate) fn difference(&self, other: &Log) -> Option<String> {
         let same = self.ran.iter().zip(&other.ran).take_while(|(one, other)| one == other).count();
@@ -69,6 +81,15 @@ impl Log {
         };
         let is_same = same == self.ran.len() && same == other.ran.len();
         (!is_same).then(|| format!("at step {same}, {}, and {}", shown(self), shown(other)))
+    }
+
+    /// Takes note of a message that has ended, if the run is observed.
+    pub(crate) fn has_message(&mut self, began_ns: u64, message: Box<dyn Display + Send>) {
+        let Some(messages) = &mut self.messages else { return };
+        messages.push((began_ns, message));
+        if messages.len() > 2 * TOLD {
+            self.earlier += messages.drain(..TOLD).count();
+        }
     }
 }
 
@@ -106,7 +127,7 @@ impl Waits {
 }
 
 impl Schedule {
-    pub(crate) fn new(seed: u64) -> Schedule {
+    pub(crate) fn new(seed: u64, steps_max: u64, log: Log) -> Schedule {
         Schedule {
             now_ns: 1,
             random: Random::new(seed),
@@ -121,8 +142,8 @@ impl Schedule {
             network: Network::new(),
             history: mix(seed),
             steps: 0,
-            steps_max: u64::MAX,
-            log: Log::default(),
+            steps_max,
+            log,
         }
     }
 

@@ -31,17 +31,17 @@ const READINGS_MAX: u64 = 5_000_000;
 
 /// Runs a program in a world of this seed, until its last thread has ended.
 pub fn run<R: Send>(seed: u64, program: impl FnOnce() -> R + Send) -> Outcome<R> {
-    run_logged(seed, u64::MAX, program).0
+    run_logged(seed, u64::MAX, Log::default(), program).0
 }
 
-/// Runs a program as [`run`] does, for so many steps at most, and returns its log.
+/// Runs a program as [`run`] does, for so many steps at most, and returns its log, which begins as it is given.
 pub(crate) fn run_logged<R: Send>(
     seed: u64,
     steps_max: u64,
+    log: Log,
     program: impl FnOnce() -> R + Send,
 ) -> (Outcome<R>, Log) {
-    let shared = Arc::new(Shared::new(seed));
-    shared.lock().schedule.steps_max = steps_max;
+    let shared = Arc::new(Shared::new(Schedule::new(seed, steps_max, log)));
     let process = Simulated::in_world(&shared, FIRST, FIRST_NUMBER);
     let first = shared.lock().schedule.start(process.number, FIRST);
     let mut result = None;
@@ -90,12 +90,6 @@ pub(crate) struct Simulated {
     values: Mutex<BTreeMap<usize, &'static Value>>,
 }
 
-impl fmt::Debug for Simulated {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Simulated").field("number", &self.number).finish_non_exhaustive()
-    }
-}
-
 /// Panics if something is not as it always has to be.
 type Invariant = Arc<dyn Fn() + Send + Sync>;
 
@@ -126,9 +120,9 @@ struct State {
 }
 
 impl Shared {
-    fn new(seed: u64) -> Shared {
+    fn new(schedule: Schedule) -> Shared {
         let state = State {
-            schedule: Schedule::new(seed),
+            schedule,
             sockets: Vec::new(),
             locks: BTreeMap::new(),
             accesses_max: None,
@@ -408,7 +402,6 @@ impl World for Simulated {
     }
 
     fn start(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>> {
-        settle();
         let number = self.world().schedule.start(self.number, name);
         let me = self.me.upgrade().ok_or(io::ErrorKind::BrokenPipe)?;
         let builder = std::thread::Builder::new().name(name.to_owned());
@@ -495,5 +488,13 @@ impl World for Simulated {
 
     fn is_locked(&self, file: FileNumber) -> bool {
         self.world().locks.get(&file).is_some_and(|of| *of != self.number)
+    }
+
+    fn is_observed(&self) -> bool {
+        self.world().schedule.log.messages.is_some()
+    }
+
+    fn note_message(&self, began_ns: u64, message: Box<dyn fmt::Display + Send>) {
+        self.world().schedule.log.has_message(began_ns, message);
     }
 }

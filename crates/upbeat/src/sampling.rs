@@ -18,6 +18,7 @@ use upbeat_core::bill::way::{CALL, POINTS_MAX, Point, SERVED, StampMode, WAYS, W
 use upbeat_core::frame::{CallNumber, Head, Kind, Plain};
 use upbeat_core::limits::STAMPS_BYTES_MAX;
 use upbeat_core::mutant::{Mutant, mutated};
+use upbeat_environment::is_observed;
 use upbeat_memory::ticks::{ticks, ticks_after};
 
 pub(crate) use pages::{Pages, SampleSink};
@@ -84,9 +85,9 @@ impl Sampling {
         sampling
     }
 
-    /// Sets that one message in `every` is sampled, or none if it is 0.
+    /// Sets that one message in `every` is sampled, or none if it is 0. In an observed world each is, unless it is 0.
     pub(crate) fn set(&self, every: u32) {
-        self.every.set(every);
+        self.every.set(if is_observed() { every.min(1) } else { every });
         self.set_left(self.stride());
     }
 
@@ -170,7 +171,7 @@ impl Sampling {
         let turn = turns.get() / RUN as usize;
         turns.set(turns.get().wrapping_add(1));
         let warms = self.every.get() > 1 && run >= RUN - WARMING;
-        if turn.is_multiple_of(2) {
+        if turn.is_multiple_of(2) || is_observed() {
             return Some((StampMode::Whole, warms));
         }
         let pair = way.pairs().nth(turn / 2 % way.pairs().count())?;

@@ -1,6 +1,7 @@
 //! A message as text, with a line for each phase and a bar that shows its place in time.
 //!
-//! `upbeat bill --timeline` draws messages of running programs so. Invariant: no drawn phase is outside of its message.
+//! `upbeat bill --timeline` draws messages of running programs so, and a simulated world those of a program that has
+//! failed. Invariant: no drawn phase is outside of its message.
 
 use super::Item;
 use super::way::{MessageEvents, Phase, Place, Way};

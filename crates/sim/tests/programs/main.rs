@@ -7,6 +7,7 @@ mod common;
 mod exports;
 mod flood;
 mod library;
+mod messages;
 mod mixed;
 mod network;
 mod quiet;

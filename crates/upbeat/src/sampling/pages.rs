@@ -6,9 +6,14 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError};
-use upbeat_core::bill::way::{POINTS_MAX, Way};
+use upbeat_core::bill::collected::{CollectedSamples, Story};
+use upbeat_core::bill::event::Event;
+use upbeat_core::bill::timeline::{Timeline, steps};
+use upbeat_core::bill::way::{MessageEvents, POINTS_MAX, SERVED, WAYS, Way};
 use upbeat_environment::turns::Mutex;
+use upbeat_environment::{is_observed, note_message};
 use upbeat_memory::samples::{Record, STAMPS_MAX, SUBJECTS_MAX, Samples};
+use upbeat_memory::ticks::{Ticks, ticks, ticks_per_second};
 use upbeat_transport::carrier::{Carrier, Kind, Peer};
 use upbeat_transport::local_node::is_client_name;
 
@@ -37,6 +42,10 @@ impl Pages {
     /// Writes a sample into the page, which is made for this incarnation if it is missing. Returns false if it cannot
     /// be made.
     fn write(&self, ours: u64, from: Origin<'_>, half: &Half, written: Written<'_>) -> bool {
+        if is_observed() {
+            self.show(from, half, written);
+            return true;
+        }
         let Some(page) = self.page.get_or_init(|| self.make(ours)) else { return false };
         let (way, rung, of_way) = written;
         let mut stamps = [0; STAMPS_MAX];
@@ -55,6 +64,40 @@ impl Pages {
         });
         true
     }
+
+    /// Shows a message to the world of the calling thread, as its caller or the receiver of a one-way message sees it.
+    #[cold]
+    #[inline(never)]
+    fn show(&self, from: Origin<'_>, half: &Half, (way, rung, stamps): Written<'_>) {
+        if way == SERVED {
+            return;
+        }
+        let happened = half.sample.taken.happened;
+        let (took, happened, steps) = match Event::from_byte(rung) {
+            Some(Event::Ended(how)) => {
+                (Ticks(stamps[1] - stamps[0]).nanoseconds() as f64, vec![how.name().into()], vec![])
+            }
+            _ => {
+                let Some(story) = story_of(way, &stamps, happened) else { return };
+                let happened = happened.words(half.sample.lock.as_deref());
+                (story.total(), happened, steps(way, &story.phases))
+            }
+        };
+        let (us, peer) = (self.name.lines().next().unwrap_or_default(), from.name());
+        let (from, to) = if way.is_answered() { (us, peer) } else { (peer, us) };
+        let (service, method) = half.names;
+        let (title, from, to) = (format!("{service}.{method}"), from.into(), to.into());
+        note_message(stamps[0], Timeline { title, from, to, took, happened, steps });
+    }
+}
+
+/// Returns the story of one full sample, without the time of its stamps.
+fn story_of(way: &Way, stamps: &[u64], happened: MessageEvents) -> Option<Story> {
+    let mut collected = CollectedSamples::new(WAYS[usize::from(way.number())], ticks_per_second());
+    let first = ticks();
+    collected.pair(0, ticks() - first).ok()?;
+    collected.story(stamps, happened, 0).ok()?;
+    collected.stories().pop()
 }
 
 impl Pages {
@@ -140,6 +183,16 @@ struct Origin<'p> {
 }
 
 impl Origin<'_> {
+    /// Returns the name under which the peer's messages are recorded.
+    fn name(&self) -> &str {
+        match &self.peer.name {
+            None => "a handle",
+            // Such clients come and go, and would fill the table.
+            Some(name) if is_client_name(name) => "client/*",
+            Some(name) => name.as_str(),
+        }
+    }
+
     /// Returns the peer's address, with its port if others can use it; empty on this host.
     fn address(&self) -> String {
         match self.peer.at {
@@ -163,12 +216,7 @@ impl Page {
             // This bounds the memory when peers come and go.
             known.clear();
         }
-        let name = match &peer.name {
-            None => "a handle",
-            // Such clients come and go, and would fill the table.
-            Some(name) if is_client_name(name) => "client/*",
-            Some(name) => name.as_str(),
-        };
+        let name = from.name();
         let text = format!("{name}\n{service}\n{method}\n{kind}\n{}", from.address());
         let number = self.text(&text);
         known.insert(parts, number);
