@@ -4,7 +4,8 @@
 use crate::case::Mode;
 use crate::summary::{Line, Summary};
 use bench::plot::{Picture, Scale, round_count, round_time};
-use upbeat_cli::bench::report::{short, time};
+use upbeat_cli::bench::report::short;
+use upbeat_core::bill::timeline::time;
 
 const WIDTH: f64 = 860.0;
 const ROW: f64 = 24.0;

@@ -7,7 +7,8 @@ use bench::figures::origin::{commit, processor, today};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use upbeat_cli::bench::report::{short, time};
+use upbeat_cli::bench::report::short;
+use upbeat_core::bill::timeline::time;
 
 /// The line before the generated text.
 const BEGIN: &str =
