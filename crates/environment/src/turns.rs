@@ -2,7 +2,7 @@
 //!
 //! A thread of a world runs until it waits. In a build with `--cfg upbeat_mutants` its turn may also end at accesses to the
 //! atomics of memory that threads or processes share, so that others see its work half done, and it may die there. Its
-//! [stores](LateStore) may then be late, as those of a processor are. Invariants: a turn does not end while the thread holds
+//! stores may then be late, as those of a processor are. Invariants: a turn does not end while the thread holds
 //! one of these [mutexes](Mutex), so nobody ever blocks on it; whoever takes the mutex next sees all that the thread has
 //! stored before; other builds have none of this.
 
@@ -71,7 +71,7 @@ mod at_accesses {
         }
     }
 
-    /// Begins a turn of the thread. None ends when the thread waits, and others see its stores at once.
+    /// Begins a turn of the thread. Without one, the turn ends when the thread waits, and others see its stores at once.
     pub fn begin(turn: Option<Turn>) {
         LEFT.set(turn.map_or(u64::MAX, |turn| turn.accesses));
         be_late(turn.map_or(0, |turn| turn.stores));

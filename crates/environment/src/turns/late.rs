@@ -2,8 +2,9 @@
 //!
 //! A processor keeps a thread's stores for a while before others see them, and stores to different lines may pass each
 //! other there. Invariants: a store with release ordering is seen behind all earlier ones of its thread, and those behind a
-//! fence are seen behind those before it; stores to one line keep their order; the thread itself never sees an old value;
-//! no store is left when its memory is freed, its thread waits or calls the system, or its process ends.
+//! releasing fence are seen behind those before it; stores to one line keep their order; a thread that reads where it has
+//! stored sees its last value, if it reads through the same mapping; no store is left when its memory is freed, its thread
+//! waits, gives back a mutex of the runtime or sends a packet, or its process ends. Loads never come early.
 
 use crate::world::current;
 use std::cell::{Cell, RefCell};
@@ -37,7 +38,7 @@ struct Buffer {
     stores: Mutex<Vec<(u32, LateStore)>>,
 }
 
-/// The buffers of all threads.
+/// The buffers of all threads that have stored late.
 static BUFFERS: Mutex<Vec<Weak<Buffer>>> = Mutex::new(Vec::new());
 
 thread_local! {
@@ -87,7 +88,7 @@ pub fn settle() {
     own.iter().for_each(|own| own.settle());
 }
 
-/// Has others see all that the thread has stored, if that is among the bytes which the thread reads now.
+/// Has others see all that the thread has stored, if some of that is among the bytes which the thread reads now.
 pub fn settle_read(at: usize, bytes: usize) {
     let own = OWN.try_with(|own| own.borrow().clone()).ok().flatten();
     own.iter().filter(|own| own.has_stored(&(at..at + bytes))).for_each(|own| own.settle());

@@ -1,7 +1,7 @@
 //! Atomics before whose accesses the turn of a simulated thread may end, and stores that others see late.
 //!
 //! Invariant: the stores to regions alone are late, since a region [settles](settle_memory) before its memory is freed.
-//! Others see them before all else that the thread does through this module, but for loads.
+//! Others see them before each other store, each exchange and each full fence that the thread makes through this module.
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -74,8 +74,9 @@ pub(crate) fn store(word: &AtomicU64, value: u64, order: Ordering) {
     access();
     if is_late() {
         let is_release = order == Ordering::Release;
-        return store_late(word.0.as_ptr().addr(), &value.to_ne_bytes(), is_release);
+        return store_late(word.0.as_ptr().expose_provenance(), &value.to_ne_bytes(), is_release);
     }
+    settle();
     word.0.store(value, order);
 }
 
@@ -83,8 +84,9 @@ pub(crate) fn store(word: &AtomicU64, value: u64, order: Ordering) {
 pub(crate) fn store_byte(byte: &AtomicU8, value: u8) {
     access();
     if is_late() {
-        return store_late(byte.0.as_ptr().addr(), &[value], false);
+        return store_late(byte.0.as_ptr().expose_provenance(), &[value], false);
     }
+    settle();
     byte.0.store(value, Ordering::Relaxed);
 }
 
@@ -100,7 +102,7 @@ pub(crate) unsafe fn copy_late(from: *const u8, to: *mut u8, bytes: usize) -> bo
     }
     let mut at = 0;
     while at < bytes {
-        let start = to.addr() + at;
+        let start = to.expose_provenance() + at;
         let length = (LINE - start % LINE).min(bytes - at);
         access();
         // SAFETY: the caller guarantees the bytes.
@@ -130,7 +132,7 @@ fn store_late(at: usize, bytes: &[u8], is_release: bool) {
     turns::store(LateStore { at, bytes: bytes.to_vec(), is_release, perform });
 }
 
-/// Has others see what the thread has stored into a region, before it reads these bytes there other than by atomics.
+/// Has others see what the thread has stored into a region, if it reads some of that now: these bytes.
 pub(crate) fn reads(from: *const u8, bytes: usize) {
     settle_read(from.addr(), bytes);
 }

@@ -5,10 +5,11 @@ pub(crate) mod sights;
 
 use sights::{Owned, Seen};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use upbeat::error::FailCode;
 use upbeat::{CallError, Lost, Why};
 use upbeat_environment::time::Instant;
+use upbeat_environment::turns::{Mutex, MutexGuard};
 
 /// The number of an operation in its plan.
 pub(crate) type Id = usize;
