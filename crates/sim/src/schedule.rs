@@ -84,7 +84,7 @@ impl Log {
     }
 
     /// Takes note of a message that has ended, if the run is observed.
-    pub(crate) fn has_message(&mut self, began_ns: u64, message: Box<dyn Display + Send>) {
+    fn has_message(&mut self, began_ns: u64, message: Box<dyn Display + Send>) {
         let Some(messages) = &mut self.messages else { return };
         messages.push((began_ns, message));
         if messages.len() > 2 * TOLD {
@@ -258,6 +258,18 @@ impl Schedule {
     /// Returns the name of the running thread.
     pub(crate) fn running_name(&self) -> &str {
         self.threads.get(&self.running).map_or("of an ended process", |thread| &thread.name)
+    }
+
+    /// Takes note of a message of a process, unless that was killed and unwinds at the end of the world.
+    pub(crate) fn has_message(
+        &mut self,
+        process: u32,
+        began_ns: u64,
+        message: Box<dyn Display + Send>,
+    ) {
+        if !self.ended.values().any(|thread| thread.process == process) {
+            self.log.has_message(began_ns, message);
+        }
     }
 
     /// Returns whether no thread is left, but for those of processes that have ended.

@@ -495,6 +495,6 @@ impl World for Simulated {
     }
 
     fn note_message(&self, began_ns: u64, message: Box<dyn fmt::Display + Send>) {
-        self.world().schedule.log.has_message(began_ns, message);
+        self.world().schedule.has_message(self.number, began_ns, message);
     }
 }

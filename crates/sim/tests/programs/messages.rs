@@ -98,7 +98,8 @@ fn a_seed_that_fails_tells_its_last_messages() {
             "Notes.note: 1.0",
             "from `a handle of notes` (#) over the wire (~) to `notes` (=)\n",
             "(given-up)\n    from `a handle of notes` (#)",
-            "\nto repeat it: UPBEAT_SIM_SEED=0 ",
+            "\nto repeat it: ",
+            "UPBEAT_SIM_SEED=0 ",
         ],
     );
     assert_eq!(told.matches("\n  after ").count(), 20, "{told}");
