@@ -19,9 +19,6 @@ const EPOLL_PARTS: u64 = 20;
 /// Two looks of a busy node are at least the time since a socket began to rest apart, divided by this.
 const EPOLL_SILENCE_PARTS: u64 = 2_048;
 
-/// The fewest turns between two questions whether a look is due, unless a turn takes longer than the time to that look.
-const TURNS_MIN: u64 = 4;
-
 /// The looks at the socket of one session. Times are counted in the node's rounds of looks.
 ///
 /// ```
@@ -108,8 +105,7 @@ pub enum Activity {
 /// assert_eq!(looks.interval(5_100_000_000, Idle), 5_000);
 /// looks.turns_to_next(5_000_000_000, 1, Busy);
 /// assert_eq!(looks.turns_to_next(5_000_001_000, 4, Busy), 16, "a turn takes 250");
-/// assert_eq!(looks.turns_to_next(5_000_002_000, 1, Busy), 4, "the clock is not read in each short turn");
-/// assert_eq!(looks.turns_to_next(5_000_022_000, 1, Busy), 1, "a turn takes longer than the time to the next look");
+/// assert_eq!(looks.turns_to_next(5_000_005_000, 1, Busy), 0, "a look is due");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EpollLooks {
@@ -174,14 +170,7 @@ impl EpollLooks {
         self.asked = now;
         let left = self.interval(now, activity).saturating_sub(now.saturating_sub(self.looked));
         let turns = left / if took == 0 { 1 } else { took };
-        let least = if took < left { TURNS_MIN } else { 1 };
-        if turns < least {
-            least as u32
-        } else if turns < u32::MAX as u64 {
-            turns as u32
-        } else {
-            u32::MAX
-        }
+        if turns < u32::MAX as u64 { turns as u32 } else { u32::MAX }
     }
 }
 
