@@ -51,7 +51,7 @@ thread_local! {
 
 /// Has the stores of the thread come late from now on, as a random number says. After an even one they do not.
 pub(super) fn be_late(random: u64) {
-    let most = if random % 2 == 0 { 0 } else { 1 << (random / 2 % (STORES_MAX_LOG + 1)) };
+    let most = if random.is_multiple_of(2) { 0 } else { 1 << (random / 2 % (STORES_MAX_LOG + 1)) };
     MOST.set(most);
     RANDOM.set(random | 1);
     if most == 0 {
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn stores_pass_each_other_but_not_those_that_they_follow() {
         let (mut has_passed, mut is_reached) = (false, false);
-        for random in (1..64).step_by(2) {
+        for random in (1..64_u64).map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1) {
             let seen = seen_after(random);
             assert_eq!(seen.len(), 60);
             let when = |value: u8| seen.iter().position(|(_, seen)| *seen == value).unwrap();
@@ -203,16 +203,18 @@ mod tests {
 
     #[test]
     fn a_read_of_its_own_store_and_the_end_of_memory_settle() {
+        // The other test stores at lower addresses.
+        const AT: usize = 1 << 20;
         be_late(63);
-        stored(100, 1, false);
-        settle_read(101, 8);
+        stored(AT + 4, 1, false);
+        settle_read(AT + 5, 8);
         assert!(SEEN.take().is_empty());
-        settle_read(96, 8);
-        assert_eq!(SEEN.take(), [(100, 1)]);
-        stored(100, 2, false);
-        settle_memory(101..200);
+        settle_read(AT, 8);
+        assert_eq!(SEEN.take(), [(AT + 4, 1)]);
+        stored(AT + 4, 2, false);
+        settle_memory(AT + 5..AT + 100);
         assert!(SEEN.take().is_empty());
-        settle_memory(0..101);
-        assert_eq!(SEEN.take(), [(100, 2)]);
+        settle_memory(AT..AT + 5);
+        assert_eq!(SEEN.take(), [(AT + 4, 2)]);
     }
 }

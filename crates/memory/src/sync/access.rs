@@ -118,7 +118,7 @@ fn store_late(at: usize, bytes: &[u8], is_release: bool) {
     let perform = |at: usize, bytes: &[u8]| {
         let to = std::ptr::with_exposed_provenance_mut::<u8>(at);
         match <[u8; 8]>::try_from(bytes) {
-            Ok(word) if at % 8 == 0 => {
+            Ok(word) if at.is_multiple_of(8) => {
                 // SAFETY: the store was made through a region that is writable, and that settles before its memory is freed.
                 unsafe { atomic::AtomicU64::from_ptr(to.cast()) }
                     .store(u64::from_ne_bytes(word), Ordering::Release);
