@@ -63,12 +63,13 @@ fn resident(process: &Other) -> usize {
     line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
 }
 
-/// Has this many sessions stand for nothing, and calls made beside them in another: their time is reported.
+/// Has this many sessions stand for nothing, and calls made beside them in another: their time is reported. There are so
+/// many that the buffers of those which come at the same time, a megabyte that the allocator keeps, count for little.
 #[test]
 fn idle_sessions_cost_little() {
     let _alone = alone();
     let _watchdog = Watchdog::new("idle sessions");
-    let count = setting("UPBEAT_IDLE_SESSIONS", 300) as usize;
+    let count = setting("UPBEAT_IDLE_SESSIONS", 1_500) as usize;
     let directory = Directory::new();
     let mut server = Other::start("idle", &directory.path());
     let at = format!("127.0.0.1:{}", port_of(&server.expect("serving")));
