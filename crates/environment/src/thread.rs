@@ -24,7 +24,6 @@ pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<Thr
     let ended = Arc::<AtomicU64>::default();
     let thread = match current() {
         Some(world) => {
-            settle();
             let ends = Ends(Arc::clone(&ended));
             world.start(
                 name,

@@ -5,7 +5,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use upbeat_environment::process::Resource;
-use upbeat_environment::turns::settle;
 use upbeat_environment::{Awaited, World};
 
 /// How far a process has come.
@@ -69,7 +68,6 @@ impl Process {
             of.ends();
         });
         // The thread's handle is not needed: the world waits for it.
-        settle();
         drop(process.start(name, first).expect("the system has a thread left"));
         Process { process, state }
     }

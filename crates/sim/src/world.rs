@@ -2,8 +2,7 @@
 
 use crate::network::{FIRST, FIRST_NUMBER, address};
 use crate::outcome::{Ended, Figures, Outcome};
-pub(crate) use crate::schedule::Log;
-use crate::schedule::{Number, Schedule};
+use crate::schedule::{Log, Number, Schedule};
 use rustix::io::Errno;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -402,6 +401,7 @@ impl World for Simulated {
     }
 
     fn start(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>> {
+        settle();
         let number = self.world().schedule.start(self.number, name);
         let me = self.me.upgrade().ok_or(io::ErrorKind::BrokenPipe)?;
         let builder = std::thread::Builder::new().name(name.to_owned());

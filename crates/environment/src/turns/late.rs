@@ -83,15 +83,12 @@ pub fn fence_release() {
 
 /// Has others see all that the thread has stored.
 pub fn settle() {
-    // A thread that ends may have dropped its variables, and has settled before.
-    let own = OWN.try_with(|own| own.borrow().clone()).ok().flatten();
-    own.iter().for_each(|own| own.settle());
+    own().iter().for_each(|own| own.settle());
 }
 
 /// Has others see all that the thread has stored, if some of that is among the bytes which the thread reads now.
 pub fn settle_read(at: usize, bytes: usize) {
-    let own = OWN.try_with(|own| own.borrow().clone()).ok().flatten();
-    own.iter().filter(|own| own.has_stored(&(at..at + bytes))).for_each(|own| own.settle());
+    own().iter().filter(|own| own.has_stored(&(at..at + bytes))).for_each(|own| own.settle());
 }
 
 /// Has others see all that those threads have stored which have stored into memory that is about to be freed.
@@ -104,6 +101,11 @@ pub fn settle_memory(freed: Range<usize>) {
 pub fn settle_process(process: u32) {
     let all = buffers();
     all.iter().filter(|of| of.process == process).for_each(|of| of.settle());
+}
+
+/// Returns the buffer of the thread, if it has stored late. One that ends may have dropped it, and has settled before.
+fn own() -> Option<Arc<Buffer>> {
+    OWN.try_with(|own| own.borrow().clone()).ok().flatten()
 }
 
 /// Returns the buffers of all threads.
