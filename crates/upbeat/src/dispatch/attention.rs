@@ -47,7 +47,6 @@ impl Dispatcher {
             self.cool_where(|session| {
                 session.noted.rests.get()
                     && session.calls_open() == 0
-                    && !session.serves()
                     && session.has_nothing_to_do()
             });
         }

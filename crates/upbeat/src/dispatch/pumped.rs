@@ -197,7 +197,6 @@ impl Dispatcher {
         self.cool_where(|session| {
             session.is_pumped()
                 && session.noted.looks.get().is_silent(now, used)
-                && !session.serves()
                 && session.has_nothing_to_do()
         });
     }

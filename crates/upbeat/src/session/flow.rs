@@ -102,7 +102,8 @@ impl Session {
 
     /// Returns whether a node that does not look at the session each turn leaves nothing undone in it.
     pub(crate) fn has_nothing_to_do(&self) -> bool {
-        !self.is_unflushed()
+        !self.serves()
+            && !self.is_unflushed()
             && !self.is_pressed()
             && (!self.peer_wants_room() || self.carrier.is_suspended())
             && self.is_calm()
